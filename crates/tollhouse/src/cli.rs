@@ -7,6 +7,7 @@ mod certificates;
 mod check;
 mod completions;
 mod configured_store;
+mod console_client;
 mod explain;
 mod export;
 mod import;
@@ -16,9 +17,12 @@ mod plugins;
 pub mod problems;
 mod reference;
 mod registry;
+mod requests;
+mod routes;
 mod run;
 mod shenyu;
 mod status;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,6 +69,12 @@ enum Command {
     Registry(registry::RegistryArguments),
     /// Show how a running gateway is: its configuration, what is wrong with it, and parts that are down.
     Status(status::StatusArguments),
+    /// Watch a running gateway: rates, latencies, failures, nodes; anew each second.
+    Top(top::TopArguments),
+    /// List the routes of a running gateway, or those that contain a text.
+    Routes(routes::RoutesArguments),
+    /// Print recent requests of a running gateway with their cause, and with --follow those that come.
+    Requests(requests::RequestsArguments),
     /// List the plugins, or print the manual page of one.
     Plugins(plugins::PluginsArguments),
     /// Print completions for a shell.
@@ -103,6 +113,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Certificates(arguments) => certificates::run(&arguments),
         Command::Registry(arguments) => registry::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Routes(arguments) => routes::run(&arguments),
+        Command::Requests(arguments) => requests::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments)),
         Command::Reference(arguments) => Ok(reference::run(&arguments)),

@@ -15,6 +15,7 @@ mod bodies_held;
 mod cases;
 mod clients;
 mod connections;
+mod console_shell;
 mod control_api;
 mod etcd;
 mod exit_codes;

@@ -1,0 +1,166 @@
+//! `tollhouse requests`: recent requests of a running gateway, and with `--follow` those that come.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use tollhouse_stdx::civil::CivilTime;
+
+use super::console_client::ConsoleClient;
+use super::reference;
+use super::registry::Gateway;
+
+/// Between two questions of `--follow`. The gateway keeps the last 512 requests of each core, and of good ones at most
+/// ten a second, so that little is missed in between.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Requests that are printed of those that were there before.
+const LINES_DEFAULT: usize = 50;
+
+/// Arguments of `requests`.
+#[derive(Debug, Args)]
+pub struct RequestsArguments {
+    #[command(flatten)]
+    gateway: Gateway,
+    /// Only requests whose method, host, path, client or nodes contain this.
+    #[arg(value_name = "TEXT", default_value = "")]
+    search: String,
+    /// Only failures of this code, such as `upstream_connect_failed`.
+    #[arg(long, value_name = "CODE", default_value = "")]
+    code: String,
+    /// Only this status, such as `502`, or class, such as `5xx`.
+    #[arg(long, value_name = "STATUS", default_value = "")]
+    status: String,
+    /// Only requests that this route took, by its id.
+    #[arg(long, value_name = "ID", default_value = "")]
+    route: String,
+    /// Go on with requests as they come, until Ctrl-C.
+    #[arg(short, long)]
+    follow: bool,
+    /// The most requests that are printed of those that were there before.
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = LINES_DEFAULT)]
+    lines: usize,
+    /// Print a JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints them, the newest last.
+///
+/// # Errors
+/// The gateway cannot be reached, or refuses.
+pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
+    let mut client = match ConsoleClient::open(&arguments.gateway)? {
+        Ok(client) => client,
+        Err(code) => return Ok(code),
+    };
+    let RequestsArguments { search, code, status, route, .. } = arguments;
+    let wanted = [("q", &**search), ("code", code), ("status", status), ("route", route)];
+    let mut before = HashMap::new();
+    let mut is_first = true;
+    loop {
+        let mut answer = client.get("requests", &wanted)?;
+        let rows = match answer.get_mut("rows").map(Value::take) {
+            Some(Value::Array(rows)) => rows,
+            _ => Vec::new(),
+        };
+        let (mut new, seen) = unseen(rows, &before);
+        before = seen;
+        if is_first {
+            new.drain(..new.len().saturating_sub(arguments.lines));
+        }
+        let line = |row: &Value| if arguments.json { format!("{row}\n") } else { describe(row) };
+        reference::print(&new.iter().map(line).collect::<String>())?;
+        if !arguments.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        is_first = false;
+        client.wait(FOLLOW_INTERVAL);
+    }
+}
+
+/// How often each row was in an answer: two requests may look the same to the millisecond.
+type Counted = HashMap<String, usize>;
+
+/// Rows that the answer before did not have, the oldest first, and what this one has. Rows come newest first.
+fn unseen(rows: Vec<Value>, before: &Counted) -> (Vec<Value>, Counted) {
+    let mut seen = Counted::new();
+    let mut new = Vec::new();
+    for row in rows {
+        let text = row.to_string();
+        let count = seen.entry(text.clone()).or_default();
+        *count += 1;
+        if *count > before.get(&text).copied().unwrap_or(0) {
+            new.push(row);
+        }
+    }
+    new.reverse();
+    (new, seen)
+}
+
+fn describe(row: &Value) -> String {
+    let text = |name: &str| row[name].as_str().unwrap_or_default();
+    let at_ms = row["at_ms"].as_u64().unwrap_or(0);
+    let time = CivilTime::from_unix_seconds(i64::try_from(at_ms / 1000).unwrap_or(i64::MAX));
+    let clock = format!("{:02}:{:02}:{:02}", time.hour, time.minute, time.second);
+    let mut line = format!(
+        "{clock}.{:03}Z {} {} {}{} {} ms",
+        at_ms % 1000,
+        row["status"],
+        text("method"),
+        text("host"),
+        text("path"),
+        row["duration_ms"],
+    );
+    for (label, value) in
+        [("route", text("route")), ("consumer", text("consumer")), ("client", text("client"))]
+    {
+        if !value.is_empty() {
+            line.push_str(&format!(" {label}={value}"));
+        }
+    }
+    let attempts = row["attempts"].as_array().map_or(&[][..], Vec::as_slice);
+    let nodes: Vec<&str> = attempts.iter().filter_map(|it| it["node"].as_str()).collect();
+    if !nodes.is_empty() {
+        line.push_str(&format!(" nodes={}", nodes.join(",")));
+    }
+    if let Some(code) = row["error"]["code"].as_str() {
+        line.push_str(&format!(" code={code}"));
+    }
+    // Paths come from strangers, and a terminal obeys control characters.
+    let mut line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_a_line_without_what_a_terminal_would_obey() {
+        let row = json!({
+            "at_ms": 784_111_777_042_u64, "status": 502, "method": "GET", "host": "a", "path": "/x\u{1b}[2J",
+            "duration_ms": 3, "route": "r", "consumer": "", "client": "10.0.0.1",
+            "attempts": [{"node": "b:1", "status": 0}, {"node": "c:1", "status": 0}],
+            "error": {"code": "upstream_connect_failed"},
+        });
+        let expected = "08:49:37.042Z 502 GET a/x?[2J 3 ms route=r client=10.0.0.1 nodes=b:1,c:1 \
+                        code=upstream_connect_failed\n";
+        assert_eq!(describe(&row), expected);
+    }
+
+    #[test]
+    fn each_request_is_printed_once_and_the_oldest_first() {
+        let (new, seen) = unseen(vec![json!(3), json!(1), json!(1)], &Counted::new());
+        assert_eq!(new, [1, 1, 3]);
+        let (new, seen) = unseen(vec![json!(4), json!(3), json!(3), json!(1)], &seen);
+        assert_eq!(new, [3, 4]);
+        let (new, _) = unseen(vec![json!(4), json!(3)], &seen);
+        assert_eq!(new, Vec::<Value>::new());
+    }
+}

@@ -1,0 +1,163 @@
+//! `tollhouse top`: a running gateway at a glance, anew each second.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::console_client::ConsoleClient;
+use super::reference;
+use super::registry::Gateway;
+
+/// Between two looks: the gateway samples its traffic each second.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rates are of this many seconds: fewer jump, more lag behind.
+const SECONDS: u64 = 10;
+
+/// Moves to the corner and clears what is below.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct TopArguments {
+    #[command(flatten)]
+    gateway: Gateway,
+    /// Print it once and exit.
+    #[arg(long)]
+    once: bool,
+    /// Print the overview and the seconds of the last ten as one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints until Ctrl-C.
+///
+/// # Errors
+/// The gateway cannot be reached, or refuses.
+pub fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
+    let mut client = match ConsoleClient::open(&arguments.gateway)? {
+        Ok(client) => client,
+        Err(code) => return Ok(code),
+    };
+    let clears = !arguments.once && !arguments.json && io::stdout().is_terminal();
+    loop {
+        let overview = client.get("overview", &[])?;
+        let live = client.get("live", &[])?;
+        let now = live["now"].as_u64().unwrap_or(0);
+        let seconds: Vec<&Value> = live["seconds"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|second| second["at"].as_u64().is_some_and(|at| at + SECONDS >= now))
+            .collect();
+        let text = if arguments.json {
+            format!("{}\n", serde_json::json!({"overview": overview, "seconds": seconds}))
+        } else {
+            format!("{}{}", if clears { CLEAR } else { "" }, describe(&overview, &seconds, now))
+        };
+        reference::print(&text)?;
+        if arguments.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        client.wait(INTERVAL);
+    }
+}
+
+fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
+    let text = |name: &str| overview[name].as_str().unwrap_or_default();
+    let up_s = now_s.saturating_sub(overview["started_at"].as_u64().unwrap_or(now_s));
+    let ready = if overview["is_ready"] == true { "ready" } else { "not ready" };
+    let mut lines = format!(
+        "{}: {ready}, version {}, revision {}, {} routes, up {}\n",
+        text("hostname"),
+        text("version"),
+        overview["revision"],
+        overview["routes_in_service"],
+        span(up_s),
+    );
+    let length_ms: u64 = seconds.iter().filter_map(|it| it["length_ms"].as_u64()).sum();
+    let per_second = |count: u64| count as f64 * 1000.0 / length_ms.max(1) as f64;
+    let requests = seconds.iter().filter_map(|it| it["requests"].as_u64()).sum();
+    lines.push_str(&format!("  requests     {:.1}/s", per_second(requests)));
+    for (class, count) in summed(seconds, "classes") {
+        lines.push_str(&format!("  {class} {:.1}", per_second(count)));
+    }
+    // A second without requests has no latencies; the last one with some is the news.
+    let last = seconds.iter().rev().find(|it| !it["p50_ms"].is_null());
+    let latency = |name: &str| last.and_then(|it| it[name].as_u64()).map(|ms| format!("{ms} ms"));
+    let [p50, p90, p99] =
+        ["p50_ms", "p90_ms", "p99_ms"].map(|name| latency(name).unwrap_or_else(|| "-".to_owned()));
+    lines.push_str(&format!("\n  latency      p50 {p50}  p90 {p90}  p99 {p99}\n"));
+    let connections = seconds.last().and_then(|it| it["connections"].as_u64()).unwrap_or(0);
+    lines.push_str(&format!("  connections  {connections}\n"));
+    let nodes = &overview["nodes"];
+    lines.push_str(&format!("  nodes        {} of {} serve\n", nodes["healthy"], nodes["total"]));
+    for (code, count) in summed(seconds, "failures") {
+        lines.push_str(&format!("  failures     {code} {:.1}/s\n", per_second(count)));
+    }
+    for down in overview["down"].as_array().into_iter().flatten() {
+        let part = |name: &str| down[name].as_str().unwrap_or_default();
+        lines.push_str(&format!("  down         {}: {}\n", part("part"), part("reason")));
+    }
+    if let Some(count @ 1..) = overview["problem_count"].as_u64() {
+        lines.push_str(&format!("  set aside    {count} objects; see `tollhouse status`\n"));
+    }
+    lines
+}
+
+/// The counts of a member of all seconds, by name.
+fn summed(seconds: &[&Value], name: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (key, count) in seconds.iter().filter_map(|it| it[name].as_object()).flatten() {
+        *sums.entry(key.clone()).or_default() += count.as_u64().unwrap_or(0);
+    }
+    sums
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rates_are_of_all_seconds_and_latencies_of_the_last_that_has_some() {
+        let overview = json!({
+            "hostname": "gw", "version": "1", "revision": 7, "routes_in_service": 2, "started_at": 100, "is_ready": true,
+            "nodes": {"healthy": 1, "total": 2}, "problem_count": 1,
+            "down": [{"part": "registry", "reason": "the port is taken"}],
+        });
+        let seconds = [
+            json!({"length_ms": 1000, "requests": 30, "classes": {"2xx": 28, "5xx": 2}, "failures": {"no_nodes": 2},
+                   "p50_ms": 1, "p90_ms": 2, "p99_ms": 9, "connections": 5}),
+            json!({"length_ms": 1000, "requests": 0, "classes": {}, "failures": {}, "p50_ms": null, "p90_ms": null,
+                   "p99_ms": null, "connections": 3}),
+        ];
+        let seconds: Vec<&Value> = seconds.iter().collect();
+        let expected = "\
+gw: ready, version 1, revision 7, 2 routes, up 3 min
+  requests     15.0/s  2xx 14.0  5xx 1.0
+  latency      p50 1 ms  p90 2 ms  p99 9 ms
+  connections  3
+  nodes        1 of 2 serve
+  failures     no_nodes 1.0/s
+  down         registry: the port is taken
+  set aside    1 objects; see `tollhouse status`
+";
+        assert_eq!(describe(&overview, &seconds, 280), expected);
+        assert!(describe(&overview, &[], 280).contains("requests     0.0/s\n"));
+    }
+}

@@ -184,8 +184,10 @@ pub struct Shenyu {
 /// An admin of ShenYu's that is followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuFollow {
-    /// `ws://` or `http://` with host and port; none follows nobody.
+    /// `ws://` or `http://` with host and port, over TLS `wss://` or `https://`; none follows nobody.
     pub addresses: Vec<String>,
+    /// Who signs certificates of admins, PEM; `None` is whom the system trusts.
+    pub ca: Option<PathBuf>,
     /// The user that polls.
     pub user: String,
     /// The password of that user; none is the one that ShenYu begins with.
@@ -196,7 +198,13 @@ pub struct ShenyuFollow {
 
 impl Default for ShenyuFollow {
     fn default() -> Self {
-        Self { addresses: Vec::new(), user: "admin".to_owned(), password: None, token: None }
+        Self {
+            addresses: Vec::new(),
+            ca: None,
+            user: "admin".to_owned(),
+            password: None,
+            token: None,
+        }
     }
 }
 

@@ -39,6 +39,7 @@ pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollowe
     let password = shenyu.follow.password.as_ref();
     let following = Following {
         addresses: shenyu.follow.addresses.clone(),
+        authorities: shenyu.follow.ca.clone(),
         namespace: shenyu.namespace.clone(),
         user: shenyu.follow.user.clone(),
         password: password.map_or(FIRST_PASSWORD, Secret::expose).to_owned(),

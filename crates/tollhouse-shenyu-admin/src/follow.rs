@@ -9,9 +9,13 @@ mod mirror;
 mod polling;
 mod websocket;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tollhouse_net::tls::{Connector, Trust, connector};
+use tollhouse_net::{Stream, connect};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{Batches, Store, StoreError};
@@ -27,8 +31,12 @@ const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// What is followed, and as whom.
 #[derive(Clone)]
 pub struct Following {
-    /// Admins: `ws://host:port`, or `http://host:port` to poll. One at a time, the next once that one fails.
+    /// Admins: `ws://host:port`, or `http://host:port` to poll; `wss://` and `https://` over TLS. One at a
+    /// time, the next once that one fails.
     pub addresses: Vec<String>,
+    /// Who signs the certificates of admins, PEM, read for each connection; the system's authorities where
+    /// `None`.
+    pub authorities: Option<PathBuf>,
     /// The namespace of ShenYu's (2.7); `None` is the default one.
     pub namespace: Option<String>,
     /// A user of the admin, for polling.
@@ -52,10 +60,18 @@ enum Way {
     Polling,
 }
 
+/// Whether a connection is encrypted and its other end verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Security {
+    Plain,
+    Tls,
+}
+
 /// An address, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
     way: Way,
+    security: Security,
     /// Host and port.
     authority: String,
 }
@@ -63,11 +79,10 @@ struct Address {
 /// Why an address cannot be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It asks for TLS.
-    #[error("TLS to ShenYu's admin is not spoken here; follow it over ws:// or http://")]
-    Tls,
     /// It is none.
-    #[error("expected an address such as ws://shenyu-admin:9095 or http://shenyu-admin:9095")]
+    #[error(
+        "expected an address such as ws://shenyu-admin:9095 or http://shenyu-admin:9095, over TLS wss:// or https://"
+    )]
     None,
 }
 
@@ -83,10 +98,11 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     /// Where ShenYu's admin listens.
     const PORT: u16 = 9095;
     let (scheme, rest) = text.split_once("://").ok_or(AddressError::None)?;
-    let way = match scheme {
-        "ws" => Way::WebSocket,
-        "http" => Way::Polling,
-        "wss" | "https" => return Err(AddressError::Tls),
+    let (way, security) = match scheme {
+        "ws" => (Way::WebSocket, Security::Plain),
+        "wss" => (Way::WebSocket, Security::Tls),
+        "http" => (Way::Polling, Security::Plain),
+        "https" => (Way::Polling, Security::Tls),
         _ => return Err(AddressError::None),
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -96,7 +112,58 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     }
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let authority = if has_port { authority.to_owned() } else { format!("{authority}:{PORT}") };
-    Ok(Address { way, authority })
+    Ok(Address { way, security, authority })
+}
+
+/// A connection, whether it is encrypted or not.
+type Connection = Box<dyn Io>;
+
+/// What both ends of requests are read from and written to.
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+impl Address {
+    /// Connects, over TLS where the address asks for it.
+    async fn connect(&self, following: &Following) -> Result<Connection, FollowError> {
+        let failed = |error: &dyn std::fmt::Display| FollowError::Connection(error.to_string());
+        let connector = match self.security {
+            Security::Plain => None,
+            Security::Tls => Some(trusting(following.authorities.as_deref()).await?),
+        };
+        let (host, _) = self.authority.rsplit_once(':').unwrap_or((&self.authority, ""));
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let found = tokio::net::lookup_host(&self.authority).await.map_err(|it| failed(&it))?;
+        let mut last = FollowError::Connection("the name has no address".to_owned());
+        for address in found {
+            let connected = match &connector {
+                None => connect::connect(address).await,
+                Some(connector) => connect::connect_tls(address, connector, host).await,
+            };
+            match connected {
+                Ok(Stream::Plain(stream)) => return Ok(Box::new(stream)),
+                Ok(Stream::Tls(stream)) => return Ok(stream),
+                // Listeners make those, not connections.
+                Ok(Stream::ServerTls(_)) => {}
+                Err(error) => last = failed(&error),
+            }
+        }
+        Err(last)
+    }
+}
+
+/// What opens TLS to admins that these authorities, or the system's, have signed for.
+async fn trusting(authorities: Option<&Path>) -> Result<Connector, FollowError> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        FollowError::Connection(format!("the authorities cannot be used: {error}"))
+    };
+    let Some(path) = authorities else {
+        return connector(None, Trust::System).map_err(|error| wrong(&error));
+    };
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
+    let pem = read.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))?;
+    connector(None, Trust::Authorities(&pem)).map_err(|error| wrong(&error))
 }
 
 /// Why an admin is not followed any more.
@@ -151,8 +218,8 @@ async fn session(
     let mut replica = Replica { store, mirror: Mirror::new(), backoff };
     replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);
     match address.way {
-        Way::WebSocket => websocket::follow(&address.authority, following, &mut replica).await,
-        Way::Polling => polling::follow(&address.authority, following, &mut replica).await,
+        Way::WebSocket => websocket::follow(&address, following, &mut replica).await,
+        Way::Polling => polling::follow(&address, following, &mut replica).await,
     }
 }
 
@@ -182,19 +249,37 @@ impl Replica<'_> {
     }
 }
 
+/// Whether an admin can be connected to with the system's authorities alone, and why not.
+#[cfg(test)]
+pub(crate) async fn check_connection(address: &str) -> Result<(), String> {
+    let following = Following {
+        addresses: Vec::new(),
+        authorities: None,
+        namespace: None,
+        user: String::new(),
+        password: String::new(),
+        token: None,
+    };
+    let address = parse_address(address).map_err(|error| error.to_string())?;
+    address.connect(&following).await.map(drop).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn addresses_say_how_an_admin_is_spoken_with() {
-        let address = |way, authority: &str| Ok(Address { way, authority: authority.to_owned() });
+        let secured = |way, security, authority: &str| {
+            Ok(Address { way, security, authority: authority.to_owned() })
+        };
+        let address = |way, authority: &str| secured(way, Security::Plain, authority);
         let cases = [
             ("ws://a:1", address(Way::WebSocket, "a:1")),
             ("ws://a/websocket", address(Way::WebSocket, "a:9095")),
             ("http://[::1]:80/", address(Way::Polling, "[::1]:80")),
-            ("wss://a:1", Err(AddressError::Tls)),
-            ("https://a", Err(AddressError::Tls)),
+            ("wss://a:1", secured(Way::WebSocket, Security::Tls, "a:1")),
+            ("https://a", secured(Way::Polling, Security::Tls, "a:9095")),
             ("a:9095", Err(AddressError::None)),
             ("ws://", Err(AddressError::None)),
             ("http://u:p@a", Err(AddressError::None)),

@@ -42,9 +42,13 @@ fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     };
     for address in addresses {
-        if !address.starts_with("ws://") && !address.starts_with("http://") {
+        let schemes = ["ws://", "wss://", "http://", "https://"];
+        if !schemes.iter().any(|scheme| address.starts_with(scheme)) {
             let reason = format!("{address:?} cannot be followed");
-            error(&reason, "give ws://host:9095, or http://host:9095 to poll");
+            error(
+                &reason,
+                "give ws://host:9095, or http://host:9095 to poll; over TLS wss:// or https://",
+            );
         }
     }
     if addresses.is_empty() {

@@ -192,8 +192,10 @@ keys! {
         "The vector that goes with that key, 16 bytes: `shenyu.aes.secret.iv` of ShenYu's admin.";
     shenyu.follow.addresses: Words,
         "Admins of ShenYu's whose selectors, rules and other objects this gateway takes over, as ShenYu's \
-         gateways do: `ws://host:9095`, or `http://host:9095` to poll. One is followed at a time, the next \
-         once that one fails; what it had last goes on to serve. Not with `listen.shenyu`.";
+         gateways do: `ws://host:9095`, or `http://host:9095` to poll; `wss://` and `https://` over TLS. One \
+         is followed at a time, the next once that one fails; what it had last goes on to serve. Not with `listen.shenyu`.";
+    shenyu.follow.ca: OptionalPath,
+        "Who signs for those admins, PEM, where those are not authorities that the system trusts.";
     shenyu.follow.user: Text, "The user that polls.";
     shenyu.follow.password: OptionalSecret,
         "The password of that user. Without it, `123456`, with which ShenYu begins.";

@@ -13,12 +13,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tollhouse_shenyu::Kind;
 
 use super::mirror::{self, Event};
-use super::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FollowError, Following, Replica};
+use super::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, Replica};
 
 /// How long an answer to a poll may take: admins hold it for a minute.
 const POLL_TIME_MAX: Duration = Duration::from_secs(90);
@@ -63,11 +62,11 @@ fn read<'a, T: Deserialize<'a>>(status: StatusCode, body: &'a [u8]) -> Result<T,
 
 /// Follows until the admin does not answer, or not as one.
 pub(super) async fn follow(
-    authority: &str,
+    address: &Address,
     following: &Following,
     replica: &mut Replica<'_>,
 ) -> Result<(), FollowError> {
-    let mut client = Client::connect(authority, following).await?;
+    let mut client = Client::connect(address, following).await?;
     let mut known = BTreeMap::new();
     client.fetch(&Kind::ALL, &mut known, replica).await?;
     replica.commit().await?;
@@ -81,18 +80,19 @@ pub(super) async fn follow(
 }
 
 struct Client<'a> {
-    authority: &'a str,
+    address: &'a Address,
+    following: &'a Following,
     namespace: String,
     token: String,
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl<'a> Client<'a> {
-    async fn connect(authority: &'a str, following: &Following) -> Result<Self, FollowError> {
-        let connected = timeout(ANSWER_TIME_MAX, connect(authority)).await;
+    async fn connect(address: &'a Address, following: &'a Following) -> Result<Self, FollowError> {
+        let connected = timeout(ANSWER_TIME_MAX, connect(address, following)).await;
         let sender = connected.map_err(|_| FollowError::Silent)??;
         let namespace = encode(following.namespace());
-        let mut client = Self { authority, namespace, token: String::new(), sender };
+        let mut client = Self { address, following, namespace, token: String::new(), sender };
         let (user, password) = (encode(&following.user), encode(&following.password));
         let path = format!("/platform/login?userName={user}&password={password}");
         let (_, body) = client.ask("GET", &path, String::new(), ANSWER_TIME_MAX).await?;
@@ -145,7 +145,7 @@ impl<'a> Client<'a> {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header("host", self.authority)
+            .header("host", &self.address.authority)
             .header("x-access-token", &self.token)
             .header("content-type", "application/x-www-form-urlencoded")
             .body(Full::new(Bytes::from(form)))
@@ -154,7 +154,7 @@ impl<'a> Client<'a> {
         let answered = timeout(time, async {
             if self.sender.ready().await.is_err() {
                 // An admin may end a connection between two requests.
-                self.sender = connect(self.authority).await?;
+                self.sender = connect(self.address, self.following).await?;
             }
             let answer = self.sender.send_request(request).await.map_err(failed)?;
             let status = answer.status();
@@ -166,9 +166,12 @@ impl<'a> Client<'a> {
     }
 }
 
-async fn connect(authority: &str) -> Result<SendRequest<Full<Bytes>>, FollowError> {
+async fn connect(
+    address: &Address,
+    following: &Following,
+) -> Result<SendRequest<Full<Bytes>>, FollowError> {
     let failed = |error: &dyn std::fmt::Display| FollowError::Connection(error.to_string());
-    let stream = TcpStream::connect(authority).await.map_err(|error| failed(&error))?;
+    let stream = address.connect(following).await?;
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|error| failed(&error))?;
     // Ends with the sender; its errors are those of the requests.

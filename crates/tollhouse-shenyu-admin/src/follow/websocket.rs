@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -16,7 +15,10 @@ use tokio_tungstenite::tungstenite::{self, Bytes, Message};
 use tollhouse_shenyu::Kind;
 
 use super::mirror::{self, Event};
-use super::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FollowError, Following, Replica};
+use super::{
+    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, Connection, FollowError, Following, Replica,
+    Security,
+};
 
 /// How often the admin is asked whether it is there, as ShenYu's gateways do.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -45,16 +47,16 @@ struct Envelope<'a> {
 
 /// Follows until the connection ends.
 pub(super) async fn follow(
-    authority: &str,
+    address: &Address,
     following: &Following,
     replica: &mut Replica<'_>,
 ) -> Result<(), FollowError> {
-    let mut socket = connect(authority, following).await?;
+    let mut socket = connect(address, following).await?;
     // A slave says who is the master. Releases without a cluster do not know the first word, and leave it.
     for word in ["RUNNING_MODE", "MYSELF"] {
         send(&mut socket, Message::text(word)).await?;
     }
-    let mut state = State::default();
+    let mut state = State { security: Some(address.security), ..State::default() };
     let mut pings = interval(PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let begun = Instant::now();
@@ -106,6 +108,8 @@ struct State {
     has_all: bool,
     /// When the state counts as whole though groups are missing.
     due: Option<Instant>,
+    /// How the admin is spoken with, and so its master; plainly where `None`.
+    security: Option<Security>,
 }
 
 impl State {
@@ -115,7 +119,10 @@ impl State {
         if message.event_type == "RUNNING_MODE" {
             let master = message.master_url.filter(|url| !url.is_empty());
             return match (message.is_master, master) {
-                (Some(false), Some(master)) => Err(FollowError::Slave(websocket_of(&master))),
+                (Some(false), Some(master)) => {
+                    let security = self.security.unwrap_or(Security::Plain);
+                    Err(FollowError::Slave(websocket_address(security, &master)))
+                }
                 _ => Ok(()),
             };
         }
@@ -148,16 +155,22 @@ impl State {
 }
 
 /// The master's address, which admins have as that of their REST interface.
-fn websocket_of(master: &str) -> String {
+fn websocket_address(security: Security, master: &str) -> String {
     let rest = master.split_once("://").map_or(master, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
-    format!("ws://{authority}")
+    let scheme = match security {
+        Security::Plain => "ws",
+        // A secret is never sent on more openly than it was asked to be.
+        Security::Tls => "wss",
+    };
+    format!("{scheme}://{authority}")
 }
 
 async fn connect(
-    authority: &str,
+    address: &Address,
     following: &Following,
-) -> Result<WebSocketStream<TcpStream>, FollowError> {
+) -> Result<WebSocketStream<Connection>, FollowError> {
+    let authority = &address.authority;
     let mut request =
         format!("ws://{authority}/websocket").into_client_request().map_err(failed)?;
     let header = |text: &str| {
@@ -176,8 +189,7 @@ async fn connect(
     config.max_message_size = Some(ANSWER_BYTES_MAX);
     config.max_frame_size = Some(ANSWER_BYTES_MAX);
     let connected = timeout(ANSWER_TIME_MAX, async {
-        let stream = TcpStream::connect(authority).await;
-        let stream = stream.map_err(|error| FollowError::Connection(error.to_string()))?;
+        let stream = address.connect(following).await?;
         let socket =
             tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
         socket.map(|(socket, _)| socket).map_err(failed)
@@ -186,7 +198,7 @@ async fn connect(
 }
 
 async fn send(
-    socket: &mut WebSocketStream<TcpStream>,
+    socket: &mut WebSocketStream<Connection>,
     message: Message,
 ) -> Result<(), FollowError> {
     let sent = timeout(ANSWER_TIME_MAX, socket.send(message)).await;
@@ -239,7 +251,8 @@ mod tests {
     #[test]
     fn a_master_is_found_where_it_listens_for_gateways() {
         for url in ["http://a:9095", "http://a:9095/", "a:9095", "ws://a:9095/websocket"] {
-            assert_eq!(websocket_of(url), "ws://a:9095", "{url}");
+            assert_eq!(websocket_address(Security::Plain, url), "ws://a:9095", "{url}");
+            assert_eq!(websocket_address(Security::Tls, url), "wss://a:9095", "{url}");
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,9 +13,11 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_store::{Location, Store};
 
 use super::Fixture;
+use crate::follow::check_connection;
 use crate::{Following, follow, serve};
 
 /// Longest wait for what comes at once.
@@ -33,9 +37,14 @@ impl Drop for Follower {
 
 impl Follower {
     fn start(addresses: &[String]) -> Self {
+        Self::trusting(addresses, None)
+    }
+
+    fn trusting(addresses: &[String], authorities: Option<std::path::PathBuf>) -> Self {
         let store = tollhouse_store::open(&Location::Memory).expect("memory");
         let following = Following {
             addresses: addresses.to_vec(),
+            authorities,
             namespace: None,
             user: "admin".to_owned(),
             password: "123456".to_owned(),
@@ -199,4 +208,47 @@ async fn sync_goes_to_the_master_and_past_what_is_no_admin() {
     let (mut socket, _) = master.accept().await;
     send_state(&mut socket, &json!([{"id": "1", "pluginName": "divide"}])).await;
     follower.wait("the master's state", |objects| objects.contains_key("selector/1")).await;
+}
+
+#[tokio::test]
+async fn sync_over_tls_takes_only_admins_that_the_authorities_have_signed_for() {
+    let signed =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let pem = |label: &str, der: &[u8]| {
+        let text = STANDARD.encode(der);
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    };
+    let cert = pem("CERTIFICATE", signed.cert.der());
+    let key = pem("PRIVATE KEY", &signed.signing_key.serialize_der());
+    let tls = ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), None).expect("they fit");
+    let fixture = Fixture::new().await;
+    fixture.pair().await;
+    let plain = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let inner = plain.local_addr().expect("an address");
+    let serving = tokio::spawn(serve(plain, fixture.admin.clone(), 16, std::future::pending()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let ending = tokio::spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let tls = tls.clone();
+            connections.spawn(async move {
+                let Ok(mut outer) = tls.accept(stream).await else { return };
+                let mut inner = TcpStream::connect(inner).await.expect("it listens");
+                let _ = tokio::io::copy_bidirectional(&mut outer, &mut inner).await;
+            });
+        }
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let authorities = folder.path().join("ca.pem");
+    std::fs::write(&authorities, &cert).expect("it is written");
+    for scheme in ["wss", "https"] {
+        let addresses = [format!("{scheme}://localhost:{port}")];
+        let follower = Follower::trusting(&addresses, Some(authorities.clone()));
+        follower.wait(scheme, |objects| objects.keys().any(|key| key.starts_with("rule/"))).await;
+        let refused = check_connection(&addresses[0]).await.expect_err("nobody has signed for it");
+        assert!(refused.contains("certificate"), "{refused}");
+    }
+    serving.abort();
+    ending.abort();
 }

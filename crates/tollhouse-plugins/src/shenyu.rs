@@ -1,12 +1,16 @@
-//! What plugins of ShenYu's share with those here: connections to Redis.
+//! What plugins of ShenYu's need connections for: Redis, which they share with plugins here, and Dubbo
+//! (`shenyu/dubbo.rs`).
+
+mod dubbo;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::Script;
 use serde_json::{Value, json};
+use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
-use tollhouse_shenyu_gateway::{Engines, Scripts};
+use tollhouse_shenyu_gateway::{CallError, Engines, Scripts};
 
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
@@ -20,6 +24,14 @@ impl Engines for PluginEngines {
         let (policy, conf) = conf(servers);
         let servers = Servers::parse(policy, &conf)?.ok_or("it names no servers")?;
         Ok(Arc::new(RedisScripts { servers: Arc::new(servers), known: Mutex::default() }))
+    }
+
+    fn call_dubbo<'a>(
+        &'a self,
+        server: &'a str,
+        call: &'a Invocation<'a>,
+    ) -> LocalFuture<'a, Result<Value, CallError>> {
+        Box::pin(dubbo::call(server, call))
     }
 }
 

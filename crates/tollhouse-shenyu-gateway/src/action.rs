@@ -20,6 +20,7 @@ use tollhouse_shenyu::shaping::{BodyEdits, RequestRule, ResponseRule};
 use crate::cached::{self, Found};
 use crate::chain::Chain;
 use crate::counts::{Permit, Shared, SharedCache};
+use crate::dubbo::DubboCaller;
 use crate::engines::Scripts;
 use crate::reply::reply;
 use crate::shape::{self, AnswerEdit};
@@ -64,6 +65,8 @@ pub(crate) enum Action {
     Request(Box<RequestRule>),
     /// Done to the answer of a node, once a proxy has taken the request.
     ModifyAnswer(Arc<ResponseRule>),
+    /// It answers with what a method of Dubbo gives.
+    Dubbo(Box<DubboCaller>),
     /// It makes the request a call of gRPC, to a node of the target at this place.
     Grpc {
         target: usize,
@@ -131,14 +134,7 @@ impl Chain {
                 elsewhere(*status, location.clone())
             }
             Action::Mock(rule) => mock(rule, cx),
-            Action::Cache { rule, id, cache } => match cached::find(*rule, (id, cache), cx, turn) {
-                Found::Answer(answer) => Done::Answered(answer),
-                Found::Nothing(keep) => {
-                    turn.aftermath.keep = Some(keep);
-                    Done::Next
-                }
-                Found::NotAsked => Done::Next,
-            },
+            Action::Cache { rule, id, cache } => find_kept(*rule, (id, cache), cx, turn),
             Action::Break { breaker, refusals } => match begin_call(breaker, cx, turn).await {
                 Ok(()) => Done::Next,
                 Err((answer, fallback)) => {
@@ -161,6 +157,13 @@ impl Chain {
             Action::ModifyAnswer(rule) => {
                 turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
                 Done::Next
+            }
+            Action::Dubbo(caller) => {
+                let metadata = self.engine.metadata(turn.asked());
+                match caller.call(metadata, cx, turn).await {
+                    Ok(answer) => Done::Answered(Box::new(answer)),
+                    Err(answer) => refused(answer),
+                }
             }
             Action::Grpc { target } => {
                 let metadata = self.engine.metadata(turn.asked());
@@ -217,6 +220,20 @@ impl Chain {
             _ => Err(Answer::InternalException),
         }
     }
+}
+
+fn find_kept<'o>(
+    rule: CacheRule,
+    place: (&str, &SharedCache),
+    cx: &RequestContext<'_>,
+    turn: &mut Turn,
+) -> Done<'o> {
+    match cached::find(rule, place, cx, turn) {
+        Found::Answer(answer) => return Done::Answered(answer),
+        Found::Nothing(keep) => turn.aftermath.keep = Some(keep),
+        Found::NotAsked => {}
+    }
+    Done::Next
 }
 
 fn elsewhere<'o>(status: u16, location: String) -> Done<'o> {

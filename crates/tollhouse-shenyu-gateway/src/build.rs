@@ -18,12 +18,14 @@ use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
 };
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
+use tollhouse_shenyu::rpc::dubbo::DubboRule;
 use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use tollhouse_shenyu::sign::{Applications, SignRule};
 
 use crate::action::{Action, Refusals, SharedLimit};
 use crate::chain::{ById, Chain, Link, Unmatched};
 use crate::counts::Counts;
+use crate::dubbo::DubboCaller;
 use crate::engines::Engines;
 use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
@@ -49,7 +51,7 @@ pub(crate) fn compile(
     parts: &Parts,
     terms: Terms,
     counts: &mut Counts,
-    engines: Option<&dyn Engines>,
+    engines: Option<&Arc<dyn Engines>>,
 ) -> (Chain, Vec<Problem>) {
     let objects = Objects {
         plugins: &parts.plugins,
@@ -115,7 +117,7 @@ struct Builder<'a> {
     /// Those that several rules share, by key.
     upstreams: HashMap<Arc<str>, Arc<tollhouse_model::Upstream>>,
     problems: Vec<Problem>,
-    engines: Option<&'a dyn Engines>,
+    engines: Option<&'a Arc<dyn Engines>>,
     counts_before: &'a Counts,
     counts: Counts,
 }
@@ -242,6 +244,7 @@ impl<'a> Builder<'a> {
             "divide" | "websocket" => self.proxy(place)?,
             "springCloud" => self.spring_cloud(place)?,
             "grpc" => self.grpc(place)?,
+            "dubbo" => self.dubbo(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
             name => return Err(format!("the plugin `{name}` is not built into this gateway")),
         })
@@ -267,6 +270,16 @@ impl<'a> Builder<'a> {
             return Ok(Action::Refuse(Answer::NoHealthyUpstream));
         }
         self.target(place, rule, &Nodes::Listed(nodes))
+    }
+
+    fn dubbo(&self, place: &Place<'_>) -> Result<Action, String> {
+        let rule = DubboRule::read(place.handle()).map_err(|error| error.to_string())?;
+        let selector = place.selector;
+        let discovery = self.discovery.get(&*selector.id).copied();
+        let nodes = divide_nodes(selector.handle.as_deref(), discovery);
+        let nodes = nodes.map_err(|error| format!("selector `{}`: {error}", selector.id))?;
+        let engines = self.engines.ok_or("nothing here can connect to servers of Dubbo")?;
+        Ok(Action::Dubbo(Box::new(DubboCaller::new(rule, &nodes, Arc::clone(engines)))))
     }
 
     fn grpc(&mut self, place: &Place<'_>) -> Result<Action, String> {
@@ -392,6 +405,7 @@ fn carried_by(plugin: &str) -> Option<RpcType> {
         "websocket" => RpcType::WebSocket,
         "springCloud" => RpcType::SpringCloud,
         "grpc" => RpcType::Grpc,
+        "dubbo" => RpcType::Dubbo,
         _ => return None,
     })
 }

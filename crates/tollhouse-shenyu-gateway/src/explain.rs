@@ -4,7 +4,7 @@ use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::matching::{Explanation, RpcType};
 use tollhouse_shenyu::paths::RedirectRule;
-use tollhouse_shenyu::rpc::GrpcMethod;
+use tollhouse_shenyu::rpc::grpc::GrpcMethod;
 
 use crate::action::{Action, refuse_size};
 use crate::chain::{BEGINNINGS_MAX, Chain, Link, Selected, Unmatched};
@@ -189,6 +189,10 @@ impl Chain {
             Action::Proxy { rule, target } => match refuse_size(rule, exchange) {
                 Some(answer) => answered(answer),
                 None => Next::End(CourseEnd::Node { target: *target, uri: turn.node_uri() }),
+            },
+            Action::Dubbo(caller) => match caller.method(self.engine.metadata(turn.asked())) {
+                Some(_) => Next::Plugin(Effect::Acts),
+                None => answered(Answer::MetadataError),
             },
             Action::Grpc { target } => {
                 let metadata = self.engine.metadata(turn.asked());

@@ -4,7 +4,7 @@ use tollhouse_plugin::RequestContext;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::model::Metadata;
-use tollhouse_shenyu::rpc::{GrpcMethod, frames_of_body, json_of_message};
+use tollhouse_shenyu::rpc::grpc::{GrpcMethod, frames_of_body, json_of_message};
 
 use crate::shape::AnswerEdit;
 use crate::turn::Turn;

@@ -11,6 +11,7 @@ mod build;
 mod cached;
 mod chain;
 mod counts;
+mod dubbo;
 mod engines;
 mod explain;
 mod grpc;
@@ -23,7 +24,7 @@ mod turn;
 mod view;
 
 pub use chain::Chain;
-pub use engines::{Engines, Scripts};
+pub use engines::{CallError, Engines, Scripts};
 pub use explain::{Course, CourseEnd, CourseStep, Effect};
 pub use reply::{Failure, describe_failure};
 pub use sources::{SourceError, Sources, Terms};

@@ -181,11 +181,7 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
         }
         AnswerEdit::Modify(rule) => modify(rule, cx),
         AnswerEdit::Grpc { streams } => {
-            // Failures of calls have a status that says so, in either dialect.
-            let failed_status = match statuses {
-                Statuses::Compatible => 500,
-                Statuses::Honest => Answer::InvocationFailed.status(statuses),
-            };
+            let failed_status = Answer::RpcFailed.status(statuses);
             grpc::answer(*streams, failed_status, cx);
         }
     }

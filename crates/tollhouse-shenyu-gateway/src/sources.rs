@@ -131,7 +131,7 @@ impl Sources {
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let (chain, problems) =
-            build::compile(&parts, terms.clone(), &mut counts, self.engines.as_deref());
+            build::compile(&parts, terms.clone(), &mut counts, self.engines.as_ref());
         (Some(chain), problems)
     }
 }

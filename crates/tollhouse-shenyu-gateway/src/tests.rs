@@ -9,7 +9,7 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::answer::Statuses;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 
-use crate::engines::{Engines, Scripts};
+use crate::engines::{CallError, Engines, Scripts};
 use crate::{Sources, Terms};
 
 /// Objects under construction.
@@ -637,6 +637,14 @@ impl Engines for FakeEngines {
     fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
         Ok(Arc::<FakeRedis>::clone(&self.0))
     }
+
+    fn call_dubbo<'a>(
+        &'a self,
+        _server: &'a str,
+        _call: &'a tollhouse_dubbo::Invocation<'a>,
+    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
+        Box::pin(std::future::ready(Err(CallError::TimedOut)))
+    }
 }
 
 impl Scripts for FakeRedis {
@@ -672,4 +680,77 @@ fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass(
     let key = "concurrent_request_rate_limiter.{rateLimiter-1-WHOLE_KEY_RESOLVER}.tokens";
     let expected = ["ask", "leave", "ask", "ask"].map(|word| format!("{word} {key}"));
     assert_eq!(*redis.asked.lock().expect("nobody panicked"), expected);
+}
+
+/// Servers of Dubbo: one that cannot be reached, one that does not answer in time, and others.
+#[derive(Debug, Default)]
+struct FakeServers(Mutex<Vec<String>>);
+
+impl Engines for FakeServers {
+    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
+        Err("there is none".to_owned())
+    }
+
+    fn call_dubbo<'a>(
+        &'a self,
+        server: &'a str,
+        call: &'a tollhouse_dubbo::Invocation<'a>,
+    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
+        let arguments = Value::from(call.arguments.to_vec());
+        let text =
+            format!("{server} {}.{} {:?} {arguments}", call.service, call.method, call.types);
+        self.0.lock().expect("nobody panicked").push(text);
+        let result = match server {
+            "10.0.0.1:1" => Err(CallError::Unreachable("it is gone".to_owned())),
+            "10.0.0.2:1" => Err(CallError::TimedOut),
+            _ => Ok(json!({"id": 7})),
+        };
+        Box::pin(std::future::ready(result))
+    }
+}
+
+#[test]
+fn dubbo_calls_the_method_of_a_path_with_what_the_body_says() {
+    let method = |path: &str, types: &str| {
+        json!({"id": path, "path": path, "rpcType": "dubbo", "enabled": true, "serviceName": "shop.Orders",
+            "methodName": "find", "parameterTypes": types, "rpcExt": "{\"retries\":1}"})
+    };
+    let answer = |nodes: &[&str], path: &str, body: &str| {
+        let servers = Arc::new(FakeServers::default());
+        let mut desk = Desk::new();
+        desk.sources = Sources::with_engines(Some(Arc::<FakeServers>::clone(&servers)));
+        let node = |url: &&str| json!({"upstreamUrl": url, "protocol": "dubbo://", "weight": 1, "status": true});
+        let nodes: Value = nodes.iter().map(node).collect();
+        let desk = desk
+            .plugin("dubbo", None)
+            .rule("dubbo", "/d/", &nodes, &json!({"timeout": 100, "loadBalance": "random"}))
+            .put(Kind::Metadata, &method("/d/find", "int,java.lang.String"))
+            .put(Kind::Metadata, &method("/d/all", ""))
+            .put(
+                Kind::Metadata,
+                &json!({"id": "x", "path": "/d/none", "rpcType": "dubbo", "enabled": true}),
+            );
+        let length = body.len();
+        let answer = desk
+            .answer(&format!("POST {path} HTTP/1.1\nHost: a\nContent-Length: {length}\n\n{body}"));
+        let asked = servers.0.lock().expect("nobody panicked").join(", ");
+        (answer, asked)
+    };
+    let body = r#"{"z":7,"a":"x"}"#;
+    let called =
+        |server: &str| format!(r#"{server} shop.Orders.find ["int", "java.lang.String"] [7,"x"]"#);
+    let (given, asked) = answer(&["10.0.0.3:1"], "/d/find", body);
+    assert_eq!((&*given, asked), (r#"200 {"id":7}"#, called("10.0.0.3:1")));
+    let (given, asked) = answer(&["10.0.0.1:1", "10.0.0.3:1"], "/d/find", body);
+    assert_eq!(given, r#"200 {"id":7}"#, "another server is asked");
+    assert_eq!(asked, format!("{}, {}", called("10.0.0.1:1"), called("10.0.0.3:1")));
+    let (given, asked) = answer(&["10.0.0.2:1", "10.0.0.3:1"], "/d/find", body);
+    assert_eq!(given, r#"500 {"code":-104,"message":"Service call timeout!"}"#);
+    assert_eq!(asked, called("10.0.0.2:1"), "it may have been done");
+    assert_eq!(answer(&["10.0.0.3:1"], "/d/all", "").0, r#"200 {"id":7}"#);
+    assert!(answer(&["10.0.0.1:1"], "/d/all", "").0.starts_with(r#"500 {"code":-103,"#));
+    assert!(answer(&["10.0.0.3:1"], "/d/find", "").0.starts_with(r#"500 {"code":431,"#));
+    assert!(answer(&["10.0.0.3:1"], "/d/find", "{}").0.contains("-100"));
+    assert!(answer(&["10.0.0.3:1"], "/d/none", "{}").0.starts_with(r#"500 {"code":430,"#));
+    assert!(answer(&[], "/d/all", "").0.contains("-119"));
 }

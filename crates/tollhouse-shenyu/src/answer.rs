@@ -64,6 +64,12 @@ pub enum Answer {
     TooManyRequests,
     /// A body is not of the shape that is asked for.
     ParameterError,
+    /// A call of a method has failed.
+    RpcFailed,
+    /// A call of a method took too long.
+    RpcTimeout,
+    /// A call of Dubbo has no body.
+    DubboBodyMissing,
     /// A call by gRPC has no body.
     GrpcBodyMissing,
     /// The metadata of a method are not usable.
@@ -125,7 +131,10 @@ impl Answer {
             Self::RequestTooLarge => (413, 200, 413),
             Self::HeadersTooLarge => (431, 200, 431),
             Self::TooManyRequests => (429, 429, 429),
+            Self::RpcFailed => (-103, 500, 502),
+            Self::RpcTimeout => (-104, 500, 504),
             Self::MetadataError => (430, 500, 500),
+            Self::DubboBodyMissing => (431, 500, 400),
             Self::GrpcBodyMissing => (435, 500, 400),
             Self::InternalServerError => (500, 500, 500),
         }
@@ -138,10 +147,10 @@ impl Answer {
                 "Your parameter error, please check the relevant documentation!"
             }
             Self::RuleNotFound => "Rule not found!",
-            Self::InvocationFailed | Self::BreakerOpen => {
+            Self::InvocationFailed | Self::BreakerOpen | Self::RpcFailed => {
                 "Service invocation exception, or no result is returned!"
             }
-            Self::CallTimeout => "Service call timeout!",
+            Self::CallTimeout | Self::RpcTimeout => "Service call timeout!",
             Self::UrlNotFound => "Can not find url, please check your configuration!",
             Self::SelectorNotFound => "Can not find selector, please check your configuration!",
             Self::SentinelBlocked => "The request block by sentinel!",
@@ -169,6 +178,9 @@ impl Answer {
             Self::HeadersTooLarge => "Request Header Fields Too Large",
             Self::TooManyRequests => "You have been restricted, please try again later!",
             Self::MetadataError => "Meta data error!",
+            Self::DubboBodyMissing => {
+                "Dubbo must have body param, please enter the JSON format in the body!"
+            }
             Self::GrpcBodyMissing => {
                 "Grpc must have body param, please enter the JSON format in the body!"
             }

@@ -9,7 +9,17 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
-    &["transcode", "shenyu", "config", "store", "router", "telemetry", "plugin", "shenyu-gateway"],
+    &[
+        "transcode",
+        "dubbo",
+        "shenyu",
+        "config",
+        "store",
+        "router",
+        "telemetry",
+        "plugin",
+        "shenyu-gateway",
+    ],
     &["net", "http", "h2", "upstream", "registry", "acme", "etcd", "sql"],
     &[
         "plugins",
@@ -51,6 +61,7 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ("model", &["tokio"], "the nouns know no runtime"),
     ("router", &["tokio"], "matching does no IO"),
     ("transcode", &["tokio"], "the conversion does no IO"),
+    ("dubbo", &["tokio"], "the codec does no IO"),
     ("shenyu", &["tokio"], "model and matching do no IO"),
     ("shenyu-gateway", &["tokio"], "the chain meets requests by the plugin contract alone"),
     ("h2", &["tokio", "h2"], "the codec does no IO, and is not a wrapper of another"),

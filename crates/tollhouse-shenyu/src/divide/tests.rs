@@ -75,7 +75,7 @@ fn handles_that_cannot_be_read_are_refused() {
         let handle = format!(r#"[{{"upstreamUrl":"b:1"}},{{"upstreamUrl":"{url}"}}]"#);
         assert_eq!(urls(&handle), Err(HandleError::Address(2)), "{url}");
     }
-    let foreign = urls(r#"[{"upstreamUrl":"a:1","protocol":"dubbo://"}]"#);
+    let foreign = urls(r#"[{"upstreamUrl":"a:1","protocol":"motan://"}]"#);
     assert!(matches!(foreign, Err(HandleError::Protocol { index: 1, .. })));
 }
 

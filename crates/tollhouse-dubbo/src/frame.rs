@@ -1,0 +1,178 @@
+//! Frames of Dubbo's protocol: 16 bytes of head, and a body in the serialization that the head names.
+
+/// The first two bytes.
+const MAGIC: [u8; 2] = [0xda, 0xbb];
+
+/// Bytes of a head.
+const HEAD_BYTES: usize = 16;
+
+/// Flags in the third byte.
+const REQUEST: u8 = 0x80;
+const TWO_WAY: u8 = 0x40;
+const EVENT: u8 = 0x20;
+const SERIALIZATION: u8 = 0x1f;
+
+/// The number of Hessian 2 among serializations.
+const HESSIAN2: u8 = 2;
+
+/// The status of an answer that is one.
+pub const STATUS_OK: u8 = 20;
+
+/// Bytes of a body: Dubbo's own bound, `payload`.
+pub const BODY_BYTES_MAX: usize = 8 << 20;
+
+/// A frame that has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// What came of a call.
+    Reply {
+        /// The call's.
+        id: u64,
+        /// [`STATUS_OK`], or why there is nothing.
+        status: u8,
+        /// In Hessian 2.
+        body: Vec<u8>,
+    },
+    /// The peer asks whether somebody is there; this is the answer.
+    Heartbeat(Vec<u8>),
+    /// The peer is about to go, or says something else that asks for no answer.
+    Notice,
+}
+
+/// Why frames cannot be read any further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// It is another protocol.
+    #[error("the peer does not speak Dubbo's protocol")]
+    Magic,
+    /// Longer than is read.
+    #[error("an answer has {0} bytes, and {BODY_BYTES_MAX} are read")]
+    TooLong(u32),
+    /// It is not Hessian 2.
+    #[error("an answer comes in serialization {0}, and only Hessian 2 (2) is read")]
+    Serialization(u8),
+}
+
+/// A request's frame around a body.
+pub fn request(id: u64, body: &[u8]) -> Vec<u8> {
+    frame(REQUEST | TWO_WAY | HESSIAN2, 0, id, body)
+}
+
+fn frame(flags: u8, status: u8, id: u64, body: &[u8]) -> Vec<u8> {
+    let mut made = Vec::with_capacity(HEAD_BYTES + body.len());
+    made.extend_from_slice(&MAGIC);
+    made.extend_from_slice(&[flags, status]);
+    made.extend_from_slice(&id.to_be_bytes());
+    // Whoever builds bodies bounds them far below 4 GiB.
+    made.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+    made.extend_from_slice(body);
+    made
+}
+
+/// Takes frames out of bytes that come in pieces.
+#[derive(Debug, Default)]
+pub struct Frames {
+    buffer: Vec<u8>,
+}
+
+impl Frames {
+    /// Takes the next piece.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub fn is_within(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// The next frame that is whole; `None` until there is one.
+    ///
+    /// # Errors
+    /// When it is none, or too long.
+    pub fn message(&mut self) -> Result<Option<Message>, FrameError> {
+        let Some((head, rest)) = self.buffer.split_first_chunk::<HEAD_BYTES>() else {
+            let known = self.buffer.len().min(MAGIC.len());
+            return match self.buffer[..known] == MAGIC[..known] {
+                true => Ok(None),
+                false => Err(FrameError::Magic),
+            };
+        };
+        let [a, b, flags, status, id @ .., l0, l1, l2, l3] = *head;
+        if [a, b] != MAGIC {
+            return Err(FrameError::Magic);
+        }
+        let declared = u32::from_be_bytes([l0, l1, l2, l3]);
+        let length = usize::try_from(declared).unwrap_or(usize::MAX);
+        if length > BODY_BYTES_MAX {
+            return Err(FrameError::TooLong(declared));
+        }
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        let id = u64::from_be_bytes(id);
+        let message = match (flags & EVENT != 0, flags & REQUEST != 0) {
+            (true, true) if flags & TWO_WAY != 0 => {
+                // `null`, in Hessian 2.
+                Message::Heartbeat(frame(EVENT | HESSIAN2, STATUS_OK, id, b"N"))
+            }
+            (true, _) | (_, true) => Message::Notice,
+            (false, false) if flags & SERIALIZATION != HESSIAN2 => {
+                return Err(FrameError::Serialization(flags & SERIALIZATION));
+            }
+            (false, false) => Message::Reply { id, status, body: body.to_vec() },
+        };
+        self.buffer.drain(..HEAD_BYTES + length);
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_whole_however_their_bytes_arrive() {
+        let mut bytes = frame(HESSIAN2, STATUS_OK, 7, b"\x91\x90");
+        bytes.extend(frame(REQUEST | TWO_WAY | EVENT | HESSIAN2, 0, 8, b"N"));
+        bytes.extend(frame(REQUEST | EVENT | HESSIAN2, 0, 9, b"\x01R"));
+        bytes.extend(frame(HESSIAN2, 60, 10, b"\x01x"));
+        for piece_bytes in 1..=bytes.len() {
+            let mut frames = Frames::default();
+            let mut messages = Vec::new();
+            for piece in bytes.chunks(piece_bytes) {
+                frames.push(piece);
+                while let Some(message) = frames.message().expect("they are frames") {
+                    messages.push(message);
+                }
+            }
+            let expected = [
+                Message::Reply { id: 7, status: 20, body: b"\x91\x90".to_vec() },
+                Message::Heartbeat(frame(EVENT | HESSIAN2, STATUS_OK, 8, b"N")),
+                Message::Notice,
+                Message::Reply { id: 10, status: 60, body: b"\x01x".to_vec() },
+            ];
+            assert_eq!(messages, expected, "{piece_bytes}");
+            assert!(!frames.is_within());
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused_as_soon_as_it_shows() {
+        let cases = [
+            (&b"H"[..], FrameError::Magic),
+            (b"HTTP/1.1 400 Bad Request", FrameError::Magic),
+            (
+                &[0xda, 0xbb, 2, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0],
+                FrameError::TooLong(0xff00_0000),
+            ),
+            (
+                &[0xda, 0xbb, 6, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                FrameError::Serialization(6),
+            ),
+        ];
+        for (bytes, expected) in cases {
+            let mut frames = Frames::default();
+            frames.push(bytes);
+            assert_eq!(frames.message(), Err(expected));
+        }
+    }
+}

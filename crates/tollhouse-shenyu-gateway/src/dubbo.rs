@@ -1,0 +1,136 @@
+//! `dubbo`: a request becomes a generic call of the method that its path is registered for, and its result
+//! the answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tollhouse_dubbo::Invocation;
+use tollhouse_plugin as plugin;
+use tollhouse_plugin::RequestContext;
+use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::divide::DivideNode;
+use tollhouse_shenyu::model::Metadata;
+use tollhouse_shenyu::rpc::dubbo::{DubboMethod, DubboRule};
+
+use crate::engines::{CallError, Engines};
+use crate::turn::Turn;
+
+/// Bytes of a request's body: half of what servers of Dubbo take unless told otherwise.
+const BODY_BYTES_MAX: u64 = 4 << 20;
+
+/// What a rule of the plugin does.
+#[derive(Debug)]
+pub(crate) struct DubboCaller {
+    rule: DubboRule,
+    /// A server as often as its weight says, within bounds.
+    turns: Vec<String>,
+    next: AtomicUsize,
+    engines: Arc<dyn Engines>,
+}
+
+/// Places among the turns that one server has at most, so that weights of thousands take no room.
+const TURNS_MAX: u32 = 100;
+
+impl DubboCaller {
+    pub(crate) fn new(rule: DubboRule, nodes: &[DivideNode], engines: Arc<dyn Engines>) -> Self {
+        let heaviest = nodes.iter().map(|node| node.weight).max().unwrap_or(0).max(1);
+        let scaled = |weight: u32| match heaviest {
+            0..=TURNS_MAX => weight,
+            _ => (u64::from(weight) * u64::from(TURNS_MAX) / u64::from(heaviest)).max(1) as u32,
+        };
+        let has_weight = nodes.iter().any(|node| node.weight > 0);
+        let turns = |node: &DivideNode| if has_weight { scaled(node.weight) } else { 1 };
+        // In rounds, so that a heavy server does not have all of its turns at once.
+        let rounds = 0..nodes.iter().map(turns).max().unwrap_or(0);
+        let turns = rounds.flat_map(|round| {
+            nodes.iter().filter(move |node| turns(node) > round).map(|node| node.url.clone())
+        });
+        Self { rule, turns: turns.collect(), next: AtomicUsize::new(0), engines }
+    }
+
+    /// The method of a path; `None` where metadata say none.
+    pub(crate) fn method(&self, metadata: Option<&Metadata>) -> Option<DubboMethod> {
+        DubboMethod::read(metadata?, self.rule)
+    }
+
+    /// Makes the call.
+    ///
+    /// # Errors
+    /// The answer where there is no result.
+    pub(crate) async fn call<'o>(
+        &self,
+        metadata: Option<&Metadata>,
+        cx: &mut RequestContext<'_>,
+        turn: &mut Turn,
+    ) -> Result<plugin::Answer<'o>, Answer> {
+        let method = self.method(metadata).ok_or(Answer::MetadataError)?;
+        let mut arguments = (Vec::new(), Vec::new());
+        if method.has_parameters() {
+            let body = cx.read_body(BODY_BYTES_MAX).await;
+            if body.map_err(|_| Answer::RequestTooLarge)?.trim_ascii().is_empty() {
+                return Err(Answer::DubboBodyMissing);
+            }
+            let read = method.clone();
+            let found = cx.examine_body(move |body| read.arguments(body)).await;
+            arguments =
+                found.map_err(|_| Answer::RequestTooLarge)?.ok_or(Answer::ParameterError)?;
+        }
+        let result = self.ask(&method, &arguments).await;
+        let (status, now_ms) = (if result.is_ok() { 200 } else { 500 }, cx.now().unix_ms);
+        for call in turn.aftermath.calls.drain(..) {
+            call.end(Some(status), now_ms);
+        }
+        let answer = plugin::Answer::text(200, result?.to_string().into_bytes());
+        Ok(answer.with_header("Content-Type", &b"application/json"[..]))
+    }
+
+    /// Asks one server after the other, while they cannot be reached.
+    async fn ask(
+        &self,
+        method: &DubboMethod,
+        (types, arguments): &(Vec<String>, Vec<serde_json::Value>),
+    ) -> Result<serde_json::Value, Answer> {
+        let call = Invocation {
+            service: &method.service,
+            version: &method.version,
+            group: &method.group,
+            method: &method.method,
+            types,
+            arguments,
+            timeout_ms: u64::try_from(method.timeout.as_millis()).unwrap_or(u64::MAX),
+            attachments: &[],
+        };
+        let mut last = None;
+        for _ in 0..=method.retries {
+            let Some(server) = self.server(method, last) else {
+                return Err(Answer::NoHealthyUpstream);
+            };
+            match self.engines.call_dubbo(server, &call).await {
+                Ok(value) => return Ok(value),
+                Err(CallError::Unreachable(reason)) => {
+                    tracing::debug!(server, reason, "a server of Dubbo cannot be reached");
+                    last = Some(server);
+                }
+                // It may have been done: nothing is called twice.
+                Err(CallError::TimedOut) => return Err(Answer::RpcTimeout),
+                Err(CallError::Failed(reason)) => {
+                    tracing::debug!(server, reason, "a call of Dubbo has failed");
+                    return Err(Answer::RpcFailed);
+                }
+            }
+        }
+        Err(Answer::RpcFailed)
+    }
+
+    /// The server whose turn it is, another one than that before where there is one.
+    fn server<'s>(&'s self, method: &'s DubboMethod, last: Option<&str>) -> Option<&'s str> {
+        if self.turns.is_empty() {
+            return method.address.as_deref();
+        }
+        let start = self.next.fetch_add(1, Ordering::Relaxed);
+        let count = self.turns.len();
+        let mut others = (0..count).map(|step| &*self.turns[(start.wrapping_add(step)) % count]);
+        let other = others.find(|server| Some(*server) != last);
+        other.or(self.turns.first().map(String::as_str))
+    }
+}

@@ -1,0 +1,172 @@
+//! Methods of gRPC, and the body in which ShenYu has their messages.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::name;
+use crate::model::Metadata;
+use crate::{handle, lenient};
+
+/// A call that nothing else is said of.
+const DEFAULT_TIMEOUT_MS: i64 = 5000;
+
+/// Milliseconds that metadata may ask for, at most: an hour.
+const TIMEOUT_MS_MAX: i64 = 3_600_000;
+
+/// What is added to the name of a service that takes its messages as JSON: that of ShenYu's server-side part.
+const JSON_SERVICE: &str = "JSON";
+
+/// Field 1, with a length in front (protobuf's encoding, "Message Structure").
+const JSON_FIELD: u8 = 0x0a;
+
+/// Messages of one request: each is a frame of its own.
+const MESSAGES_MAX: usize = 10_000;
+
+/// A method that can be called by gRPC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcMethod {
+    /// The path to ask a server for.
+    pub path: String,
+    /// Whether it answers with any number of messages.
+    pub streams_out: bool,
+    /// How long a call may take.
+    pub timeout: Duration,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Extension {
+    #[serde(deserialize_with = "lenient::integer")]
+    timeout: Option<i64>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    method_type: String,
+}
+
+impl GrpcMethod {
+    /// From what is registered of it; `None` where that says no method.
+    pub fn read(metadata: &Metadata) -> Option<Self> {
+        let service = name(metadata.service_name.as_deref())?;
+        let method = name(metadata.method_name.as_deref())?;
+        let extension: Extension = handle::read(metadata.rpc_ext.as_deref()).ok()?;
+        let timeout_ms = extension.timeout.filter(|ms| (1..=TIMEOUT_MS_MAX).contains(ms));
+        let timeout_ms = timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
+        Some(Self {
+            path: format!("/{service}{JSON_SERVICE}/{method}"),
+            streams_out: matches!(
+                extension.method_type.as_str(),
+                "SERVER_STREAMING" | "BIDI_STREAMING"
+            ),
+            timeout: Duration::from_millis(timeout_ms.try_into().ok()?),
+        })
+    }
+}
+
+/// A body `{"data": [{…}, …]}` as frames of gRPC, one for each message, which is a text of JSON; `None`
+/// where it is no such body.
+pub fn frames_of_body(body: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Body {
+        data: Vec<Value>,
+    }
+    // Derived readers would take a list for the members in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    let Body { data } = serde_json::from_slice(body).ok()?;
+    if data.is_empty() || data.len() > MESSAGES_MAX {
+        return None;
+    }
+    let mut frames = Vec::with_capacity(body.len() + data.len() * 16);
+    for message in data {
+        let text = message.to_string();
+        let mut length = Vec::with_capacity(5);
+        append_varint(text.len() as u64, &mut length);
+        let bytes = u32::try_from(1 + length.len() + text.len()).ok()?;
+        frames.push(0);
+        frames.extend_from_slice(&bytes.to_be_bytes());
+        frames.push(JSON_FIELD);
+        frames.extend_from_slice(&length);
+        frames.extend_from_slice(text.as_bytes());
+    }
+    Some(frames)
+}
+
+fn append_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number > 0x7f {
+        // The low seven bits.
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The text of JSON that a message holds; `{}` for an empty one, `None` where it is no such message.
+pub fn json_of_message(message: &[u8]) -> Option<&str> {
+    let Some((&field, mut rest)) = message.split_first() else { return Some("{}") };
+    if field != JSON_FIELD {
+        return None;
+    }
+    let mut length = 0_usize;
+    for shift in (0..35).step_by(7) {
+        let (&byte, behind) = rest.split_first()?;
+        rest = behind;
+        length |= usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            let text = (rest.len() == length).then_some(rest)?;
+            let text = std::str::from_utf8(text).ok()?;
+            return serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(extension: &str) -> Metadata {
+        Metadata {
+            service_name: Some("shop.Orders".to_owned()),
+            method_name: Some("place".to_owned()),
+            rpc_ext: Some(extension.to_owned()),
+            ..Metadata::default()
+        }
+    }
+
+    #[test]
+    fn methods_are_read_from_metadata() {
+        let read = |extension| GrpcMethod::read(&metadata(extension));
+        let unary = read("").expect("it is a method");
+        assert_eq!(unary.path, "/shop.OrdersJSON/place");
+        assert_eq!((unary.streams_out, unary.timeout), (false, Duration::from_secs(5)));
+        let stream = read(r#"{"timeout":"100","methodType":"SERVER_STREAMING"}"#);
+        let stream = stream.expect("it is a method");
+        assert_eq!((stream.streams_out, stream.timeout), (true, Duration::from_millis(100)));
+        assert_eq!(read("no JSON"), None);
+        for service in [None, Some(""), Some("a/b"), Some("a b")] {
+            let service_name = service.map(str::to_owned);
+            assert_eq!(GrpcMethod::read(&Metadata { service_name, ..metadata("") }), None);
+        }
+    }
+
+    #[test]
+    fn bodies_become_frames_and_messages_become_json() {
+        let long = "x".repeat(200);
+        let body = format!(r#"{{"data":[{{"a":1}},{{"b":"{long}"}}]}}"#);
+        let frames = frames_of_body(body.as_bytes()).expect("it is such a body");
+        assert_eq!(&frames[..14], b"\0\0\0\0\x09\x0a\x07{\"a\":1}");
+        let second = &frames[14..];
+        assert_eq!(json_of_message(&second[5..]), Some(&*format!(r#"{{"b":"{long}"}}"#)));
+        for bad in ["", "[]", "{}", r#"{"data":[]}"#, r#"{"data":{}}"#, r#"[[{"a":1}]]"#, "{"] {
+            assert_eq!(frames_of_body(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(json_of_message(b""), Some("{}"));
+        for bad in
+            [&b"\x0a"[..], b"\x0a\x02{", b"\x12\x02{}", b"\x0a\x02xx", b"\x0a\xff\xff\xff\xff\xff"]
+        {
+            assert_eq!(json_of_message(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -4,10 +4,9 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// A server that takes longer than this is broken.
-const START_LIMIT: Duration = Duration::from_secs(8);
+use crate::patience::DEADLINE;
 
 /// A server; see the module.
 #[derive(Debug)]
@@ -88,7 +87,7 @@ impl RedisServer {
     pub fn wait_until(&self, words: &[&str], is_good: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !is_good(&self.ask(words)) {
-            assert!(began.elapsed() < START_LIMIT, "redis does not start: {}", self.ask(words));
+            assert!(began.elapsed() < DEADLINE, "redis does not start: {}", self.ask(words));
             std::thread::yield_now();
         }
     }

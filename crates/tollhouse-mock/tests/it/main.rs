@@ -12,7 +12,7 @@ use std::time::Duration;
 use tollhouse_mock::{Behaviour, Mock, Tls};
 
 /// How long a test waits before it fails; far beyond anything that is measured here.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn start(behaviour: Behaviour) -> Mock {
     let behaviour = Behaviour { workers: 1, seed: Some(5), ..behaviour };

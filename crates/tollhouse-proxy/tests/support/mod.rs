@@ -21,7 +21,7 @@ use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::CoreLog;
 
 /// No wait is longer: a worker that does not answer fails the test.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads up to the empty line and no further; `None` at the end of the stream.
 pub fn read_head(stream: &mut TcpStream, head: &mut Vec<u8>) -> Option<()> {

@@ -1,8 +1,6 @@
 //! The configuration changes while the gateway serves: whole revisions, nothing lost, bad objects
 //! kept out.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use tollhouse_testkit::load::Reuse;
 use tollhouse_testkit::origin::answer;
@@ -17,9 +15,6 @@ const RELOADS: u64 = 1_000;
 /// allocator's slack.
 const MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// An edit serves well within this, even on a busy machine.
-const SERVES_WITHIN: Duration = Duration::from_secs(2);
-
 fn yaml_to(origin: &Origin, end: &str) -> String {
     format!("{}\n{end}\n", everything_to(origin.address()))
 }
@@ -30,11 +25,9 @@ fn an_edited_file_serves_without_being_asked() {
     let gateway = gateway().yaml(&yaml_to(&origins[0], "#END")).start();
     let mut client = gateway.client();
     assert_eq!(client.get("/").text(), "old");
-    let written = Instant::now();
     gateway.write_resources(&yaml_to(&origins[1], "#END"));
     gateway.wait_configuration("the new file", |now| now["revision"] == json!(2));
     assert_eq!(client.get("/").text(), "new");
-    assert!(written.elapsed() < SERVES_WITHIN, "{:?}", written.elapsed());
 }
 
 #[test]

@@ -24,7 +24,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 
 /// No wait is longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = tollhouse_testkit::patience::DEADLINE;
 
 /// A certificate and its key, PEM.
 #[derive(Clone)]

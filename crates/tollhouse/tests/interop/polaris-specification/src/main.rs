@@ -34,7 +34,7 @@ const NAMESPACE: &str = "default";
 const SERVICE: &str = "interop-specification";
 const HOST: &str = "127.0.0.1";
 /// Everything answers in milliseconds; what does not is lost.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Every type that the published enumeration has, apart from the unknown one and from that of clusters,
 /// which nobody ever asked for.

@@ -53,10 +53,7 @@ pub enum Known {
 /// of names read `X_Real_IP` as `X-Real-IP`; whatever stands for the dashes, the name is reserved,
 /// but for those spelled as they should be that [`Known`] has a variant for. An upgrade to HTTP/2
 /// is never made, so nothing is said about its settings.
-const RESERVED: [&[u8]; 13] = [
-    b"x-consumer-username",
-    b"x-credential-identifier",
-    b"x-consumer-custom-id",
+const RESERVED: [&[u8]; 10] = [
     b"x-real-ip",
     b"x-forwarded-for",
     b"x-forwarded-proto",
@@ -68,6 +65,10 @@ const RESERVED: [&[u8]; 13] = [
     b"proxy-connection",
     b"http2-settings",
 ];
+
+/// What names begin with that say who asks. Whatever follows is for nobody but the gateway to say: nodes
+/// look for more of such names than it writes, and plugins write further ones.
+const IDENTITY_STARTS: [&[u8]; 2] = [b"x-consumer-", b"x-credential-"];
 
 /// Bit `n` is set when a reserved name has `n` bytes: most names need no closer look.
 const RESERVED_LENGTHS: u64 = {
@@ -166,10 +167,24 @@ const STAND_ONCE: u64 = bit(Known::Authorization)
 /// one by some servers.
 #[inline]
 fn is_reserved(name: &[u8]) -> bool {
+    if says_who_asks(name) {
+        return true;
+    }
     let has_length = name.len() < u64::BITS as usize && RESERVED_LENGTHS >> name.len() & 1 == 1;
     let has_initial =
         name.first().is_some_and(|&first| RESERVED_INITIALS >> letter_number(first) & 1 == 1);
     has_length && has_initial && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
+}
+
+/// Whether `name` begins as one of [`IDENTITY_STARTS`], or is read so by some servers. Most names are told from
+/// those by their first three bytes.
+#[inline]
+fn says_who_asks(name: &[u8]) -> bool {
+    let [b'x' | b'X', separator, b'c' | b'C', ..] = name else { return false };
+    let begins = |start: &&[u8]| {
+        name.get(..start.len()).is_some_and(|begin| is_same_folded(begin, start))
+    };
+    !separator.is_ascii_alphanumeric() && IDENTITY_STARTS.iter().any(begins)
 }
 
 /// Whether `name` is `text`, which is in lower case, but for case. The one bit that is set here

@@ -71,6 +71,7 @@ mod tests {
             "Transfer-Encoding",
             "Host",
             "X-Consumer-Username",
+            "X_Credential_Of_Anybody",
             "X-Real-IP",
             "X-Forwarded-Host",
             "AUTHORIZATION",

@@ -413,6 +413,9 @@ fn names_that_only_the_gateway_uses_are_for_nobody_in_any_spelling() {
         "X-Consumer-Username",
         "X-Credential-Identifier",
         "X-Consumer-Custom-ID",
+        "X-Consumer-Groups",
+        "X-Consumer-",
+        "X-Credential-x",
         "X-Real-IP",
         "X-Forwarded-For",
         "X-Forwarded-Proto",
@@ -431,7 +434,7 @@ fn names_that_only_the_gateway_uses_are_for_nobody_in_any_spelling() {
             spellings.extend([name.replace('-', separator), mixed(name, separator)]);
         }
     }
-    let identity = &reserved[..3];
+    let identity = &reserved[..6];
     spellings.extend(identity.iter().map(|name| (*name).to_owned()));
     spellings.push("http2-settings".into());
     for name in spellings.iter().flat_map(|name| [name.clone(), name.to_ascii_uppercase()]) {
@@ -447,7 +450,8 @@ fn names_that_only_the_gateway_uses_are_for_nobody_in_any_spelling() {
     check_fields(&[
         // Much like a reserved name, and none.
         (b"X-Consumer: a", Ok("- keep | Host=a X-Consumer=a")),
-        (b"X-Consumer-Usernames: a", Ok("- keep | Host=a X-Consumer-Usernames=a")),
+        (b"X-Consumers: a", Ok("- keep | Host=a X-Consumers=a")),
+        (b"X-Credential: a", Ok("- keep | Host=a X-Credential=a")),
         (b"XxConsumer-Username: a", Ok("- keep | Host=a XxConsumer-Username=a")),
         // Spelled as a token has to be.
         (b"X Consumer Username: a", Err(HeadError::BadHeader)),

@@ -17,13 +17,16 @@ fn ask(gateway: &Gateway, request_line: &str, lines: &[&str]) -> Message {
 }
 
 /// Identities that nobody but the gateway may tell, in the spellings that servers fold.
-const CLAIMS: [&str; 8] = [
+const CLAIMS: [&str; 11] = [
     "X-Consumer-Username: root",
     "x_consumer_username: root",
     "X-Consumer_Username: root",
     "X.Consumer.Username: root",
     "X_CREDENTIAL-IDENTIFIER: root",
     "X-Consumer-Custom_Id: root",
+    "X-Consumer-Groups: root",
+    "x.consumer_anything: root",
+    "X_CREDENTIAL_x: root",
     "X_Real_IP: 6.6.6.6",
     "x_forwarded-for: 6.6.6.6",
 ];
@@ -31,12 +34,20 @@ const CLAIMS: [&str; 8] = [
 #[test]
 fn nobody_sees_an_identity_that_a_client_claims() {
     let (node, judge, mirror) = (Origin::named("node"), Origin::named("yes"), Origin::named("m"));
-    let names = ["X-Consumer-Username", "X_Consumer_Username", "X-Credential-Identifier", "X-Own"];
+    let names = [
+        "X-Consumer-Username",
+        "X_Consumer_Username",
+        "X-Credential-Identifier",
+        "X-Consumer-Groups",
+        "X-Own",
+    ];
     let plugins = json!({
         "forward-auth": {
             "uri": format!("http://{}/auth", judge.address()),
             "request_headers": names,
-            "extra_headers": { "X-Seen": "<$http_x_consumer_username$http_x_credential_identifier>" },
+            "extra_headers": {
+                "X-Seen": "<$http_x_consumer_username$http_x_credential_identifier$http_x_consumer_groups>",
+            },
         },
         "proxy-mirror": { "host": format!("http://{}", mirror.address()) },
         "key-auth": {},

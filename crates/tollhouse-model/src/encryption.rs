@@ -24,6 +24,9 @@ pub const SSL_FIELDS: [&str; 2] = ["key", "keys"];
 /// Keys of a ring, at most: what none of them opens costs one attempt with each.
 const KEYS_MAX: usize = 32;
 
+/// Keys that buckets are told by: rings that are being changed one after another differ by one key in front.
+const BUCKET_KEYS: usize = 3;
+
 /// Length of a generated key, which makes it one of AES-256.
 const GENERATED_CHARS: usize = 32;
 
@@ -189,6 +192,13 @@ impl Keyring {
             Opened::Current(plain) | Opened::Stale(plain) => Some(plain),
             Opened::Plain | Opened::Unopened(_) => None,
         }
+    }
+
+    /// Which of `count` buckets a text falls into, by each of the first keys. Rings that share one of these
+    /// have a bucket in common for the same text; whoever has none of the keys learns nothing of the text.
+    pub fn buckets(&self, text: &[u8], count: u32) -> impl Iterator<Item = u32> {
+        let keys = self.keys.iter().take(BUCKET_KEYS);
+        keys.map(move |key| sealed::bucket(key.bytes(), text, count))
     }
 
     /// Whether a text says that it is sealed, by whatever key and in whatever version.

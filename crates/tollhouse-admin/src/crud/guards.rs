@@ -4,13 +4,18 @@
 //! Every object that can be named has a guard, a key of its own that is put with each object that names it. A
 //! write asks of the store that what it names is there; a deletion, that nobody has put the guard since the
 //! index looked. Whichever commits second is refused by the store, and checked anew.
+//!
+//! What only one object may hold has guards too: a collection's, or, of credentials, some of few buckets. Which
+//! bucket a credential has is told by the keyring, so that whoever sees the keys of a store learns nothing of it.
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use tollhouse_store::{Committed, Condition, Operation, StoreError, Transaction};
 
 use crate::context::Admin;
 use crate::index::Known;
+use crate::index::facts::{self, Identity};
 use crate::limits::ATTEMPTS_MAX;
 use crate::references;
 use crate::reply::Reply;
@@ -21,6 +26,10 @@ const GUARD_VALUE: &str = "{}";
 
 /// Longest path of an object that can be named, in bytes: a collection and an id of 64.
 const PATH_BYTES_MAX: usize = 128;
+
+/// Buckets of credentials: so many that two which are written at once seldom share one, and so few that the
+/// guards of all credentials there ever were take little room.
+const IDENTITY_BUCKETS: u32 = 4096;
 
 /// Conditions of a commit, and the guards that it changes.
 #[derive(Debug, Default)]
@@ -49,6 +58,11 @@ impl Guards {
         if let Some(scope) = exclusive_scope(resource, object.path) {
             guards.unchanged(admin, scope, object.known);
             guards.put(admin, scope);
+        }
+        for bucket in identity_buckets(admin, resource, object) {
+            let scope = format!("identities/{bucket:03x}");
+            guards.unchanged(admin, &scope, object.known);
+            guards.put(admin, &scope);
         }
         guards
     }
@@ -89,6 +103,21 @@ fn above<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
 /// Where no two objects may hold the same: the writes there are checked one after the other. There are few.
 fn exclusive_scope<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
     path.rsplit_once('/').filter(|_| resource.is_exclusive()).map(|(collection, _)| collection)
+}
+
+/// The buckets of the credentials in an object that holds some.
+fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> BTreeSet<u32> {
+    let confs = object.value.get("plugins").and_then(Value::as_object);
+    let Some(confs) = confs.filter(|_| resource.holds_identities()) else {
+        return BTreeSet::new();
+    };
+    let keyring = &admin.parts.keyring;
+    let held = facts::identities(confs, &admin.parts.catalogue, keyring);
+    let buckets = |(plugin, value): &Identity| -> Vec<u32> {
+        // No name of a plugin has a line end.
+        keyring.buckets(format!("{plugin}\n{value}").as_bytes(), IDENTITY_BUCKETS).collect()
+    };
+    held.iter().flat_map(buckets).collect()
 }
 
 /// The tries of one call to commit what it has checked.

@@ -163,6 +163,34 @@ async fn two_global_rules_at_once_do_not_share_a_plugin() {
 }
 
 #[tokio::test]
+async fn two_consumers_at_once_do_not_share_a_credential() {
+    let key = |key: &str| json!({"key-auth": {"key": key}});
+    let consumer = |name: &str, of: &str| json!({"username": name, "plugins": key(of)});
+    let (fixture, store) = interrupted().await;
+    store.before_next("PUT", "/consumers", consumer("jill", "same"));
+    let answer = fixture.put("/consumers", &consumer("jack", "same")).await;
+    let expected = "duplicate key of plugin key-auth found with consumer: jill";
+    assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+
+    fixture.given(&[("/consumers", consumer("jack", "other"))]).await;
+    store.before_next("PUT", "/consumers", consumer("joe", "third"));
+    let credential = json!({"plugins": key("third")});
+    let answer = fixture.put("/consumers/jack/credentials/c", &credential).await;
+    let expected = "duplicate key of plugin key-auth found with consumer: joe";
+    assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+
+    store.before_next("PUT", "/consumers/jill/credentials/c", json!({"plugins": key("fourth")}));
+    let answer = fixture.put("/consumers", &consumer("jack", "fourth")).await;
+    let expected = "duplicate key of plugin key-auth found with credential: c of consumer: jill";
+    assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+
+    store.before_next("PUT", "/consumers", consumer("ann", "fifth"));
+    let answer = fixture.put("/consumers", &consumer("jack", "sixth")).await;
+    assert_eq!(answer.status, 200, "another credential is nobody's hindrance: {answer:?}");
+    assert!(store.is_done());
+}
+
+#[tokio::test]
 async fn who_is_always_overtaken_is_sent_away() {
     let (fixture, store) = interrupted().await;
     fixture.given(&[("/upstreams/1", nodes())]).await;
@@ -202,6 +230,19 @@ async fn guards_are_no_objects() {
     fixture.given(&[("/routes/1", route())]).await;
     assert_eq!(fixture.delete("/upstreams/1").await.status, 200);
     assert!(keys().await.is_empty(), "a guard goes with what it guards");
+
+    let plugins = json!({"key-auth": {"key": "open-sesame"}});
+    fixture.given(&[("/consumers", json!({"username": "jack", "plugins": plugins}))]).await;
+    let guards = keys().await;
+    assert_eq!(guards.len(), 2, "one by each key of the ring: {guards:?}");
+    for guard in guards {
+        let bucket = guard.strip_prefix("/apisix/tollhouse/guard/identities/");
+        assert!(bucket.is_some_and(|bucket| bucket.len() == 3), "it says nothing else: {guard}");
+    }
+    let later = Fixture::over(Arc::clone(&fixture.store), options()).await;
+    assert_eq!(later.get("/consumers").await.json()["total"], 1);
+    let another = json!({"username": "jack", "plugins": {"key-auth": {"key": "another"}}});
+    assert_eq!(later.put("/consumers", &another).await.status, 200);
 }
 
 #[tokio::test]

@@ -54,6 +54,14 @@ pub(super) fn key_id(key: &[u8]) -> String {
     derived.as_ref().iter().take(ID_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Which of `count` buckets a text falls into: says nothing about the text to whom does not have the key.
+pub(super) fn bucket(key: &[u8], text: &[u8], count: u32) -> u32 {
+    let derived = derive(key, b"tollhouse bucket");
+    let tag = derive(derived.as_ref(), text);
+    let start = tag.as_ref().first_chunk().copied().unwrap_or_default();
+    u32::from_be_bytes(start) % count.max(1)
+}
+
 fn cipher(key: &[u8]) -> Result<RandomizedNonceKey, Unspecified> {
     RandomizedNonceKey::new(&AES_256_GCM, derive(key, b"tollhouse sealing 1").as_ref())
 }

@@ -49,6 +49,27 @@ fn the_other_form_is_the_one_that_apisix_reads() {
 }
 
 #[test]
+fn buckets_are_shared_by_those_who_share_a_key_and_by_nobody_else() {
+    const COUNT: u32 = 4096;
+    let [old, changed, other] = [ring(&[RING[0]]), ring(&[KEY_256, RING[0]]), ring(&[RING[1]])];
+    let buckets = |ring: &Keyring, text: &str| -> Vec<u32> {
+        ring.buckets(text.as_bytes(), COUNT).collect()
+    };
+    let mut met = 0;
+    for number in 0..100 {
+        let text = format!("credential {number}");
+        let [old, changed, other] = [&old, &changed, &other].map(|ring| buckets(ring, &text));
+        assert_eq!(changed[1..], old, "a new key in front takes none away");
+        assert!(changed.iter().all(|bucket| *bucket < COUNT));
+        met += usize::from(old == other);
+    }
+    assert!(met < 5, "another key has other buckets: {met} of 100 are the same");
+    assert_ne!(buckets(&old, "a"), buckets(&old, "b"));
+    let many = ring(&["0123456789abcdef"; 10]);
+    assert_eq!(buckets(&many, "a").len(), BUCKET_KEYS, "old keys cost nothing");
+}
+
+#[test]
 fn a_sealed_value_says_what_it_is_and_opens_for_its_key_and_place_alone() {
     let one = ring(&[KEY_256, RING[0]]);
     let sealed = one.seal("very secret", PLACE);

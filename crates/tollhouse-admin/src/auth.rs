@@ -3,12 +3,19 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hyper::header::{HOST, ORIGIN};
 use hyper::{Method, StatusCode};
 use serde_json::json;
 
 use crate::call::Call;
+use crate::console;
 use crate::options::{AdminKey, KeyCheck, Options, Role};
 use crate::reply::Reply;
+use crate::session::Sessions;
+use crate::ui;
+
+/// The header in which a call shows its key.
+const KEY_HEADER: &str = "x-api-key";
 
 /// Refuses peers that the allow list does not have, with a page as a web server does.
 pub(crate) fn check_peer(options: &Options, peer: SocketAddr) -> Result<(), Reply> {
@@ -24,22 +31,40 @@ pub(crate) fn is_allowed(options: &Options, peer: SocketAddr) -> bool {
     options.allow.is_empty() || options.allow.iter().any(|network| network.contains(&address))
 }
 
-/// Where nobody needs a key, refuses calls that a page of some website has a browser make: those that
-/// come under a name which that website may have made up, and those that say where they come from.
+/// Refuses calls that a page of some website may have a browser make: those that come under a name which that
+/// website may have had resolved to this machine, and those that say where they come from. Where keys are needed
+/// they are for the console alone: whoever shows a key is known, and over TLS a name has to have a certificate.
 pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply> {
-    if options.key_check == KeyCheck::Required {
+    let is_keyed = options.key_check == KeyCheck::Required;
+    if is_keyed && (!is_for_browsers(call) || is_encrypted(options) || shows_key(options, call)) {
         return Ok(());
     }
-    let host = call.header("host").unwrap_or_default();
-    let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
-    if tollhouse_net::local_name::is_local(host) && call.header("origin").is_none_or(is_same) {
+    // What is no text is no name of this machine either.
+    let text = |name| call.headers.get(name).map(|value| value.to_str().unwrap_or(".."));
+    if !options.hosts.may_be_a_websites(text(HOST).unwrap_or_default(), text(ORIGIN)) {
         return Ok(());
     }
-    Err(Reply::refusal(
-        StatusCode::FORBIDDEN,
-        "without a key only calls to an address or a local name, and from no other website, are \
-         answered; set admin.key_required to true",
-    ))
+    let hint = if is_keyed { "" } else { ", or admin.key_required to true" };
+    let text = format!(
+        "without a key only calls to an address, a local name or one of listen.hosts, and from no other website, \
+         are answered here; set listen.hosts to the name that this machine is called by{hint}"
+    );
+    Err(Reply::refusal(StatusCode::FORBIDDEN, text))
+}
+
+/// Whether a call is for the console, which people open in browsers.
+fn is_for_browsers(call: &Call) -> bool {
+    let is_below = |prefix: &[&str]| call.segments_after(prefix).is_some();
+    call.segments.is_empty() || is_below(&ui::PREFIX) || is_below(&console::PREFIX)
+}
+
+fn is_encrypted(options: &Options) -> bool {
+    options.sessions.as_ref().is_some_and(Sessions::is_encrypted)
+}
+
+/// Whether a call has a right key in its header, which no page can put there that does not know it.
+fn shows_key(options: &Options, call: &Call) -> bool {
+    call.header(KEY_HEADER).is_some_and(|key| find(&options.keys, key).is_some())
 }
 
 /// Refuses calls without a key that allows them.
@@ -110,7 +135,7 @@ fn identify<'o>(options: &'o Options, call: &Call) -> Result<&'o AdminKey, &'sta
 }
 
 fn presented(call: &Call) -> Option<&str> {
-    let header = || call.header("x-api-key").or_else(|| call.header("x_api_key"));
+    let header = || call.header(KEY_HEADER).or_else(|| call.header("x_api_key"));
     call.arguments.get("api_key").or_else(header).or_else(|| call.cookie("x_api_key"))
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use tollhouse_net::local_name::HostNames;
 
 use crate::document::DocumentSink;
 use crate::session::Sessions;
@@ -20,6 +21,8 @@ pub struct Options {
     pub key_check: KeyCheck,
     /// Cookies of browsers that are signed in; none are without.
     pub sessions: Option<Sessions>,
+    /// Names under which browsers may call, beside addresses and local ones.
+    pub hosts: HostNames,
     /// Peers that may call; none of them means all may.
     pub allow: Vec<IpNet>,
     /// Whether browsers may call from other pages.
@@ -41,6 +44,7 @@ impl Default for Options {
             keys: Vec::new(),
             key_check: KeyCheck::Required,
             sessions: None,
+            hosts: HostNames::default(),
             allow: Vec::new(),
             cors: Cors::On,
             server_token: ServerToken("APISIX/3.18.0".into()),

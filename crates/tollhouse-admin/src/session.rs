@@ -40,6 +40,11 @@ impl Sessions {
         Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret), is_encrypted }
     }
 
+    /// Whether browsers come over TLS, and so know whom they call.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
     /// What a cookie of this name holds. Names beginning with `__Host-` are taken by browsers over TLS only, and
     /// never from another host (RFC 6265bis §4.1.3).
     fn name(&self) -> &'static str {

@@ -252,6 +252,8 @@ pub struct Listen {
     pub registry_http: Vec<SocketAddr>,
     /// ShenYu's admin; off unless asked for.
     pub shenyu: Vec<SocketAddr>,
+    /// Names under which browsers reach what is for operators.
+    pub hosts: Vec<String>,
 }
 
 impl Default for Listen {
@@ -272,6 +274,7 @@ impl Default for Listen {
             registry_grpc: this_host(8091),
             registry_http: this_host(8090),
             shenyu: Vec::new(),
+            hosts: Vec::new(),
         }
     }
 }

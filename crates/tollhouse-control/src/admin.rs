@@ -13,6 +13,7 @@ use tollhouse_admin::{
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
+use tollhouse_net::local_name::HostNames;
 
 use crate::certificates::RunningCertificates;
 use crate::context::ControlContext;
@@ -53,6 +54,7 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
         key_prefix: admin.prefix.trim_end_matches('/').to_owned(),
         keys,
         key_check: if admin.key_required { KeyCheck::Required } else { KeyCheck::Off },
+        hosts: HostNames::new(&bootstrap.listen.hosts),
         allow: admin.allow.clone(),
         cors: if admin.cors { Cors::On } else { Cors::Off },
         server_token: ServerToken(crate::plugins::apisix_token(bootstrap).to_owned()),

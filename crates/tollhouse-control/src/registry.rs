@@ -22,6 +22,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::Listeners;
 use tollhouse_net::listener_tls::ListenerTls;
+use tollhouse_net::local_name::HostNames;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
@@ -204,6 +205,7 @@ impl RunningRegistry {
                 let metrics = self.polaris_page();
                 let dialect = self.dialect.for_thread();
                 let api = HttpApi::new(dialect, Arc::clone(access), metrics, capacity.clone());
+                let api = api.with_hosts(HostNames::new(&bootstrap.listen.hosts));
                 self.serve_http(socket, api, Slots::new(descriptors.registry_http))?;
             }
         }

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
 use tollhouse_config::bootstrap::Secret;
+use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Options, Probing, ShenyuAdmin, serve};
 
 use crate::context::ControlContext;
@@ -67,7 +68,8 @@ pub async fn start(
     let shenyu = &cx.bootstrap.shenyu;
     let probing = if shenyu.probe_upstreams { Probing::Always } else { Probing::Never };
     let aes = aes(shenyu.aes_key.as_ref(), shenyu.aes_iv.as_ref())?;
-    let options = Options { first_password, sync_token, probing, aes };
+    let hosts = HostNames::new(&cx.bootstrap.listen.hosts);
+    let options = Options { first_password, sync_token, probing, aes, hosts };
     let admin = ShenyuAdmin::open(access.store, options)
         .await
         .context("ShenYu's admin cannot use the store")?;
@@ -76,7 +78,7 @@ pub async fn start(
         .with_context(|| listeners::in_use("listen.shenyu", address))?;
     let address = listener.local_addr()?;
     let (stop, mut stopped) = watch::channel(());
-    let connections_max = cx.descriptors.admin;
+    let connections_max = cx.descriptors.shenyu;
     let task = tokio::spawn(async move {
         // Ends with the sender.
         let stop = async move { while stopped.changed().await.is_ok() {} };

@@ -2,6 +2,7 @@
 //! name resolved to this machine's address so that browsers call here (DNS rebinding).
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 /// Endings of names that nobody can register.
 const PRIVATE_ENDINGS: [&str; 7] =
@@ -20,6 +21,35 @@ pub fn is_local(authority: &str) -> bool {
     name.parse::<IpAddr>().is_ok()
         || !name.contains('.')
         || PRIVATE_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Names under which a machine is called beside its addresses and the names that are local by their looks.
+#[derive(Debug, Clone, Default)]
+pub struct HostNames(Arc<[String]>);
+
+impl HostNames {
+    /// These, in lower case.
+    pub fn new(names: &[String]) -> Self {
+        Self(names.into())
+    }
+
+    /// Whether a browser may have brought a call for a website: it comes under a name that the website can have
+    /// had resolved to this machine, or says that it comes from a page of another origin.
+    #[must_use]
+    pub fn may_be_a_websites(&self, host: &str, origin: Option<&str>) -> bool {
+        let is_same = |origin: &str| {
+            origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
+        };
+        !self.admits(host) || !origin.is_none_or(is_same)
+    }
+
+    /// Whether an authority is one of these names, an address, or a name that no website can have.
+    #[must_use]
+    pub fn admits(&self, authority: &str) -> bool {
+        let name = authority.rsplit_once(':').map_or(authority, |(name, _)| name);
+        let name = name.strip_suffix('.').unwrap_or(name);
+        is_local(authority) || self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +85,28 @@ mod tests {
         ] {
             assert!(!is_local(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn what_a_website_can_bring_is_told_by_host_and_origin() {
+        let hosts = HostNames::new(&["gw.example.org".to_owned()]);
+        for (host, origin, expected) in [
+            ("127.0.0.1:8090", None, false),
+            ("", None, false),
+            ("GW.example.org.:8090", None, false),
+            ("gw.example.org", Some("https://gw.example.org"), false),
+            ("127.0.0.1:8090", Some("http://127.0.0.1:8090"), false),
+            ("LOCALHOST:1", Some("http://localhost:1"), false),
+            ("evil.example", None, true),
+            ("evil.example", Some("http://evil.example"), true),
+            ("gw.example.org.evil.example", None, true),
+            ("127.0.0.1:8090", Some("http://evil.example"), true),
+            ("127.0.0.1:8090", Some("http://127.0.0.1:3000"), true),
+            ("127.0.0.1:8090", Some("null"), true),
+            ("127.0.0.1:8090", Some(""), true),
+        ] {
+            assert_eq!(hosts.may_be_a_websites(host, origin), expected, "{host} {origin:?}");
+        }
+        assert!(HostNames::default().may_be_a_websites("gw.example.org", None));
     }
 }

@@ -65,6 +65,12 @@ impl Access {
         })
     }
 
+    /// Whether a token is one of those that open something, whatever is locked.
+    pub(crate) fn has(&self, token: &str) -> bool {
+        let opens = is_equal(token, &self.client_token) | is_equal(token, &self.account.token);
+        !token.is_empty() && opens
+    }
+
     /// The token of the account, for who knows its name and password.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ mod query;
 mod reply;
 mod routes;
 mod serve;
+mod websites;
 
 pub use capacity::Capacity;
 pub use routes::router;
@@ -30,6 +31,7 @@ use logins::Logins;
 use printing::Texts;
 use std::fmt;
 use std::sync::Arc;
+use tollhouse_net::local_name::HostNames;
 use tollhouse_registry::Registry;
 
 /// Gives the page of metrics, in the text format of Prometheus.
@@ -44,6 +46,7 @@ pub struct HttpApi {
     capacity: Capacity,
     texts: Arc<Texts>,
     logins: Arc<Logins>,
+    hosts: HostNames,
 }
 
 impl HttpApi {
@@ -56,7 +59,14 @@ impl HttpApi {
         capacity: Capacity,
     ) -> Self {
         let (texts, logins) = Default::default();
-        Self { dialect, access, metrics, capacity, texts, logins }
+        let hosts = HostNames::default();
+        Self { dialect, access, metrics, capacity, texts, logins, hosts }
+    }
+
+    /// The same, called by these names too.
+    #[must_use]
+    pub fn with_hosts(self, hosts: HostNames) -> Self {
+        Self { hosts, ..self }
     }
 
     fn registry(&self) -> &Registry {

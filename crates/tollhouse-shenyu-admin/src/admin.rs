@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
+use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_store::{Store, StoreError};
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub probing: Probing,
     /// With what clients and login pages encrypt passwords, if they do.
     pub aes: Option<Aes>,
+    /// Names under which browsers may call, beside addresses and local ones.
+    pub hosts: HostNames,
 }
 
 /// Whether nodes of services are asked for connections, to find those that went without a word.
@@ -76,6 +79,7 @@ pub struct ShenyuAdmin {
     pub(crate) ending: watch::Sender<bool>,
     pub(crate) probing: Probing,
     pub(crate) aes: Option<Arc<Aes>>,
+    pub(crate) hosts: HostNames,
     sync_token: Option<Arc<str>>,
     logins: Arc<Semaphore>,
     key: TokenKey,
@@ -120,6 +124,7 @@ impl ShenyuAdmin {
             ending,
             probing: options.probing,
             aes: options.aes.map(Arc::new),
+            hosts: options.hosts,
             sync_token: options.sync_token.map(Arc::from),
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
             instances: Arc::default(),
@@ -132,6 +137,11 @@ impl ShenyuAdmin {
     /// Lets go of the store, and ends all who follow.
     pub(crate) fn end(&self) {
         self.ending.send_replace(true);
+    }
+
+    /// Whether gateways have to bring a token.
+    pub(crate) fn asks_followers(&self) -> bool {
+        self.sync_token.is_some()
     }
 
     /// Whether a gateway that brings this token may follow.

@@ -8,6 +8,7 @@ mod operations;
 mod rights;
 mod special;
 mod users;
+pub(crate) mod websites;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
@@ -54,6 +55,11 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     let decoded = percent_encoding::percent_decode_str(&path).decode_utf8_lossy().into_owned();
     let segments: Vec<&str> = decoded.split('/').filter(|segment| !segment.is_empty()).collect();
+    let shows_token = caller(&admin, request.headers(), &Arguments::default()).is_ok()
+        || sync::websocket::shows_token(&admin, request.headers());
+    if !shows_token && let Err(refusal) = websites::check(&admin, &request) {
+        return refusal;
+    }
     if segments == ["websocket"] {
         return sync::websocket::accept(&admin, request);
     }

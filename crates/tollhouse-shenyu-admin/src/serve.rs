@@ -3,8 +3,8 @@
 
 use std::pin::pin;
 
-use axum::Router;
 use axum::extract::Request;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -13,6 +13,7 @@ use tollhouse_net::accept::{self, Bounds, Stopping};
 
 use crate::admin::{Probing, ShenyuAdmin};
 use crate::api;
+use crate::api::websites::ToThisMachine;
 use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
 use crate::probe;
 
@@ -42,7 +43,12 @@ pub async fn serve(
         bounds,
         stop,
         |_| true,
-        |stream, _, stopping| connection(stream, router.clone(), stopping),
+        |stream, _, stopping| {
+            let is_local = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
+            let router = router.clone();
+            let router = if is_local { router.layer(Extension(ToThisMachine)) } else { router };
+            connection(stream, router, stopping)
+        },
     );
     match probing.probing {
         Probing::Always => drop(tokio::join!(serving, probe::run(probing))),

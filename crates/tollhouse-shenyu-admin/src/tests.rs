@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use serde_json::{Value, json};
+use tollhouse_net::local_name::HostNames;
 use tollhouse_store::{Location, Store};
 
 use crate::admin::{Options, Probing, ShenyuAdmin};
@@ -40,6 +41,7 @@ impl Fixture {
             sync_token: Some("sesame".to_owned()),
             probing: Probing::Never,
             aes: None,
+            hosts: HostNames::new(&["gw.example.org".to_owned()]),
         };
         let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
         let mut fixture = Self { admin, store, token: String::new() };
@@ -135,6 +137,66 @@ async fn a_login_says_who_it_is_and_never_the_password() {
 }
 
 #[tokio::test]
+async fn no_website_logs_in_or_follows() {
+    let fixture = Fixture::new().await;
+    let ask = async |path: &str, to_loopback: bool, headers: &[(&str, &str)]| -> u16 {
+        let mut request = Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut request = request.body(Body::empty()).expect("a request");
+        if to_loopback {
+            request.extensions_mut().insert(api::websites::ToThisMachine);
+        }
+        api::answer(fixture.admin.clone(), request).await.status().as_u16()
+    };
+    let login = "/platform/login?userName=admin&password=123456";
+    let evil = ("origin", "http://evil.example");
+    for (to_loopback, headers, status) in [
+        (true, &[("host", "127.0.0.1:9095")][..], 200),
+        (true, &[("host", "gw.example.org:9095")], 200),
+        (true, &[], 200),
+        (true, &[("host", "evil.example:9095")], 403),
+        (true, &[("host", "127.0.0.1:9095"), evil], 403),
+        (false, &[("host", "shenyu.example.net")], 200),
+    ] {
+        assert_eq!(ask(login, to_loopback, headers).await, status, "{headers:?}");
+    }
+    let token = ("x-access-token", fixture.token.as_str());
+    let known = [("host", "evil.example"), token];
+    assert_eq!(ask("/selector", true, &known).await, 200, "who brings a token is no website");
+    let upgrade =
+        [("upgrade", "websocket"), ("sec-websocket-key", "eA=="), ("host", "10.0.0.1:9095")];
+    let open = ShenyuAdmin::open(
+        Arc::clone(&fixture.store),
+        Options {
+            first_password: "123456".to_owned(),
+            sync_token: None,
+            probing: Probing::Never,
+            aes: None,
+            hosts: HostNames::default(),
+        },
+    );
+    let open = open.await.expect("it opens");
+    for (origin, status) in [
+        // It gets as far as to the connection, which there is none of in this test.
+        (None, 400),
+        (Some("http://localhost:9195"), 400),
+        (Some("http://10.0.0.1:9095"), 400),
+        (Some("http://evil.example"), 403),
+        (Some("null"), 403),
+    ] {
+        let mut request = Request::builder().uri("/websocket");
+        for (name, value) in upgrade.into_iter().chain(origin.map(|origin| ("origin", origin))) {
+            request = request.header(name, value);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = api::answer(open.clone(), request).await;
+        assert_eq!(answer.status().as_u16(), status, "{origin:?}");
+    }
+}
+
+#[tokio::test]
 async fn passwords_come_plain_or_encrypted() {
     let store = tollhouse_store::open(&Location::Memory).expect("memory");
     let aes = Aes::new("2095132720951327".to_owned(), "6075877187097700".to_owned());
@@ -143,6 +205,7 @@ async fn passwords_come_plain_or_encrypted() {
         sync_token: None,
         probing: Probing::Never,
         aes: Some(aes.expect("a key")),
+        hosts: HostNames::default(),
     };
     let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
     let fixture = Fixture { admin, store, token: String::new() };

@@ -1,7 +1,8 @@
 //! Who may call, and what every answer says whoever calls.
 
 use super::*;
-use crate::{ApiVersion, Cors, KeyCheck, ServerToken};
+use crate::{ApiVersion, Cors, KeyCheck, ServerToken, Sessions};
+use tollhouse_net::local_name::HostNames;
 
 fn bare(method: &str, uri: &str) -> hyper::http::request::Builder {
     Request::builder().method(method).uri(uri)
@@ -80,6 +81,44 @@ async fn without_key_check_no_website_may_call_through_a_browser() {
         assert_eq!(answer.status, status, "{host} {origin:?}: {}", answer.text);
         assert_eq!(answer.header("access-control-allow-origin"), "", "{host} {origin:?}");
     }
+}
+
+#[tokio::test]
+async fn with_key_check_no_website_opens_the_console_under_a_name_of_its_own() {
+    let hosts = HostNames::new(&["gw.example.org".to_owned()]);
+    let fixture = Fixture::with(Options { hosts, ..options() }).await;
+    let (page, call, api) = ("/ui/", "/console/v1/login", "/apisix/admin/routes");
+    for (path, host, origin, key, status) in [
+        (page, "127.0.0.1:9180", None, None, 200),
+        (page, "gw.example.org:9180", None, None, 200),
+        (page, "evil.example:9180", None, None, 403),
+        ("/ui/?api_key=x", "evil.example:9180", None, None, 403),
+        ("/", "evil.example:9180", None, None, 403),
+        ("/ui/a/x/main.js", "evil.example", None, None, 403),
+        (page, "evil.example:9180", None, Some("wrong"), 403),
+        (call, "gw.example.org", Some("http://gw.example.org"), None, 200),
+        (call, "evil.example", Some("http://evil.example"), None, 403),
+        (call, "127.0.0.1:9180", Some("https://evil.example"), None, 403),
+        (call, "evil.example", None, Some(ADMIN), 200),
+        (api, "admin.example.org", Some("https://evil.example"), Some(ADMIN), 200),
+        (api, "admin.example.org", None, None, 401),
+    ] {
+        let mut builder = bare("GET", path).header("host", host);
+        for (name, value) in [("origin", origin), ("x-api-key", key)] {
+            if let Some(value) = value {
+                builder = builder.header(name, value);
+            }
+        }
+        let answer = fixture.send(empty(builder)).await;
+        assert_eq!(answer.status, status, "{path} {host} {origin:?} {key:?}: {}", answer.text);
+        if status == 403 {
+            assert!(answer.error().contains("listen.hosts"), "{answer:?}");
+        }
+    }
+    let sessions = Some(Sessions::new(b"secret", true));
+    let fixture = Fixture::with(Options { sessions, ..options() }).await;
+    let answer = fixture.send(empty(bare("GET", "/ui/").header("host", "gw.example.net"))).await;
+    assert_eq!(answer.status, 200, "over TLS a name has to have a certificate");
 }
 
 #[tokio::test]

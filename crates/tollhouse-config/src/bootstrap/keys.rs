@@ -12,7 +12,7 @@ use super::shape::{
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
-use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
+use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
 
@@ -125,6 +125,12 @@ keys! {
     listen.shenyu: LoopbackAddresses,
         "ShenYu's admin: its REST interface, registration of services, and configuration for ShenYu's \
          gateways. ShenYu's clients look for it on port 9095.";
+    listen.hosts: OwnNames,
+        "Names by which people and programs call the listeners for operators and the registry's, where these are not \
+         local ones: such as that of a proxy on this machine. Addresses, names without a dot and names for private \
+         use (`.local`, `.internal`, `.lan`, `.svc` and such) need not be told. Any other name is refused by the console, \
+         by what asks for no key, and on loopback addresses: a website can have its own name resolved to this machine \
+         and have browsers call here.";
     tls.protocols: TlsVersions,
         "Versions of TLS for clients, where an `ssls` object names none in `ssl_protocols`.";
     tls.ciphers: Words,

@@ -102,12 +102,17 @@ impl Shape for HostNames {
 }
 
 fn host_name(text: &str) -> Read<String> {
-    let name = text.trim_end_matches('.').to_ascii_lowercase();
-    if name.contains('*') {
+    if text.contains('*') {
         let hint = "an authority gives wildcards by DNS only, which is not spoken here: write such a \
                     certificate as an ssls object";
         return refuse(format!("{text:?} is a wildcard"), hint);
     }
+    whole_name(text)
+}
+
+/// The name of one host, in lower case.
+pub(super) fn whole_name(text: &str) -> Read<String> {
+    let name = text.trim_end_matches('.').to_ascii_lowercase();
     if name.parse::<std::net::IpAddr>().is_ok() {
         return refuse(format!("{text:?} is an address"), "give names of hosts");
     }

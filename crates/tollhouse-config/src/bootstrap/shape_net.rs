@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::parts::Peer;
 use super::shape::{Read, Shape, collect, refuse, show_list, texts_of};
+use super::shape_acme::whole_name;
 
 /// Who is reached by a bare port.
 #[derive(Clone, Copy)]
@@ -17,6 +18,9 @@ pub(super) enum Reach {
 
 /// The port of name servers.
 const DNS_PORT: u16 = 53;
+
+/// Most names of this machine: each call compares them.
+const OWN_NAMES_MAX: usize = 64;
 
 /// What a Unix socket's peer is called, as the web server calls it.
 const UNIX_SOCKET: &str = "unix:";
@@ -112,6 +116,26 @@ impl Shape for Peers {
             Peer::UnixSocket => UNIX_SOCKET.to_owned(),
         };
         show_list(value.iter().map(show), "[]")
+    }
+}
+
+/// Names by which this machine is called, lower-cased.
+pub(crate) struct OwnNames;
+
+impl Shape for OwnNames {
+    type Value = Vec<String>;
+    fn takes() -> String {
+        format!("names of hosts, at most {OWN_NAMES_MAX}")
+    }
+    fn read(value: &Value) -> Read<Vec<String>> {
+        let names = collect(texts_of(value)?.iter().map(|text| whole_name(text)))?;
+        if names.len() > OWN_NAMES_MAX {
+            return refuse(format!("{} names are too many", names.len()), Self::takes());
+        }
+        Ok(names)
+    }
+    fn show(value: &Vec<String>) -> String {
+        show_list(value.iter().cloned(), "[]")
     }
 }
 

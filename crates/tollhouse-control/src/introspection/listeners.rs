@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 use tollhouse_config::{Bootstrap, bootstrap};
 use tollhouse_net::accept::{self, Bounds};
 use tollhouse_net::listener_tls::ListenerTls;
-use tollhouse_net::local_name::is_local;
+use tollhouse_net::local_name::HostNames;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
 use crate::context::ControlContext;
@@ -48,6 +48,8 @@ pub struct SideListeners {
     /// Whether they do.
     pub status_is_tls: bool,
     tasks: Vec<AbortHandle>,
+    /// Names of this machine.
+    hosts: HostNames,
     /// Connections to each at a time.
     connections_max: usize,
 }
@@ -77,7 +79,8 @@ pub async fn start_all(
 ) -> anyhow::Result<SideListeners> {
     let bootstrap = &cx.bootstrap;
     let connections_max = cx.descriptors.side;
-    let mut side = SideListeners { connections_max, ..SideListeners::default() };
+    let hosts = HostNames::new(&bootstrap.listen.hosts);
+    let mut side = SideListeners { connections_max, hosts, ..SideListeners::default() };
     if let Some(address) = first(&bootstrap.listen.control) {
         let app = control_api(introspection.clone());
         let tls = tls("control.tls", &bootstrap.control.tls)?;
@@ -140,8 +143,9 @@ impl SideListeners {
         };
         let never = std::future::pending();
         let everybody = |_| true;
+        let hosts = self.hosts.clone();
         let task = tokio::spawn(accept::serve(listener, bounds, never, everybody, {
-            move |stream, _, _| take(stream, served.clone())
+            move |stream, _, _| take(stream, served.clone(), hosts.clone())
         }));
         self.tasks.push(task.abort_handle());
         Ok(bound)
@@ -155,10 +159,11 @@ struct Served {
     tls: Option<ListenerTls>,
 }
 
-async fn take(stream: TcpStream, served: Served) {
+async fn take(stream: TcpStream, served: Served, hosts: HostNames) {
     let Served { app, tls } = served;
     let from_this_machine = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
-    let app = if from_this_machine { app.layer(middleware::from_fn(local_names)) } else { app };
+    let no_websites = middleware::from_fn_with_state(hosts, no_websites);
+    let app = if from_this_machine { app.layer(no_websites) } else { app };
     let Some(tls) = tls else { return connection(stream, app).await };
     match tls.accept(stream).await {
         Ok(stream) => connection(stream, app).await,
@@ -191,14 +196,20 @@ pub(crate) fn tls(name: &str, tls: &bootstrap::ListenerTls) -> anyhow::Result<Op
 }
 
 /// Where no key is asked for and nobody but this machine is meant, a browser of this machine must not
-/// be led here by a website that has its own name resolved to loopback.
-async fn local_names(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or(".."));
-    if is_local(host.unwrap_or_default()) {
+/// be led here by a website: neither by a name that it has had resolved to loopback, nor by a link or a form.
+async fn no_websites(State(hosts): State<HostNames>, request: Request, next: Next) -> Response {
+    if !is_websites(&hosts, &request) {
         return next.run(request).await;
     }
-    let text = "only calls to an address or a local name are answered here\n";
+    let text = "only calls to an address, a local name or one of listen.hosts, and from no other website, are \
+                answered here\n";
     (StatusCode::FORBIDDEN, text).into_response()
+}
+
+fn is_websites(hosts: &HostNames, request: &Request) -> bool {
+    // What is no text is no name of this machine either.
+    let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or(".."));
+    hosts.may_be_a_websites(text(header::HOST).unwrap_or_default(), text(header::ORIGIN))
 }
 
 /// Binds, waiting a little for a predecessor that is just leaving.

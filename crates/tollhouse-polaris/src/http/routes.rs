@@ -5,13 +5,13 @@ use super::client::{self, ClientCall, REQUEST_ID};
 use super::console::rules::{self, Calls};
 use super::console::{self, Get, List, Write, aliases, contracts, instances, namespaces, services};
 use super::reply::plain;
-use super::{login, maintain};
+use super::{login, maintain, websites};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Response, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post, put};
 
 type Route = MethodRouter<HttpApi>;
@@ -30,6 +30,7 @@ pub fn router(api: HttpApi) -> Router {
         .merge(rule_routes())
         .merge(other_routes())
         .fallback(|| async { plain(StatusCode::NOT_FOUND, "404: no such path") })
+        .layer(from_fn_with_state(api.clone(), websites::refuse))
         .layer(from_fn(echo_request_id))
         .with_state(api)
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::Request;
+use axum::{Extension, Router};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -20,6 +20,7 @@ use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_stdx::LogLimit;
 
 use super::patience::Patient;
+use super::websites::ToThisMachine;
 use crate::slots::{LOG_INTERVAL, Slots};
 
 /// How long the head of a request may take, and how long a connection may idle between two.
@@ -90,6 +91,8 @@ async fn take(
 ) {
     // Answers are short, and clients wait for each.
     let _ = stream.set_nodelay(true);
+    let is_local = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
+    let router = if is_local { router.layer(Extension(ToThisMachine)) } else { router };
     let Some(tls) = tls else { return connection(stream, peer, router, stopping).await };
     match tls.accept(stream).await {
         Ok(stream) => connection(stream, peer, router, stopping).await,

@@ -53,6 +53,7 @@ impl Server {
         let dialect = Dialect::new(registry, Arc::clone(&access));
         let metrics = Arc::new(|| "up 1\n".to_owned());
         let api = HttpApi::new(dialect, access, metrics, Capacity::default());
+        let api = api.with_hosts(HostNames::new(&["registry.example.org".to_owned()]));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -61,9 +62,20 @@ impl Server {
     }
 
     async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        self.send_to("x", method, path, headers, body).await
+    }
+
+    async fn send_to(
+        &self,
+        host: &str,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.expect("listening");
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -196,6 +208,36 @@ async fn the_root_and_the_metrics_answer_anybody() {
     let functions = server.send("GET", "/maintain/v1/server/functions", "", "").await;
     assert_eq!(functions.status, 200);
     assert!(functions.json().as_array().is_some_and(|groups| groups.len() > 5));
+}
+
+#[tokio::test]
+async fn no_website_makes_calls_of_clients() {
+    let server = Server::start().await;
+    let json = "content-type: application/json\r\n";
+    let body = instance("s", "10.0.0.1").to_string();
+    let same = "origin: http://evil.example:8090\r\n";
+    for (host, more, status) in [
+        ("evil.example:8090", "", 403),
+        ("evil.example:8090", same, 403),
+        ("evil.example:8090", "x-polaris-token: guessed\r\n", 403),
+        ("evil.example:8090", "x-polaris-token: \r\n", 403),
+        ("127.0.0.1:8090", "origin: https://evil.example\r\n", 403),
+        ("127.0.0.1:8090", "origin: null\r\n", 403),
+        ("evil.example:8090", "x-polaris-token: client\r\n", 200),
+        ("evil.example:8090", TOKEN, 200),
+        ("registry.example.org", "", 200),
+        ("127.0.0.1:8090", "origin: http://127.0.0.1:8090\r\n", 200),
+        ("polaris.svc.cluster.local:8090", "", 200),
+        ("registry", "", 200),
+    ] {
+        let headers = format!("{json}{more}");
+        let answer = server.send_to(host, "POST", "/v1/RegisterInstance", &headers, &body).await;
+        assert_eq!(answer.status, status, "{host} {more}: {}", answer.text);
+        assert_eq!(answer.text.contains("listen.hosts"), status == 403, "{}", answer.text);
+    }
+    for path in ["/metrics", "/", "/prometheus/v1/clients", "/naming/v1/services"] {
+        assert_eq!(server.send_to("evil.example", "GET", path, "", "").await.status, 403, "{path}");
+    }
 }
 
 #[tokio::test]

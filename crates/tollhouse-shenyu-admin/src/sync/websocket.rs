@@ -67,8 +67,13 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     answer
 }
 
-/// Whether a browser brings the request for a page of another host: it would read every secret. Gateways
-/// send an origin of their own making, of this host or none.
+/// Whether a request has the token of gateways, where there is one.
+pub(crate) fn shows_token(admin: &ShenyuAdmin, headers: &HeaderMap) -> bool {
+    let token = headers.get(TOKEN).map(HeaderValue::as_bytes);
+    token.is_some() && admin.asks_followers() && admin.lets_follow(token)
+}
+
+/// Whether a browser says that it brings the request for a page of another host: it would read every secret.
 fn has_origin_of_page(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-fetch-site")
         && headers.get("sec-fetch-site").is_none_or(|site| site != "same-origin")

@@ -79,6 +79,47 @@ fn objects_in_service_are_shown_out_of_the_file() {
 }
 
 #[test]
+fn no_website_reads_what_is_for_this_machine() {
+    let gateway = gateway()
+        .set("listen.status", "127.0.0.1:0")
+        .set("listen.shenyu", "127.0.0.1:0")
+        .set("listen.hosts", "gw.example.org")
+        .registry()
+        .without_resources()
+        .start();
+    let status = status_address(&gateway);
+    let shenyu = crate::support::listener_named(&gateway, "shenyu");
+    let (_, registry) = gateway.registry_addresses();
+    let ask = |address, method: &str, path: &str, lines: &str| {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\n{lines}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        RawClient::connect(address).ask(request).status()
+    };
+    for (address, method, path) in [
+        (gateway.control_address(), "GET", "/v1/routes"),
+        (gateway.control_address(), "POST", "/v1/gc"),
+        (crate::support::listener_named(&gateway, "metrics"), "GET", "/metrics"),
+        (status, "GET", "/status"),
+        (registry, "GET", "/"),
+        (gateway.admin_address(), "GET", "/ui/"),
+        (shenyu, "GET", "/platform/login?userName=admin&password=123456"),
+    ] {
+        for (lines, expected) in [
+            ("Host: 127.0.0.1\r\n", 200),
+            ("Host: localhost:9090\r\nOrigin: http://localhost:9090\r\n", 200),
+            ("Host: gw.example.org\r\n", 200),
+            ("Host: evil.example\r\n", 403),
+            ("Host: evil.example\r\nOrigin: http://evil.example\r\n", 403),
+            ("Host: 127.0.0.1\r\nOrigin: https://evil.example\r\n", 403),
+            ("Host: localhost\r\nOrigin: null\r\n", 403),
+        ] {
+            assert_eq!(ask(address, method, path, lines), expected, "{method} {path} {lines}");
+        }
+    }
+}
+
+#[test]
 fn the_process_tells_about_itself() {
     let gateway = gateway().without_resources().start();
     let (_, schema) = control(&gateway, "/v1/schema");

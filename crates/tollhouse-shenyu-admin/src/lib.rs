@@ -39,6 +39,7 @@ mod writer;
 pub use admin::{OpenError, Options, Probing, ShenyuAdmin};
 pub use aes::{Aes, AesError};
 pub use follow::{AddressError, Following, check_address, follow};
+pub use probe::PROBES_AT_ONCE;
 pub use serve::serve;
 pub use transfer::{Part, Report, Source, TransferError, export_archive, plan_import};
 

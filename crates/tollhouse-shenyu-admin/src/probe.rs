@@ -3,12 +3,14 @@
 //! What an operator has switched off stays off.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tollhouse_net::connect::is_no_failure_of_node;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::success;
@@ -25,7 +27,7 @@ const ROUND_TIME: Duration = Duration::from_secs(10);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Connections that are asked for at a time: a file each.
-const PROBES_AT_ONCE: usize = 64;
+pub const PROBES_AT_ONCE: usize = 64;
 
 /// Connections that are asked for before a node counts as away: one alone may be lost on the way.
 const TRIES: usize = 2;
@@ -86,35 +88,47 @@ pub(crate) async fn round(admin: &ShenyuAdmin, now_ms: u64) {
     }
 }
 
-/// Whether each address accepts a connection.
+/// Whether each address accepts a connection; those of which nothing is known are left out.
 async fn ask(addresses: BTreeSet<String>) -> HashMap<String, bool> {
     let mut asked = JoinSet::new();
     let mut found = HashMap::new();
     for address in addresses {
         if asked.len() >= PROBES_AT_ONCE
-            && let Some(Ok((address, answers))) = asked.join_next().await
+            && let Some(Ok(done)) = asked.join_next().await
         {
-            found.insert(address, answers);
+            found.extend(done);
         }
         asked.spawn(async move {
             let answers = answers(&address).await;
-            (address, answers)
+            answers.map(|answers| (address, answers))
         });
     }
     while let Some(done) = asked.join_next().await {
-        found.extend(done.ok());
+        found.extend(done.ok().flatten());
     }
     found
 }
 
-async fn answers(address: &str) -> bool {
+async fn answers(address: &str) -> Option<bool> {
     for _ in 0..TRIES {
         let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect(address)).await;
-        if matches!(connected, Ok(Ok(_))) {
-            return true;
+        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        match said_by(connected.as_ref().err()) {
+            Some(false) => {}
+            known => return known,
         }
     }
-    false
+    Some(false)
+}
+
+/// What an attempt to connect, and how it failed, says about a node. That this machine is out of descriptors, which
+/// clients can bring about, says nothing: a flood of them would have all nodes marked as off.
+fn said_by(failure: Option<&io::Error>) -> Option<bool> {
+    match failure {
+        None => Some(true),
+        Some(error) if is_no_failure_of_node(error) => None,
+        Some(_) => Some(false),
+    }
 }
 
 /// What a round makes of a node.
@@ -265,5 +279,25 @@ fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<St
         selector.insert("handle".to_owned(), handle.to_string().into());
         selector.insert("dateUpdated".to_owned(), draft.now.clone().into());
         draft.put(Table::Selector, id, selector);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_marks_no_node_as_off() {
+        /// "Too many open files" and "connection refused", as Linux numbers them.
+        const MFILE: i32 = 24;
+        const REFUSED: i32 = 111;
+        for (failure, expected) in [
+            (None, Some(true)),
+            (Some(io::Error::from_raw_os_error(MFILE)), None),
+            (Some(io::Error::from_raw_os_error(REFUSED)), Some(false)),
+            (Some(io::ErrorKind::TimedOut.into()), Some(false)),
+        ] {
+            assert_eq!(said_by(failure.as_ref()), expected, "{failure:?}");
+        }
     }
 }

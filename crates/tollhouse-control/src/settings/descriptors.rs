@@ -9,6 +9,7 @@ use tollhouse_net::accept::STRANGERS_MAX;
 use tollhouse_proxy::l4::PIPES_MAX;
 use tollhouse_proxy::settings::Limits;
 use tollhouse_proxy::worker::REFUSED_OPEN_MAX;
+use tollhouse_shenyu_admin::PROBES_AT_ONCE;
 
 use crate::settings;
 
@@ -42,6 +43,8 @@ pub struct Descriptors {
     pub registry_http: usize,
     /// Connections to the Admin API.
     pub admin: usize,
+    /// Connections to ShenYu's admin.
+    pub shenyu: usize,
     /// Connections to each of the side listeners.
     pub side: usize,
 }
@@ -76,11 +79,15 @@ impl Descriptors {
         let pipes = if listen.stream.is_empty() { 0 } else { 2 * PIPES_MAX * workers };
         let own = OWN + OWN_PER_THREAD * (workers + grpc) + sockets + pipes;
         let admin = (limit / 16).clamp(16, 1024);
+        // Services and gateways of ShenYu's keep theirs open.
+        let shenyu = if listen.shenyu.is_empty() { 0 } else { (limit / 16).clamp(16, 4096) };
         let side = (limit / 64).clamp(8, 256);
         // Loggers, caches, checks and look-ups of names.
         let background = (limit / 32).clamp(16, 1024);
         let strangers = if listen.admin.is_empty() { 0 } else { STRANGERS_MAX };
-        let reserved = own + admin + strangers + 3 * side + background + workers * REFUSED_OPEN_MAX;
+        let probes = if listen.shenyu.is_empty() { 0 } else { PROBES_AT_ONCE };
+        let operators = admin + shenyu + probes + strangers + 3 * side;
+        let reserved = own + operators + background + workers * REFUSED_OPEN_MAX;
         let rest = limit.saturating_sub(reserved);
         let of_registry = rest / 4;
         let registry_http =
@@ -96,6 +103,7 @@ impl Descriptors {
             registry_grpc,
             registry_http,
             admin,
+            shenyu,
             side,
         }
     }
@@ -126,7 +134,9 @@ mod tests {
     #[test]
     fn shares_add_up_to_the_limit_and_everybody_has_one() {
         for limit in [1024, 4096, 20_000, 1 << 20] {
-            for (workers, has_registry) in [(1, true), (2, false), (16, true)] {
+            for (workers, has_registry, has_shenyu) in
+                [(1, true, false), (2, false, true), (16, true, true)]
+            {
                 let mut bootstrap =
                     Bootstrap { workers: Workers::Count(workers), ..Bootstrap::default() };
                 bootstrap.registry.workers = Workers::Count(workers);
@@ -134,13 +144,18 @@ mod tests {
                     bootstrap.listen.registry_grpc.clear();
                     bootstrap.listen.registry_http.clear();
                 }
+                if has_shenyu {
+                    bootstrap.listen.shenyu = vec![([127, 0, 0, 1], 9095).into()];
+                }
                 let shares = Descriptors::share(limit, &bootstrap);
                 let workers = usize::from(workers);
                 let registry = shares.registry_grpc * workers + shares.registry_http;
-                let sum = shares.admin + 3 * shares.side + workers * shares.per_worker + registry;
+                let operators = shares.admin + shares.shenyu + 3 * shares.side;
+                let sum = operators + workers * shares.per_worker + registry;
                 assert!(sum < limit, "{limit}: {shares:?}");
                 assert!(shares.clients_per_worker < shares.per_worker, "{limit}: {shares:?}");
                 assert_eq!(has_registry, registry > 0, "{limit}: {shares:?}");
+                assert_eq!(has_shenyu, shares.shenyu > 0, "{limit}: {shares:?}");
                 assert!(sum > limit / 4 || limit < 2048, "much is left over: {limit}: {shares:?}");
             }
         }

@@ -54,16 +54,18 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
             configured_store::name(&loaded.bootstrap)
         );
     }
+    let keyring = secrets::keyring_path(&loaded.bootstrap);
+    let keys_file = with_suffix(&arguments.file, KEYRING_SUFFIX);
+    if arguments.with_keyring && keys_file.exists() {
+        bail!("failed to copy the keyring: {} is there already", keys_file.display());
+    }
     let mut text = copy(data_dir, &arguments.file)?;
     let registry = data_dir.join(registry::FOLDER);
     if registry.exists() {
-        let mut file = arguments.file.clone().into_os_string();
-        file.push(REGISTRY_SUFFIX);
-        text.push_str(&copy(&registry, Path::new(&file))?);
+        text.push_str(&copy(&registry, &with_suffix(&arguments.file, REGISTRY_SUFFIX))?);
     }
-    let keyring = secrets::keyring_path(&loaded.bootstrap);
     if arguments.with_keyring {
-        text.push_str(&copy_keyring(&keyring, &arguments.file)?);
+        text.push_str(&copy_keyring(&keyring, &keys_file)?);
     } else if keyring.exists() {
         let hint = "secrets in it are sealed; keep a copy of the keys too, in another place";
         text.push_str(&format!("{hint}: {}\n", keyring.display()));
@@ -72,18 +74,18 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies the keys beside the copy of the store; a file that exists is never replaced.
-fn copy_keyring(keyring: &Path, file: &Path) -> anyhow::Result<String> {
-    let mut copy = file.as_os_str().to_owned();
-    copy.push(KEYRING_SUFFIX);
-    let copy = PathBuf::from(copy);
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Copies the keys beside the copy of the store.
+fn copy_keyring(keyring: &Path, copy: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(keyring).with_context(|| {
         format!("failed to copy the keyring: {} cannot be read", keyring.display())
     })?;
-    if copy.exists() {
-        bail!("failed to copy the keyring: {} is there already", copy.display());
-    }
-    secrets::keep(&copy, text.trim_end())?;
+    secrets::keep(copy, text.trim_end())?;
     Ok(format!("{}: the keys of {}\n", copy.display(), keyring.display()))
 }
 

@@ -44,7 +44,8 @@ impl ConsoleClient {
 
     /// Waits until it is time for the next question; the connection learns meanwhile if it was closed.
     pub fn wait(&self, time: Duration) {
-        self.client.runtime().block_on(tokio::time::sleep(time));
+        // A timer is made where the runtime is, which it belongs to.
+        self.client.runtime().block_on(async { tokio::time::sleep(time).await });
     }
 }
 

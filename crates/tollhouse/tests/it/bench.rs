@@ -97,6 +97,12 @@ fn a_missed_threshold_is_exit_code_1() {
     let ran = run(&mut bench(&words));
     assert_eq!(ran.status.code(), Some(1), "{}", ran.text);
     assert!(ran.text.contains("missed  p50 < 1ns"), "{}", ran.text);
+    // Who wants no report is told why the run failed all the same, in one line.
+    let ran = run(bench(&words).arg("--quiet"));
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.text);
+    assert_eq!(ran.text.lines().count(), 1, "{}", ran.text);
+    assert!(ran.text.starts_with("error: "), "{}", ran.text);
+    assert!(ran.text.contains("threshold missed: p50 < 1ns"), "{}", ran.text);
 }
 
 #[test]

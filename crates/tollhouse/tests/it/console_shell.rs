@@ -44,6 +44,21 @@ fn routes_requests_and_rates_are_printed_as_the_console_shows_them() {
         is_it.then_some(())
     });
 
+    let follow_all = Running::start(&mut command(&gateway, &["requests", "--follow", "--json"]));
+    // Each of them is asked for anew until it shows, at the second look or later.
+    for path in ["/first", "/second"] {
+        ask(&gateway, path);
+        follow_all.output().wait_line("a request that came later", |line| {
+            line.contains(&format!("\"path\":\"{path}\"")).then_some(())
+        });
+    }
+    let looks = Running::start(&mut command(&gateway, &["top", "--json"]));
+    wait_for("a second look", || {
+        let text = looks.output().text();
+        assert!(!text.contains("panicked"), "{text}");
+        (text.lines().filter(|line| line.starts_with('{')).count() > 1).then_some(())
+    });
+
     let top = run_well(&mut command(&gateway, &["top", "--once"]));
     assert!(top.contains("ready") && top.contains("1 of 1 serve"), "{top}");
     let refused = run(command(&gateway, &["top", "--once"]).args(["--admin-key", "wrong"]));

@@ -2,6 +2,7 @@
 //! to objects is tested beside it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -56,6 +57,33 @@ fn a_backup_of_a_running_gateway_serves_elsewhere() {
     let document: Value = serde_json::from_str(&document).expect("it is JSON");
     assert_eq!(document["routes"][0]["id"], "1");
     assert_eq!(document["consumers"][0]["plugins"]["key-auth"]["key"], "very-secret");
+}
+
+#[test]
+fn a_backup_takes_the_keyring_along_where_that_is_asked_for() {
+    let origin = Origin::named("a");
+    let gateway = filled(&origin);
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let (file, keys) = (place.path().join("store.db"), place.path().join("store.db.keyring"));
+    let words = ["backup", "--with-keyring"];
+    let said = run_well(in_folder(gateway.folder(), &words).arg(&file));
+    assert!(said.contains("store.db.keyring: the keys of"), "{said}");
+    let read = |path: &Path| fs::read_to_string(path).expect("it is kept");
+    assert_eq!(read(&keys).trim(), read(&gateway.folder().join("keyring")).trim());
+    let mode = fs::metadata(&keys).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "whoever has both reads every secret");
+    // A file that is there is never replaced, and nothing is copied beside it either.
+    fs::write(place.path().join("other.db.keyring"), "somebody's").expect("a file of ours");
+    let other = place.path().join("other.db");
+    let ran = run(in_folder(gateway.folder(), &words).arg(&other));
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.text);
+    assert!(ran.text.contains("is there already"), "{}", ran.text);
+    assert_eq!(read(&place.path().join("other.db.keyring")), "somebody's");
+    assert!(!other.exists(), "a copy that cannot be read would be worse than none");
+    // Both of them are all that is needed elsewhere.
+    fs::rename(&keys, place.path().join("keyring")).expect("both are in one folder");
+    let words = ["export", "--reveal-secrets", "--format", "json"];
+    assert!(run_well(&mut in_folder(place.path(), &words)).contains("very-secret"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub fn measure_by(
     let session = ended?;
     outputs.write(&session.report)?;
     if outputs.is_quiet() {
-        missed(&session.report).for_each(|line| eprintln!("tollhouse: {line}"));
+        missed(&session.report).for_each(super::super::problems::print_failure);
     } else {
         super::print(&text::render(&session.report, super::paint()))?;
     }

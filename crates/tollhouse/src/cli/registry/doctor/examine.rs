@@ -20,7 +20,8 @@ const COMMITS_MIN: u64 = 10;
 /// Beats from which a rate can be told.
 const BEATS_MIN: u64 = 3;
 
-/// Times the agreed interval from which beats are too slow: the second of three is late already.
+/// Times the agreed interval from which beats are too slow: the second of three is late already. The first one of a
+/// fresh instance comes when an interval is over, and no sooner.
 const SLOWNESS_MAX: f64 = 1.5;
 
 /// Examples told of many; the rest is counted.
@@ -146,7 +147,7 @@ fn instances(facts: &Facts, found: &mut Vec<Finding>) {
         let examples: Vec<String> =
             instances.iter().take(EXAMPLES_MAX).map(|instance| instance.address()).collect();
         let more = if instances.len() > EXAMPLES_MAX { ", …" } else { "" };
-        let (severity, what, remedy) = ailment.words();
+        let (severity, what, remedy) = ailment.words(instances.len());
         let what = format!("{service}: {} {what}: {}{more}", instances.len(), examples.join(", "));
         found.push(Finding::new(severity, what, remedy));
     }
@@ -180,7 +181,9 @@ impl Ailment {
             return found;
         }
         match &instance.last_beat {
-            None if status.now_ms.saturating_sub(since_ms) > ttl_ms => {
+            None if status.now_ms.saturating_sub(since_ms) as f64
+                > ttl_ms as f64 * SLOWNESS_MAX =>
+            {
                 found.push(Self::NeverBeaten);
             }
             Some(beat) if beat.count >= BEATS_MIN => {
@@ -194,7 +197,9 @@ impl Ailment {
         found
     }
 
-    fn words(self) -> (Severity, &'static str, &'static str) {
+    /// Of so many instances.
+    fn words(self, count: usize) -> (Severity, &'static str, &'static str) {
+        let of = |one: &'static str, many: &'static str| if count == 1 { one } else { many };
         match self {
             Self::Unhealthy => (
                 Severity::Problem,
@@ -203,12 +208,15 @@ impl Ailment {
             ),
             Self::SlowBeats => (
                 Severity::Warning,
-                "beat slower than their TTL",
+                of("beats slower than its TTL", "beat slower than their TTL"),
                 "they become unhealthy when a beat is late; raise the TTL or beat more often",
             ),
             Self::NeverBeaten => (
                 Severity::Warning,
-                "have a TTL and never sent a heartbeat",
+                of(
+                    "has a TTL and has never sent a heartbeat",
+                    "have a TTL and have never sent a heartbeat",
+                ),
                 "they become unhealthy after three times the TTL; send heartbeats, or register them \
                  without a TTL",
             ),
@@ -322,14 +330,20 @@ mod tests {
             (Instance { last_beat: beats(110, NOW_MS), ..instance("a") }, None),
             (
                 Instance { last_beat: beats(60, NOW_MS), ..instance("a") },
-                Some((Severity::Warning, "beat slower than their TTL")),
+                Some((Severity::Warning, "ns/svc: 1 beats slower than its TTL: host-a:80")),
             ),
             (Instance { last_beat: beats(2, NOW_MS), ..instance("a") }, None),
             (
                 Instance { last_beat: None, ..instance("a") },
-                Some((Severity::Warning, "never sent a heartbeat")),
+                Some((Severity::Warning, "1 has a TTL and has never sent a heartbeat: host-a:80")),
             ),
             (Instance { last_beat: None, create_time: NOW_MS / 1_000 - 4, ..instance("a") }, None),
+            // Its first heartbeat is just due, or under way.
+            (Instance { last_beat: None, create_time: NOW_MS / 1_000 - 7, ..instance("a") }, None),
+            (
+                Instance { last_beat: None, create_time: NOW_MS / 1_000 - 8, ..instance("a") },
+                Some((Severity::Warning, "never sent a heartbeat")),
+            ),
             (
                 Instance { healthy: false, ..instance("a") },
                 Some((Severity::Problem, "ns/svc: 1 unhealthy: host-a:80")),
@@ -368,6 +382,11 @@ mod tests {
         let found = found_in(Facts { status: status(), instances, ..Facts::default() });
         let expected = "ns/svc: 5 unhealthy: host-a:80, host-b:80, host-c:80, …";
         assert_eq!(found, [(Severity::Problem, expected.to_owned())]);
+        let mute = |id: &str| Instance { last_beat: None, ..instance(id) };
+        let instances = ["a", "b"].map(mute).into();
+        let found = found_in(Facts { status: status(), instances, ..Facts::default() });
+        let expected = "ns/svc: 2 have a TTL and have never sent a heartbeat: host-a:80, host-b:80";
+        assert_eq!(found, [(Severity::Warning, expected.to_owned())]);
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Index {
     }
 
     async fn read_to_expected(&self) -> Result<(), StoreError> {
-        let expected = Revision(self.expected.load(Ordering::Acquire));
+        let mut expected = Revision(self.expected.load(Ordering::Acquire));
         let mut watch = self.watch.lock().await;
         loop {
             let event = match watch.try_next() {
@@ -130,7 +130,17 @@ impl Index {
                 // What is known stands, and reads go on for as long as the store answers them.
                 WatchEvent::Lost(Lost::Closed) => return Ok(()),
                 WatchEvent::Lost(Lost::Compacted { .. } | Lost::Unavailable { .. }) => {
+                    let committed = self.expected.load(Ordering::Acquire);
                     let known = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
+                    // A listing has every commit that was confirmed before it was asked for. Where its revision is
+                    // lower all the same, the store was restored from a copy, and those commits are no more: whoever
+                    // waited for them would wait for as many new ones.
+                    if known.revision.0 < committed {
+                        let (lower, order) = (known.revision.0, Ordering::Relaxed);
+                        // It fails where somebody has committed meanwhile, which is waited for.
+                        let _ = self.expected.compare_exchange(committed, lower, order, order);
+                    }
+                    expected = expected.min(known.revision);
                     *watch = self.store.watch(&self.prefix, known.revision);
                     *self.lock() = known;
                 }

@@ -28,6 +28,7 @@ mod races;
 mod references;
 mod registry;
 mod resources;
+mod restored;
 mod schemas;
 mod serving;
 mod wrapper;

@@ -1,13 +1,14 @@
 //! An etcd of a test's own: one member in a folder that goes with it, killed and started again at will.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::patience::wait_for;
+use crate::ports::ReservedPort;
 use crate::program;
 
 /// See the module.
@@ -15,10 +16,10 @@ use crate::program;
 pub struct Etcd {
     program: PathBuf,
     folder: TempDir,
-    client: SocketAddr,
-    peer: SocketAddr,
+    client: ReservedPort,
+    peer: ReservedPort,
     /// Where it says in clear text how it is.
-    metrics: SocketAddr,
+    metrics: ReservedPort,
     is_secured: bool,
     child: Option<Child>,
 }
@@ -55,7 +56,7 @@ impl Etcd {
         let program = program::find("etcd")?;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let is_secured = certificates.is_some();
-        let (client, peer, metrics) = (free(), free(), free());
+        let [client, peer, metrics] = std::array::from_fn(|_| ReservedPort::new());
         let mut etcd = Self { program, folder, client, peer, metrics, is_secured, child: None };
         if let Some(certificates) = certificates {
             for (name, text) in [
@@ -80,7 +81,7 @@ impl Etcd {
     /// Where clients connect.
     pub fn url(&self) -> String {
         let scheme = if self.is_secured { "https" } else { "http" };
-        format!("{scheme}://{}", self.client)
+        format!("{scheme}://{}", self.client.address())
     }
 
     /// Runs etcd's own client; `None`, with a message, where it is not installed.
@@ -112,13 +113,32 @@ impl Etcd {
         child.wait().expect("a child can be waited for");
     }
 
+    /// Copies what it holds while it does not run; what it wrote later is lost with [`Etcd::put_back`].
+    ///
+    /// # Panics
+    /// When the folder cannot be copied.
+    pub fn copy(&self) {
+        assert!(self.child.is_none(), "a copy of what is being written is none");
+        copy_folder(&self.file("data"), &self.file("copy"));
+    }
+
+    /// Puts the copy in the place of what it holds, as a restored snapshot would be.
+    ///
+    /// # Panics
+    /// When there is no copy, or it runs.
+    pub fn put_back(&self) {
+        assert!(self.child.is_none(), "it does not run");
+        std::fs::remove_dir_all(self.file("data")).expect("it is ours");
+        std::fs::rename(self.file("copy"), self.file("data")).expect("both are in one folder");
+    }
+
     /// Starts it again where it was, with what it held; returns once it answers.
     ///
     /// # Panics
     /// When it does not.
     pub fn run(&mut self) {
         let client = self.url();
-        let peer = format!("http://{}", self.peer);
+        let peer = format!("http://{}", self.peer.address());
         let mut command = Command::new(&self.program);
         command
             .args(["--name", "only", "--log-level", "error"])
@@ -128,7 +148,7 @@ impl Etcd {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("only={peer}")])
-            .args(["--listen-metrics-urls", &format!("http://{}", self.metrics)])
+            .args(["--listen-metrics-urls", &format!("http://{}", self.metrics.address())])
             .env("ETCD_UNSUPPORTED_ARCH", "arm64")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -171,7 +191,7 @@ impl Etcd {
 
     fn is_healthy(&self) -> bool {
         use std::io::{Read, Write};
-        let Ok(mut stream) = TcpStream::connect(self.metrics) else { return false };
+        let Ok(mut stream) = TcpStream::connect(self.metrics.address()) else { return false };
         let request = "GET /health HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n";
         let mut answer = String::new();
         stream.write_all(request.as_bytes()).is_ok()
@@ -189,8 +209,15 @@ impl Drop for Etcd {
     }
 }
 
-/// An address that was free a moment ago; etcd does not say which one it was given.
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
-    listener.local_addr().expect("it is bound")
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("a folder can be made");
+    for entry in std::fs::read_dir(from).expect("a folder can be read") {
+        let entry = entry.expect("an entry");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("it was just listed").is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("a file can be copied");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What tests share: origins that do exactly what a test says, clients that send exactly the bytes
 //! a test gives, and a gateway of its own for each test that wants one.
 //!
-//! Threads and blocking sockets throughout, on ports of the kernel's choice. Nothing sleeps; every
+//! Threads and blocking sockets throughout, on ports of the kernel's choice or reserved for the test. Every
 //! wait is for an event and ends at one deadline. A helper that is let down panics with what it saw,
 //! since its caller is a test. Nothing here ships.
 
@@ -28,5 +28,5 @@ pub use gateway::{Gateway, GatewayBuilder};
 pub use load::{Load, LoadReport};
 pub use message::Message;
 pub use origin::{Connection, Origin};
-pub use ports::{ClosedPort, StuckPort};
+pub use ports::{ClosedPort, ReservedPort, StuckPort};
 pub use redis::RedisServer;

@@ -1,6 +1,10 @@
-//! Addresses that fail in a known way: one that refuses, one that never answers.
+//! Addresses that fail in a known way: one that refuses, one that never answers. And ports for programs that cannot
+//! say which one the kernel gave them.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -74,6 +78,68 @@ impl StuckPort {
 }
 
 impl Default for StuckPort {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where reserved ports begin, and how many there are. Below the range from which the kernel hands out ports, also
+/// ten thousand above, where some programs talk among themselves: what is free stays free, whoever connects or listens
+/// meanwhile.
+const RESERVED_FIRST: u32 = 12_000;
+const RESERVED_COUNT: u32 = 10_000;
+
+/// What a port and the one above it that goes with it differ by.
+const PARTNER: u16 = 10_000;
+
+/// A port that no other test gets for as long as this lives, nor the one ten thousand above.
+#[derive(Debug)]
+pub struct ReservedPort {
+    number: u16,
+    /// Its name is taken, which the kernel gives back when this process ends, however it does.
+    _name: UnixListener,
+}
+
+impl ReservedPort {
+    /// Takes one.
+    ///
+    /// # Panics
+    /// When none is left.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        for _ in 0..RESERVED_COUNT {
+            // Processes begin at different places, so that they seldom meet.
+            let turn = std::process::id()
+                .wrapping_mul(97)
+                .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+            let number = u16::try_from(RESERVED_FIRST + turn % RESERVED_COUNT);
+            if let Some(port) = number.ok().and_then(Self::take) {
+                return port;
+            }
+        }
+        panic!("all ports are taken");
+    }
+
+    fn take(number: u16) -> Option<Self> {
+        let name = format!("tollhouse-test-port-{number}");
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(name).ok()?;
+        let name = UnixListener::bind_addr(&name).ok()?;
+        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        (is_free(number) && is_free(number + PARTNER)).then_some(Self { number, _name: name })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// It on loopback.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.number))
+    }
+}
+
+impl Default for ReservedPort {
     fn default() -> Self {
         Self::new()
     }

@@ -19,6 +19,11 @@ pub(super) trait Wrapper: Send + Sync {
     /// Before entries are listed.
     fn before_list(&self) {}
 
+    /// What watches.
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        self.inner().watch(prefix, after)
+    }
+
     /// Before a transaction is committed.
     fn before_commit(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
@@ -61,7 +66,7 @@ impl<W: Wrapper> Store for Wrapped<W> {
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Watch {
-        self.0.inner().watch(prefix, after)
+        self.0.watch(prefix, after)
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {

@@ -109,6 +109,47 @@ fn an_etcd_that_is_killed_costs_no_request_and_is_found_again() {
 }
 
 #[test]
+fn an_etcd_that_was_restored_from_a_copy_is_taken_as_it_is_and_takes_writes() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let (one, other) = (sharing(&etcd).start(), sharing(&etcd).start());
+    put(&one, "/routes/1", &route(&origin));
+    wait_status(&other, 200);
+    etcd.kill();
+    etcd.copy();
+    etcd.run();
+    // Revisions that the restored store reaches only much later, and a route that it never had.
+    let later =
+        |id: u32| json!({"uri": format!("/later/{id}"), "upstream": upstream([origin.address()])});
+    for id in 2..12 {
+        wait_for("a write", || {
+            let answer = one.admin("PUT", &format!("/routes/{id}"), &later(id));
+            (answer.status() < 300).then_some(())
+        });
+    }
+    etcd.kill();
+    etcd.put_back();
+    etcd.run();
+    let total = |gateway: &Gateway| {
+        let list = gateway.admin("GET", "/routes", &Value::Null);
+        let list: Value = serde_json::from_str(&list.text()).ok()?;
+        list["total"].as_u64()
+    };
+    for gateway in [&one, &other] {
+        wait_for("the copy to serve", || (total(gateway) == Some(1)).then_some(()));
+        assert_eq!(gateway.client().get("/").status(), 200, "what the copy has serves on");
+    }
+    for (gateway, id) in [(&one, 20), (&other, 21)] {
+        let answer = gateway.admin("PUT", &format!("/routes/{id}"), &later(id));
+        assert_eq!(answer.status(), 201, "{}", answer.text());
+        assert!(total(gateway).is_some_and(|total| total >= 2), "it is seen at once");
+    }
+    wait_for("both to be seen", || (total(&one) == Some(3)).then_some(()));
+    let answer = one.admin("DELETE", "/routes/20", &Value::Null);
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+}
+
+#[test]
 fn a_gateway_that_starts_without_its_etcd_serves_what_was_copied() {
     let Some(mut etcd) = Etcd::start() else { return };
     let origin = Origin::named("a");

@@ -43,3 +43,40 @@ impl HashKey {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request of a client with an address and one header.
+    struct Request;
+
+    impl Lookup for Request {
+        fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+            match variable {
+                Variable::RemoteAddr => Some(Cow::Borrowed(b"10.0.0.9")),
+                other if *other == Variable::parse("http_x_user") => Some(Cow::Borrowed(b"jack")),
+                other if *other == Variable::parse("http_x_empty") => Some(Cow::Borrowed(b"")),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn without_any_value_the_clients_address_is_hashed() {
+        let combination = |text: &str| HashKey::Combination(Template::parse(text));
+        let variable = |name: &str| HashKey::Variable(Variable::parse(name));
+        for (key, expected) in [
+            (combination("$http_x_user"), "jack"),
+            (combination("$http_x_user-$http_x_none"), "jack-"),
+            (combination("$http_x_none-$arg_none"), "10.0.0.9"),
+            (combination("fixed"), "10.0.0.9"),
+            (variable("http_x_user"), "jack"),
+            (variable("http_x_empty"), "10.0.0.9"),
+            (variable("http_x_none"), "10.0.0.9"),
+        ] {
+            let value = key.value(&Request);
+            assert_eq!(value, expected.as_bytes(), "{key:?}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 
 use tollhouse_config::bootstrap::Workers;
 
@@ -16,7 +17,8 @@ async fn start(folder: &Path) -> Process {
     bootstrap.workers = Workers::Count(1);
     bootstrap.registry.workers = Workers::Count(1);
     let listen = &mut bootstrap.listen;
-    (listen.http, listen.admin, listen.control) = (any(), any(), any());
+    (listen.http, listen.https) = (any(), any());
+    (listen.admin, listen.control) = (any(), any());
     (listen.metrics, listen.status) = (any(), any());
     (listen.registry_grpc, listen.registry_http) = (any(), any());
     Process::start(&bootstrap, Predecessor::None).await.expect("it starts")
@@ -46,6 +48,28 @@ impl Process {
 
     fn outages(&self) -> &Outages {
         self.exclusive.outages()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_folder_of_keys_and_sockets_is_for_this_user_alone() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("var").join("data");
+    let _process = start(&folder).await;
+    let mut waiting = vec![folder.clone()];
+    let mut names = Vec::new();
+    while let Some(path) = waiting.pop() {
+        let kind = std::fs::symlink_metadata(&path).expect("it was just listed");
+        let mode = kind.permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{} has the mode {mode:o}", path.display());
+        if kind.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a folder of ours");
+            waiting.extend(entries.map(|entry| entry.expect("an entry").path()));
+        }
+        names.extend(path.file_name().and_then(|name| name.to_str()).map(str::to_owned));
+    }
+    for name in ["data", "keyring", "admin.key", "store.db", "handover.sock"] {
+        assert!(names.iter().any(|found| found == name), "{name} is none of {names:?}");
     }
 }
 

@@ -33,7 +33,10 @@ impl Running {
     }
 
     async fn cleaning(store: Arc<dyn Store>, clean_up: CleanUp) -> Self {
-        let clock = ManualClock::at_ms(START_MS);
+        Self::by_clock(store, clean_up, ManualClock::at_ms(START_MS)).await
+    }
+
+    async fn by_clock(store: Arc<dyn Store>, clean_up: CleanUp, clock: Arc<ManualClock>) -> Self {
         let options = Options {
             clock: Clock::Manual(Arc::clone(&clock)),
             salt: Some(7),

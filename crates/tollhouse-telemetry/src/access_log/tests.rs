@@ -1,5 +1,6 @@
 //! The log as a whole: cores, channel, thread, file.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -68,6 +69,11 @@ fn a_moved_file_is_let_go_when_told() {
     let read = |path: &Path| std::fs::read_to_string(path).expect("the file is there");
     assert_eq!(read(&moved), "before\nbetween\n");
     assert_eq!(read(&path), "after\n");
+    // Addresses of clients and their paths are not for everybody on the machine.
+    for path in [&path, &moved] {
+        let mode = std::fs::metadata(path).expect("the file is there").permissions().mode();
+        assert_eq!(mode & 0o137, 0, "{} has the mode {mode:o}", path.display());
+    }
 }
 
 #[test]

@@ -110,9 +110,15 @@ fn a_successor_takes_the_store_over_without_a_lost_request() {
 #[test]
 fn whole_documents_serve_in_standalone_mode() {
     let origin = Origin::named("a");
-    let gateway = gateway().without_resources().set("admin.standalone", "true").start();
+    let gateway = gateway()
+        .without_resources()
+        .set("admin.standalone", "true")
+        .variable("TOLLHOUSE_TEST_PATH", "/read-from-the-environment")
+        .start();
     let mut route = route(&origin);
     route["id"] = json!("r");
+    // Who may write documents reads no environment by them.
+    route["desc"] = json!("${{TOLLHOUSE_TEST_PATH}}");
     let document = json!({"routes": [route]}).to_string();
     let request = format!(
         "PUT /apisix/admin/configs HTTP/1.1\r\nHost: a\r\nX-API-KEY: {}\r\nX-Digest: d1\r\n\
@@ -123,4 +129,10 @@ fn whole_documents_serve_in_standalone_mode() {
     let answer = RawClient::connect(gateway.admin_address()).ask(request);
     assert_eq!(answer.status(), 202, "{}", answer.text());
     wait_status(&gateway, 200);
+    let request = format!(
+        "GET /apisix/admin/configs HTTP/1.1\r\nHost: a\r\nX-API-KEY: {}\r\n\r\n",
+        gateway.admin_key()
+    );
+    let kept = RawClient::connect(gateway.admin_address()).ask(request).text();
+    assert!(kept.contains("${{TOLLHOUSE_TEST_PATH}}"), "{kept}");
 }

@@ -17,6 +17,8 @@ pub(super) struct Moody {
     inner: Arc<dyn Store>,
     mood: Mutex<Mood>,
     pub(super) go_on: Notify,
+    /// What passes while a page is read, and by which clock.
+    reading: Mutex<Option<(Arc<ManualClock>, Duration)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,19 @@ pub(super) enum Mood {
 
 impl Moody {
     pub(super) fn new(mood: Mood) -> Arc<Self> {
-        Arc::new(Self { inner: memory(), mood: Mutex::new(mood), go_on: Notify::new() })
+        let (mood, reading) = (Mutex::new(mood), Mutex::default());
+        Arc::new(Self { inner: memory(), mood, go_on: Notify::new(), reading })
+    }
+
+    /// From now on reading takes its time.
+    pub(super) fn read_slowly(&self, clock: &Arc<ManualClock>, time: Duration) {
+        *self.reading.lock().expect("nobody panicked") = Some((Arc::clone(clock), time));
+    }
+
+    fn begin_to_read(&self) {
+        if let Some((clock, time)) = &*self.reading.lock().expect("nobody panicked") {
+            clock.advance(*time);
+        }
     }
 
     pub(super) fn set(&self, mood: Mood) {
@@ -68,6 +82,7 @@ impl Store for Moody {
         self.inner.get(key)
     }
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        self.begin_to_read();
         self.inner.list(prefix)
     }
     fn limits(&self) -> Limits {
@@ -79,6 +94,7 @@ impl Store for Moody {
         after: &'a str,
         entries_max: usize,
     ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        self.begin_to_read();
         self.inner.list_page(prefix, after, entries_max)
     }
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {

@@ -106,6 +106,20 @@ async fn an_instance_that_was_registered_unhealthy_recovers_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_read_at_the_start_takes_time_from_nobody() {
+    let store = Moody::new(Mood::Takes);
+    again(&store).await.register("a", Some(5)).await.expect("good");
+    let clock = ManualClock::at_ms(START_MS);
+    store.read_slowly(&clock, Duration::from_secs(100));
+    let store = Arc::clone(&store) as Arc<dyn Store>;
+    let running = Running::by_clock(store, CleanUp::default(), clock).await;
+    running.pass(Duration::from_millis(14_500)).await;
+    assert!(running.is_healthy("a"), "its whole time begins when it can be heard");
+    running.pass(Duration::from_secs(1)).await;
+    assert!(!running.is_healthy("a"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_stays_silent_is_unhealthy_after_a_restart_until_it_beats() {
     let store = Moody::new(Mood::Takes);
     let running = again(&store).await;

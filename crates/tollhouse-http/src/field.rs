@@ -181,9 +181,8 @@ fn is_reserved(name: &[u8]) -> bool {
 #[inline]
 fn says_who_asks(name: &[u8]) -> bool {
     let [b'x' | b'X', separator, b'c' | b'C', ..] = name else { return false };
-    let begins = |start: &&[u8]| {
-        name.get(..start.len()).is_some_and(|begin| is_same_folded(begin, start))
-    };
+    let begins =
+        |start: &&[u8]| name.get(..start.len()).is_some_and(|begin| is_same_folded(begin, start));
     !separator.is_ascii_alphanumeric() && IDENTITY_STARTS.iter().any(begins)
 }
 

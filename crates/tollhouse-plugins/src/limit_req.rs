@@ -280,7 +280,7 @@ mod tests {
     use tollhouse_plugin::testing::Harness;
 
     use super::*;
-    use tollhouse_testkit::redis::{RedisServer, free_port};
+    use tollhouse_testkit::{ClosedPort, RedisServer};
 
     const GET: &str = "GET / HTTP/1.1\n\n";
 
@@ -333,7 +333,9 @@ mod tests {
 
     #[test]
     fn when_redis_is_down_the_conf_decides() {
-        let down = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": free_port()});
+        let closed = ClosedPort::new();
+        let port = closed.address().port();
+        let down = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": port});
         let mut conf = conf(&down);
         let outcome = Harness::new::<LimitReq>(&conf).request(GET);
         assert_eq!((outcome.status(), outcome.body()), (500, ""));

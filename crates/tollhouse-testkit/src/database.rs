@@ -2,7 +2,7 @@
 //! and started again at will. They run as whoever runs the test; where that is root, as the user whom Debian
 //! made for them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::patience::wait_for;
+use crate::ports::ReservedPort;
 use crate::program;
 
 /// Where Debian keeps the programs of PostgreSQL, which are not on the path.
@@ -30,7 +31,7 @@ pub struct Database {
     kind: Kind,
     programs: PathBuf,
     folder: TempDir,
-    address: SocketAddr,
+    port: ReservedPort,
     owner: Option<(u32, u32)>,
     child: Option<Child>,
     /// Whether a commit is on the disk before it is confirmed.
@@ -88,7 +89,7 @@ impl Database {
         program::run_well(&mut initdb);
         database.run();
         let mut createdb = database.command("createdb");
-        let port = database.address.port().to_string();
+        let port = database.port.number().to_string();
         createdb.args(["--host=127.0.0.1", "--username=tollhouse", "--port", &port, "tollhouse"]);
         program::run_well(&mut createdb);
         Some(database)
@@ -96,7 +97,7 @@ impl Database {
 
     /// Where clients connect, as the user `tollhouse`.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Ends it as a crash would.
@@ -113,7 +114,7 @@ impl Database {
     /// # Panics
     /// When it does not.
     pub fn run(&mut self) {
-        let port = self.address.port().to_string();
+        let port = self.port.number().to_string();
         let mut command = match self.kind {
             Kind::MariaDb => {
                 let mut command = self.mariadbd();
@@ -153,9 +154,8 @@ impl Database {
 
     fn in_folder(kind: Kind, programs: PathBuf, user: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
-        // Free a moment ago; neither of them says which one it was given.
-        let address = listener.local_addr().expect("it is bound");
+        // Neither of them says which one the kernel would give it.
+        let port = ReservedPort::new();
         let owner = if rustix::process::geteuid().is_root() { user_ids(user) } else { None };
         let data = folder.path().join("data");
         std::fs::create_dir(&data).expect("a folder of our own can be made");
@@ -164,7 +164,7 @@ impl Database {
                 chown(path, Some(user), Some(group)).expect("root may give folders away");
             }
         }
-        Self { kind, programs, folder, address, owner, child: None, is_durable: false }
+        Self { kind, programs, folder, port, owner, child: None, is_durable: false }
     }
 
     fn mariadbd(&self) -> Command {
@@ -203,7 +203,9 @@ impl Database {
     /// Whether it serves, not only listens.
     fn is_answering(&self) -> bool {
         use std::io::{Read as _, Write as _};
-        let Ok(mut stream) = std::net::TcpStream::connect(self.address) else { return false };
+        let Ok(mut stream) = std::net::TcpStream::connect(self.port.address()) else {
+            return false;
+        };
         let mut first = [0; 1];
         match self.kind {
             // It greets whoever connects.

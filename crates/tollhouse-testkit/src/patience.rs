@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 /// compiles beside them were seen to need more than eight seconds for what takes one when it is idle.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Asks until `condition` gives a value; each question should itself do some work that takes
-/// time, such as a request.
+/// Between two questions: on few cores, whoever asks without a pause keeps what is waited for from happening.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Asks until `condition` gives a value.
 ///
 /// # Panics
 /// When the deadline passes, with `what` was waited for.
@@ -18,6 +20,6 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(Instant::now() < end, "waited in vain for {what}");
-        std::thread::yield_now();
+        std::thread::park_timeout(PAUSE);
     }
 }

@@ -1,18 +1,18 @@
-//! Redis servers for tests: started on free ports, stopped when dropped.
+//! Redis servers for tests: started on reserved ports, stopped when dropped.
 
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
-use crate::patience::DEADLINE;
+use crate::patience::wait_for;
+use crate::ports::ReservedPort;
 
 /// A server; see the module.
 #[derive(Debug)]
 pub struct RedisServer {
     /// Its port on 127.0.0.1.
     pub port: u16,
+    _reserved: ReservedPort,
     child: Child,
     /// Where it may write.
     folder: tempfile::TempDir,
@@ -22,12 +22,13 @@ impl RedisServer {
     /// Starts one; `None`, with a message, where redis-server is not installed.
     pub fn start(arguments: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
-        let port = free_port();
+        let reserved = ReservedPort::new();
+        let port = reserved.number();
         let Ok(child) = spawn(port, folder.path(), arguments) else {
             eprintln!("skipped: redis-server is not installed");
             return None;
         };
-        let server = Self { port, child, folder };
+        let server = Self { port, _reserved: reserved, child, folder };
         server.wait_until(&["ping"], |answer| answer.contains("PONG") || answer.contains("AUTH"));
         Some(server)
     }
@@ -35,7 +36,8 @@ impl RedisServer {
     /// A server started from a file, as sentinels need it.
     pub fn sentinel(master_port: u16) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
-        let port = free_port();
+        let reserved = ReservedPort::new();
+        let port = reserved.number();
         let file = folder.path().join("sentinel.conf");
         let text = format!(
             "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor counters 127.0.0.1 \
@@ -50,7 +52,7 @@ impl RedisServer {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        let server = Self { port, child, folder };
+        let server = Self { port, _reserved: reserved, child, folder };
         server.wait_until(&["ping"], |answer| answer.contains("PONG"));
         Some(server)
     }
@@ -85,11 +87,7 @@ impl RedisServer {
 
     /// Asks until the answer is good.
     pub fn wait_until(&self, words: &[&str], is_good: impl Fn(&str) -> bool) {
-        let began = Instant::now();
-        while !is_good(&self.ask(words)) {
-            assert!(began.elapsed() < DEADLINE, "redis does not start: {}", self.ask(words));
-            std::thread::yield_now();
-        }
+        wait_for(&format!("redis to answer {words:?}"), || is_good(&self.ask(words)).then_some(()));
     }
 
     /// Three masters that form a cluster; `None` where redis-server is not installed.
@@ -126,16 +124,5 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A port that nobody listens on; those of a cluster's own conversation lie 10,000 above.
-pub fn free_port() -> u16 {
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        if port < 55_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
-            return port;
-        }
     }
 }

@@ -28,7 +28,7 @@ const HOST: &str = "www.tollhouse.test";
 const KEY: &str = "/apisix/ssls/acme-www.tollhouse.test";
 
 /// Longest wait for a certificate: a few seconds as a rule.
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a node answers.
 #[derive(Default)]

@@ -19,7 +19,7 @@ use tollhouse_mock::{Behaviour, Body, Latency, Mock, Share, Tls};
 use super::{runtime, start};
 
 /// Longest run of h2spec: some of its cases wait until nothing comes.
-const SUITE_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(50);
+const SUITE_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(180);
 
 /// A client on a connection of its own; its other half is driven by the runtime.
 pub(super) async fn client<S>(stream: S) -> SendRequest<Bytes>

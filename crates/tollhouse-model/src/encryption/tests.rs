@@ -52,9 +52,8 @@ fn the_other_form_is_the_one_that_apisix_reads() {
 fn buckets_are_shared_by_those_who_share_a_key_and_by_nobody_else() {
     const COUNT: u32 = 4096;
     let [old, changed, other] = [ring(&[RING[0]]), ring(&[KEY_256, RING[0]]), ring(&[RING[1]])];
-    let buckets = |ring: &Keyring, text: &str| -> Vec<u32> {
-        ring.buckets(text.as_bytes(), COUNT).collect()
-    };
+    let buckets =
+        |ring: &Keyring, text: &str| -> Vec<u32> { ring.buckets(text.as_bytes(), COUNT).collect() };
     let mut met = 0;
     for number in 0..100 {
         let text = format!("credential {number}");

@@ -6,7 +6,7 @@ use tollhouse_plugin::testing::{FakeExchange, Harness};
 use tollhouse_plugin::{Services, Transfer};
 
 use super::*;
-use tollhouse_testkit::redis::{RedisServer, free_port};
+use tollhouse_testkit::{ClosedPort, RedisServer};
 
 const GET: &str = "GET / HTTP/1.1\n\n";
 
@@ -188,7 +188,9 @@ fn redis_counts_what_is_under_way_at_all_gateways() {
 
 #[test]
 fn when_redis_is_down_the_conf_decides() {
-    let down = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": free_port()});
+    let closed = ClosedPort::new();
+    let port = closed.address().port();
+    let down = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": port});
     let mut conf = conf(&down);
     assert_eq!(Harness::new::<LimitConn>(&conf).request(GET).status(), 500);
     conf["allow_degradation"] = json!(true);

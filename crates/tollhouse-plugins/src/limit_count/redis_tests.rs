@@ -7,7 +7,7 @@ use tollhouse_plugin::Services;
 use tollhouse_plugin::testing::{FakeExchange, Harness};
 
 use super::*;
-use tollhouse_testkit::redis::{RedisServer, free_port};
+use tollhouse_testkit::{ClosedPort, RedisServer};
 
 const GET: &str = "GET /hello HTTP/1.1\n\n";
 
@@ -73,7 +73,8 @@ fn clusters_count_too() {
 
 #[test]
 fn when_redis_is_down_the_conf_decides() {
-    let port = free_port();
+    let closed = ClosedPort::new();
+    let port = closed.address().port();
     let outcome = Harness::new::<LimitCount>(&conf(port, json!({}))).request(GET);
     assert_eq!(outcome.status(), 500);
     assert_eq!(outcome.body(), "{\"error_msg\":\"failed to limit count\"}\n");
@@ -83,9 +84,10 @@ fn when_redis_is_down_the_conf_decides() {
 
 #[test]
 fn with_an_interval_requests_are_counted_here_while_redis_is_away() {
+    let closed = ClosedPort::new();
     for window_type in ["fixed", "sliding"] {
         let extra = json!({"sync_interval": 1, "window_type": window_type});
-        let mut harness = Harness::new::<LimitCount>(&conf(free_port(), extra));
+        let mut harness = Harness::new::<LimitCount>(&conf(closed.address().port(), extra));
         let statuses = [0; 4].map(|_| harness.request(GET).status());
         assert_eq!(statuses, [0, 0, 0, 503], "{window_type}");
     }

@@ -10,7 +10,7 @@ use tollhouse_load::report::{self, Report};
 use tollhouse_testkit::program::run_within;
 
 /// A suite starts and stops several programs, each with a store of its own, on a disk that may be busy.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Runs a suite for a moment, and returns its report.
 fn glance(words: &[&str], folder: &Path) -> Report {

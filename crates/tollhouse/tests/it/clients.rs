@@ -16,7 +16,7 @@ use crate::support::{everything_to, gateway, gateway_to, routes, upstream};
 const REQUESTS: usize = 5_000;
 
 /// For Go to compile its standard library when it never has on this machine.
-const GO_BUILD_TIME: Duration = Duration::from_secs(120);
+const GO_BUILD_TIME: Duration = Duration::from_secs(240);
 
 /// Answers with what it was sent: the method in a header, the body as the body.
 fn echo(connection: &mut Connection) {

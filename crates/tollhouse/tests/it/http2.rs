@@ -10,7 +10,7 @@ use crate::support::{everything_to, gateway, with};
 use crate::tls_support::{Authority, ssl};
 
 /// Longest run of h2spec: some of its cases wait until nothing comes.
-const SUITE_TIME_MAX: Duration = Duration::from_secs(55);
+const SUITE_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// Runs all cases against a port, the strict one too; gives the cases that fail.
 fn h2spec(port: u16, arguments: &[&str]) -> Vec<String> {

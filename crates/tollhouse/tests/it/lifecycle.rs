@@ -241,7 +241,7 @@ fn a_service_manager_is_told_when_it_serves_and_when_it_ends() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
-    manager.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a bound");
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a bound");
     let read = || {
         let mut buffer = [0; 256];
         let count = manager.recv(&mut buffer).expect("a message");

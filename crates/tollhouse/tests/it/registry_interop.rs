@@ -15,7 +15,7 @@ use tollhouse_testkit::{Gateway, RawClient};
 use crate::support::{discover, gateway, json_request};
 
 /// A client of Polaris asks every two to four seconds, and waits for a silent instance to be found so.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Calls of a run of ghz, and how many are under way; the published runs last a minute.
 const CALLS: usize = 2_000;

@@ -14,7 +14,7 @@ use tollhouse_testkit::program::{self, Running};
 use crate::support::{gateway, listener_named};
 
 /// A service in Java takes seconds to start, more so beside other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Service {
     running: Running,

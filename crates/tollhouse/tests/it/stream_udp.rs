@@ -115,7 +115,10 @@ fn one_address_has_no_more_sessions_than_it_may() {
 
 #[test]
 fn a_node_that_is_not_there_is_passed_over_once_it_has_refused() {
-    let gone = socket().local_addr().expect("bound");
+    // Its port is kept from others, and what it has not asked for is refused.
+    let refusing = socket();
+    refusing.connect(refusing.local_addr().expect("bound")).expect("it talks to itself");
+    let gone = refusing.local_addr().expect("bound");
     let gateway = udp_gateway().resources(&everything_to([gone, echo("one")])).start();
     let client = socket();
     client.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("an open socket");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::conf::Policy;
 use super::*;
-use tollhouse_testkit::redis::{RedisServer, free_port};
+use tollhouse_testkit::{ClosedPort, RedisServer, ReservedPort};
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -58,7 +58,8 @@ fn a_connection_that_broke_is_opened_anew() {
 
 #[test]
 fn a_server_that_is_down_costs_no_more_than_the_time_out() {
-    let conf = json!({"redis_host": "127.0.0.1", "redis_port": free_port()});
+    let closed = ClosedPort::new();
+    let conf = json!({"redis_host": "127.0.0.1", "redis_port": closed.address().port()});
     assert_eq!(run(count(&servers(Policy::Redis, &conf))), Err(Unavailable));
     // It accepts and never answers.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -66,16 +67,18 @@ fn a_server_that_is_down_costs_no_more_than_the_time_out() {
     let conf = json!({"redis_host": "127.0.0.1", "redis_port": port, "redis_timeout": 50});
     let began = Instant::now();
     assert_eq!(run(count(&servers(Policy::Redis, &conf))), Err(Unavailable));
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // Far more than the time-out of a busy machine, and far less than for ever.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 #[test]
 fn the_master_is_found_through_sentinels() {
     let Some(master) = RedisServer::start(&[]) else { return };
     let Some(sentinel) = RedisServer::sentinel(master.port) else { return };
+    let closed = ClosedPort::new();
     let conf = json!({
         "redis_sentinels": [
-            {"host": "127.0.0.1", "port": free_port()},
+            {"host": "127.0.0.1", "port": closed.address().port()},
             {"host": "127.0.0.1", "port": sentinel.port},
         ],
         "redis_master_name": "counters",
@@ -106,7 +109,8 @@ fn tls_is_spoken_and_certificates_are_judged_where_the_conf_says_so() {
     };
     let certificate = file("cert.pem", pem("CERTIFICATE", made.cert.der()));
     let key = file("key.pem", pem("PRIVATE KEY", &made.signing_key.serialize_der()));
-    let tls_port = free_port();
+    let reserved = ReservedPort::new();
+    let tls_port = reserved.number();
     let port = tls_port.to_string();
     let server = RedisServer::start(&[
         "--tls-port",

@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn no_answer_of_redis_is_none() {
-        let scripts = servers(tollhouse_testkit::redis::free_port());
+        let closed = tollhouse_testkit::ClosedPort::new();
+        let scripts = servers(closed.address().port());
         let rule = LimiterRule::read(None).expect("it is one");
         assert_eq!(wait(async { scripts.run(&rule.ask("r", "k", "x", 0)).await }), None);
     }

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
@@ -33,7 +35,33 @@ impl Stream {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Plain(tcp) => read_into(tcp, context, buffer),
+            Stream::Plain(tcp) => receive(tcp, context, buffer),
+            Stream::Tls(_) | Stream::ServerTls(_) => self.poll_read_readable(context, buffer),
+        }
+    }
+
+    /// Whether there may be something to read; if not, the task is woken once there is. What is encrypted
+    /// shows that only when it is read.
+    #[inline]
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(tcp) => tcp.poll_read_ready(context),
+            Stream::Tls(_) | Stream::ServerTls(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// [`Self::poll_read`] right behind a [`Self::poll_readable`] that was ready.
+    #[inline]
+    pub fn poll_read_readable(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(tcp) => match receive_now(tcp, buffer) {
+                Some(received) => Poll::Ready(received),
+                None => receive(tcp, context, buffer),
+            },
             Stream::Tls(tls) => read_into(tls.as_mut(), context, buffer),
             Stream::ServerTls(tls) => tls.poll_read(context, buffer),
         }
@@ -51,7 +79,7 @@ impl Stream {
         let only = filled.next().filter(|_| filled.next().is_none());
         match self {
             Stream::Plain(tcp) => match only {
-                Some(part) => Pin::new(tcp).poll_write(context, part),
+                Some(part) => send(tcp, context, part),
                 None => Pin::new(tcp).poll_write_vectored(context, parts),
             },
             Stream::Tls(tls) => Pin::new(tls).poll_write_vectored(context, parts),
@@ -136,6 +164,54 @@ impl Stream {
             Stream::Plain(tcp) => tcp.peer_addr(),
             Stream::Tls(tls) => tls.get_ref().0.peer_addr(),
             Stream::ServerTls(tls) => tls.tcp().peer_addr(),
+        }
+    }
+}
+
+/// Sends before the reactor is asked whether that can be done: a socket takes nearly every message of an
+/// exchange, and only where it does not must the reactor know whom to wake.
+#[inline]
+fn send(tcp: &mut TcpStream, context: &mut Context<'_>, part: &[u8]) -> Poll<io::Result<usize>> {
+    match rustix::net::send(&*tcp, part, SendFlags::NOSIGNAL) {
+        Err(Errno::AGAIN | Errno::INTR) => Pin::new(tcp).poll_write(context, part),
+        sent => Poll::Ready(sent.map_err(io::Error::from)),
+    }
+}
+
+/// Receives once there is something.
+#[inline]
+fn receive(
+    tcp: &TcpStream,
+    context: &mut Context<'_>,
+    buffer: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(tcp.poll_read_ready(context))?;
+        if let Some(received) = receive_now(tcp, buffer) {
+            return Poll::Ready(received);
+        }
+    }
+}
+
+/// Receives what there is; `None` where that is nothing, which the reactor then knows.
+#[inline]
+fn receive_now(tcp: &TcpStream, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    loop {
+        let received = tcp.try_io(Interest::READABLE, || {
+            let (bytes, _) = rustix::net::recv(tcp, &mut *buffer, RecvFlags::empty())?;
+            Ok(bytes)
+        });
+        match received {
+            // Less than there was room for is all there was. The reactor tells of what comes next; asking
+            // the kernel before it does would be a call for nothing.
+            Ok(bytes) if (1..buffer.len()).contains(&bytes) => {
+                let nothing_left = || Err::<(), _>(ErrorKind::WouldBlock.into());
+                let _ = tcp.try_io(Interest::READABLE, nothing_left);
+                return Some(Ok(bytes));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => return Some(received),
         }
     }
 }

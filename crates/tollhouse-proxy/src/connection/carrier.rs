@@ -33,15 +33,25 @@ impl From<Http2Stream> for Carrier {
 }
 
 impl Carrier {
-    /// Reads into `buffer`, which must not be empty; 0 is the peer's end of stream.
+    /// Whether there may be something to read; if not, the task is woken once there is.
     #[inline]
-    pub fn poll_read(
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Socket(stream) => stream.poll_readable(context),
+            Self::Http2(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Reads into `buffer`, which must not be empty, right behind a [`Self::poll_readable`] that was ready;
+    /// 0 is the peer's end of stream.
+    #[inline]
+    pub fn poll_read_readable(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         match self {
-            Self::Socket(stream) => stream.poll_read(context, buffer),
+            Self::Socket(stream) => stream.poll_read_readable(context, buffer),
             Self::Http2(stream) => stream.poll_read(buffer),
         }
     }

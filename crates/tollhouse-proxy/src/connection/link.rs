@@ -45,13 +45,21 @@ impl Link {
         context: &mut Context<'_>,
         buffers: &BufferPool,
     ) -> Poll<io::Result<usize>> {
+        if !self.buffer.is_absent() && self.buffer.room().is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        // Most of the time nothing has come yet, which is known before a buffer is taken.
+        match self.stream.poll_readable(context) {
+            Poll::Ready(Ok(())) => {}
+            nothing => {
+                self.release_if_empty(buffers);
+                return nothing.map_ok(|()| 0);
+            }
+        }
         if self.buffer.is_absent() {
             self.buffer = buffers.take();
         }
-        if self.buffer.room().is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        let read = self.stream.poll_read(context, self.buffer.room());
+        let read = self.stream.poll_read_readable(context, self.buffer.room());
         if let Poll::Ready(Ok(bytes)) = &read {
             self.buffer.add(*bytes);
         } else {

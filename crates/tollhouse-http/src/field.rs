@@ -307,15 +307,16 @@ impl Fields {
     /// The value of the first visible field called `name` (any case).
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
         let &initial = name.first()?;
-        let matches = |field: &&Field| {
-            usize::from(field.name_bytes) == name.len() && {
+        let name_bytes = u16::try_from(name.len()).ok()?;
+        // The length rules out nearly all, and of the rest most differ in their first letter.
+        let is_meant = |field: &&Field| {
+            field.name_bytes == name_bytes && field.known != Known::Hidden && {
                 let found = field.name().of_buffer(buffer);
-                // Most names of the same length differ in their first letter, whatever its case.
                 found.first().is_some_and(|first| (first ^ initial) & !0x20 == 0)
                     && found.eq_ignore_ascii_case(name)
             }
         };
-        self.visible().find(matches).map(|field| field.value().of_buffer(buffer))
+        self.list.iter().find(is_meant).map(|field| field.value().of_buffer(buffer))
     }
 
     /// How many.

@@ -6,7 +6,7 @@ use crate::field::list_elements;
 use crate::framing::{self, Declared};
 use crate::grammar;
 use crate::limits::CONNECTION_OPTIONS_MAX;
-use crate::scan::{HeadScan, header_count_max};
+use crate::scan::{Bounds, HeadScan, header_count_max};
 use crate::target::{self, Target};
 use crate::{BodyLength, Field, Fields, HeadError, HeadLimits, Known, Span, authority};
 
@@ -106,24 +106,37 @@ impl RequestHead {
 
     /// Takes apart the lines that have arrived; `Ok(true)` at the empty line that ends the head.
     fn parse_lines(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
-        while let Some(range) = self.scan.next_line(buffer, limits)? {
-            let line = &buffer[range.clone()];
-            if self.scan.lines() == 1 {
-                if line.is_empty() {
-                    self.scan.skip_leading_line()?;
-                } else {
-                    self.parse_first_line(buffer, range.start, line)?;
-                }
-                continue;
+        let mut scan = self.scan;
+        let is_whole = self.parse_scanned(&mut scan, buffer, limits);
+        self.scan = scan;
+        is_whole
+    }
+
+    #[inline(always)]
+    fn parse_scanned(
+        &mut self,
+        scan: &mut HeadScan,
+        buffer: &[u8],
+        limits: &HeadLimits,
+    ) -> Result<bool, HeadError> {
+        let bounds = Bounds::new(limits);
+        while !scan.has_first() {
+            let Some(range) = scan.first_line(buffer, bounds)? else { return Ok(false) };
+            if range.is_empty() {
+                scan.skip_leading_line()?;
+            } else {
+                self.parse_first_line(buffer, range.start, &buffer[range.clone()])?;
             }
-            if line.is_empty() {
+        }
+        while let Some(range) = scan.next_line(buffer, bounds)? {
+            if range.is_empty() {
                 return Ok(true);
             }
             if self.fields.len() >= header_count_max(limits) {
                 return Err(HeadError::TooManyHeaders);
             }
             let text = &buffer[range.start..];
-            self.fields.push(grammar::field_line(text, line.len())?, range.start);
+            self.fields.push(grammar::field_line(text, range.len())?, range.start);
         }
         Ok(false)
     }

@@ -3,7 +3,7 @@
 use crate::framing::{self, Declared};
 use crate::grammar;
 use crate::request::read_connection_options;
-use crate::scan::{HeadScan, header_count_max};
+use crate::scan::{Bounds, HeadScan, header_count_max};
 use crate::{BodyLength, Fields, HeadError, HeadLimits, Known, Span, Version};
 
 /// A response head. One value is reused for every response; all spans point into the buffer
@@ -71,30 +71,43 @@ impl ResponseHead {
 
     /// Takes apart the lines that have arrived; `Ok(true)` at the empty line that ends the head.
     fn parse_lines(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
-        while let Some(range) = self.scan.next_line(buffer, limits)? {
-            let line = &buffer[range.clone()];
-            if self.scan.lines() == 1 {
-                self.parse_first_line(line)?;
-                continue;
-            }
-            if line.is_empty() {
+        let mut scan = self.scan;
+        let is_whole = self.parse_scanned(&mut scan, buffer, limits);
+        self.scan = scan;
+        is_whole
+    }
+
+    #[inline(always)]
+    fn parse_scanned(
+        &mut self,
+        scan: &mut HeadScan,
+        buffer: &[u8],
+        limits: &HeadLimits,
+    ) -> Result<bool, HeadError> {
+        let bounds = Bounds::new(limits);
+        if !scan.has_first() {
+            let Some(range) = scan.first_line(buffer, bounds)? else { return Ok(false) };
+            self.parse_first_line(&buffer[range], scan.bytes())?;
+        }
+        while let Some(range) = scan.next_line(buffer, bounds)? {
+            if range.is_empty() {
                 return Ok(true);
             }
             if self.fields.len() >= header_count_max(limits) {
                 return Err(HeadError::TooManyHeaders);
             }
             let text = &buffer[range.start..];
-            self.fields.push(grammar::field_line(text, line.len())?, range.start);
+            self.fields.push(grammar::field_line(text, range.len())?, range.start);
         }
         Ok(false)
     }
 
-    fn parse_first_line(&mut self, line: &[u8]) -> Result<(), HeadError> {
+    fn parse_first_line(&mut self, line: &[u8], line_end: usize) -> Result<(), HeadError> {
         let parts = grammar::status_line(line)?;
         self.version = parts.version;
         self.status = parts.status;
         self.reason = Span::new(parts.reason_start, line.len());
-        self.fields_start = self.scan.bytes();
+        self.fields_start = line_end;
         self.fields.clear();
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use tollhouse_stdx::control_bytes::control_position_from;
+use tollhouse_stdx::control_bytes::Controls;
 
 use crate::HeadError;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX};
@@ -14,22 +14,37 @@ use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_
 /// Bytes of a line's end.
 const CRLF_BYTES: usize = 2;
 
-/// Progress through a head; lives as long as one head is being read.
+/// Progress through a head; lives as long as one head is being read. Copied out while lines are taken
+/// apart, so that it stays in registers meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeadScan {
     /// Where the line under way starts.
     line_start: usize,
-    /// Bytes already looked at; never before `line_start`.
-    scanned: usize,
-    /// Lines finished, empty ones before the first line left out.
-    lines: usize,
+    /// The control bytes from there on.
+    controls: Controls,
+    /// Whether the first line has been handed out; empty ones before it do not count.
+    has_first: bool,
+}
+
+/// The limits of a head, as far as they are about bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    line_bytes: usize,
+    head_bytes: usize,
+}
+
+impl Bounds {
+    #[inline]
+    pub(crate) fn new(limits: &HeadLimits) -> Self {
+        Self { line_bytes: limits.line_bytes, head_bytes: limits.head_bytes.min(HEAD_BYTES_MAX) }
+    }
 }
 
 impl HeadScan {
-    /// Lines handed out.
+    /// Whether the first line has been handed out.
     #[inline]
-    pub(crate) fn lines(&self) -> usize {
-        self.lines
+    pub(crate) fn has_first(&self) -> bool {
+        self.has_first
     }
 
     /// Bytes up to the end of the last line.
@@ -38,90 +53,105 @@ impl HeadScan {
         self.line_start
     }
 
-    /// The next line, its end left out, or `None` while more bytes are needed.
+    /// The first line, or an empty one before it; its end left out, `None` while more bytes are needed.
+    #[inline]
+    pub(crate) fn first_line(
+        &mut self,
+        buffer: &[u8],
+        bounds: Bounds,
+    ) -> Result<Option<Range<usize>>, HeadError> {
+        let Some(line) = self.cut_line(buffer, bounds)? else { return Ok(None) };
+        self.check_first(line.end + CRLF_BYTES, bounds, line.start)?;
+        self.has_first = true;
+        Ok(Some(line))
+    }
+
+    /// The next line behind the first one, in the same way.
     #[inline(always)]
     pub(crate) fn next_line(
         &mut self,
         buffer: &[u8],
-        limits: &HeadLimits,
+        bounds: Bounds,
     ) -> Result<Option<Range<usize>>, HeadError> {
-        let Some(end) = self.find_control(buffer) else {
-            return self.wait(buffer, limits, buffer.len()).map(|()| None);
-        };
-        match (buffer[end], buffer.get(end + 1)) {
-            (b'\r', Some(b'\n')) => {}
-            // Whether this CR ends the line is decided by the next byte.
-            (b'\r', None) => return self.wait(buffer, limits, end).map(|()| None),
-            (byte, _) => return Err(self.stray(byte, end, limits)),
+        let Some(line) = self.cut_line(buffer, bounds)? else { return Ok(None) };
+        if line.end + CRLF_BYTES > bounds.head_bytes {
+            return Err(HeadError::HeadTooLong);
         }
-        self.check(end + CRLF_BYTES, limits)?;
-        let line = self.line_start..end;
-        self.line_start = end + CRLF_BYTES;
-        self.scanned = self.line_start;
-        self.lines += 1;
         Ok(Some(line))
     }
 
-    /// The next byte that no line may hold: a control byte other than HTAB (RFC 9110 §5.5).
+    /// The line up to the next control byte that is no HTAB: no line may hold one (RFC 9110 §5.5).
     #[inline(always)]
-    fn find_control(&mut self, buffer: &[u8]) -> Option<usize> {
+    fn cut_line(
+        &mut self,
+        buffer: &[u8],
+        bounds: Bounds,
+    ) -> Result<Option<Range<usize>>, HeadError> {
         loop {
-            let found = control_position_from(buffer, self.scanned)?;
-            if buffer[found] != b'\t' {
-                return Some(found);
+            let Some(end) = self.controls.next(buffer) else {
+                return self.check(buffer.len(), bounds).map(|()| None);
+            };
+            if buffer.get(end..end + CRLF_BYTES) == Some(b"\r\n") {
+                let line = self.line_start..end;
+                self.line_start = end + CRLF_BYTES;
+                self.controls.skip_adjacent();
+                return Ok(Some(line));
             }
-            self.scanned = found + 1;
+            match buffer.get(end) {
+                Some(b'\t') => {}
+                // Whether this CR ends the line is decided by the next byte.
+                Some(b'\r') if end + 1 == buffer.len() => {
+                    self.controls.put_back(end);
+                    return self.check(buffer.len(), bounds).map(|()| None);
+                }
+                Some(byte) => return Err(self.stray(*byte, end, bounds)),
+                // The buffer has shrunk, which it must not.
+                None => return Ok(None),
+            }
         }
     }
 
     /// What a control byte at `at` that does not end a line is refused as.
     #[cold]
-    fn stray(&self, byte: u8, at: usize, limits: &HeadLimits) -> HeadError {
-        if let Err(error) = self.check(at + 1, limits) {
+    fn stray(self, byte: u8, at: usize, bounds: Bounds) -> HeadError {
+        if let Err(error) = self.check(at + 1, bounds) {
             return error;
         }
-        match (byte, self.lines) {
+        match (byte, self.has_first) {
             (b'\n', _) => HeadError::BareLineFeed,
-            (_, 0) => HeadError::BadLine,
-            _ => HeadError::BadHeader,
+            (_, false) => HeadError::BadLine,
+            (_, true) => HeadError::BadHeader,
         }
     }
 
     /// Takes back an empty line that stood before the first line (RFC 9112 §2.2).
-    #[cold]
+    #[inline]
     pub(crate) fn skip_leading_line(&mut self) -> Result<(), HeadError> {
         if self.line_start > LEADING_EMPTY_LINES_MAX * CRLF_BYTES {
             return Err(HeadError::BadLine);
         }
-        self.lines = 0;
+        self.has_first = false;
         Ok(())
     }
 
-    /// Remembers how far the search came.
+    /// Limits at `end`, where what has arrived ends, or a byte that is refused. Where both are passed, the
+    /// one that an earlier byte passed counts.
     #[cold]
-    fn wait(
-        &mut self,
-        buffer: &[u8],
-        limits: &HeadLimits,
-        scanned: usize,
-    ) -> Result<(), HeadError> {
-        self.check(buffer.len(), limits)?;
-        self.scanned = self.scanned.max(scanned);
-        Ok(())
+    fn check(self, end: usize, bounds: Bounds) -> Result<(), HeadError> {
+        if !self.has_first {
+            return self.check_first(end, bounds, self.line_start);
+        }
+        if end > bounds.head_bytes { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
 
-    /// Limits at `end`, the end of a line or of what has arrived. Where both are passed, the one
-    /// that an earlier byte passed counts.
+    /// The same in the first line, or before it, where `start` is.
     #[inline]
-    fn check(&self, end: usize, limits: &HeadLimits) -> Result<(), HeadError> {
-        let head_bytes_max = limits.head_bytes.min(HEAD_BYTES_MAX);
-        if self.lines == 0 {
-            let line_end_max = limits.line_bytes.saturating_add(self.line_start + CRLF_BYTES);
-            if end > line_end_max && line_end_max <= head_bytes_max {
-                return Err(HeadError::LineTooLong);
-            }
+    fn check_first(self, end: usize, bounds: Bounds, start: usize) -> Result<(), HeadError> {
+        let line_end_max = bounds.line_bytes.saturating_add(start + CRLF_BYTES);
+        if end > line_end_max && line_end_max <= bounds.head_bytes {
+            return Err(HeadError::LineTooLong);
         }
-        if end > head_bytes_max { Err(HeadError::HeadTooLong) } else { Ok(()) }
+        if end > bounds.head_bytes { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
 }
 

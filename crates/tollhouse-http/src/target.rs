@@ -1,6 +1,6 @@
 //! Request targets (RFC 9112 §3.2): origin, absolute and asterisk form, taken apart.
 
-use memchr::memchr;
+use tollhouse_stdx::target_bytes::target_bytes;
 
 use crate::{HeadError, Span, authority};
 
@@ -42,11 +42,11 @@ fn origin(
     end: usize,
     authority: Option<Span>,
 ) -> Result<Target, HeadError> {
-    let text = &buffer[start..end];
-    if has_stray(text) {
+    let found = target_bytes(&buffer[start..], end - start);
+    if found.has_stray {
         return Err(HeadError::BadTarget);
     }
-    Ok(match memchr(b'?', text) {
+    Ok(match found.mark {
         Some(mark) => Target {
             authority,
             path: Span::new(start, start + mark),
@@ -60,8 +60,7 @@ fn origin(
 /// bytes outside ASCII are read differently by different servers.
 #[inline]
 pub(crate) fn has_stray(text: &[u8]) -> bool {
-    // Written without branches, so that it becomes vector instructions.
-    text.iter().fold(false, |stray, &byte| stray | (byte <= b' ') | (byte >= 0x7f) | (byte == b'#'))
+    target_bytes(text, text.len()).has_stray
 }
 
 fn absolute(buffer: &[u8], span: Span) -> Result<Target, HeadError> {

@@ -1,4 +1,5 @@
-//! Finds the first control byte of a text, sixteen bytes at a time.
+//! Finds control bytes: the first one of a text, sixteen bytes at a time, or all of a text that is cut
+//! into lines by them.
 //!
 //! Meant for lines of some dozens of bytes: too short for a call to a search routine, too long to go
 //! byte by byte.
@@ -6,16 +7,92 @@
 /// Bytes that are looked at together: one vector register of every 64-bit processor.
 const BLOCK_BYTES: usize = 16;
 
+/// Bytes of a text that [`Controls`] looks at together: one bit each in a word.
+const STRIDE_BYTES: usize = 64;
+
+/// The control bytes of a text that grows, one after the other. Each byte is looked at once, however
+/// many control bytes there are: where one line ends, the next has been looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Controls {
+    /// One bit for each control byte from `base` on that has not been handed out, the first one lowest.
+    left: u64,
+    /// Where the bits of `left` begin.
+    base: usize,
+    /// Bytes looked at.
+    seen: usize,
+}
+
+impl Controls {
+    /// The next one; `None` where the text, which only grows from call to call, has no further.
+    #[inline(always)]
+    pub fn next(&mut self, text: &[u8]) -> Option<usize> {
+        while self.left == 0 {
+            self.base = self.seen;
+            let rest = text.get(self.seen..).unwrap_or_default();
+            if let Some(stride) = rest.first_chunk() {
+                self.left = stride_bits(stride);
+                self.seen += STRIDE_BYTES;
+            } else {
+                self.left = bits_of_less_than_a_stride(rest);
+                self.seen += rest.len();
+                if self.left == 0 {
+                    return None;
+                }
+            }
+        }
+        let found = self.base + self.left.trailing_zeros() as usize;
+        self.left &= self.left - 1;
+        Some(found)
+    }
+
+    /// Steps over the byte behind the one that was handed out last, which is known to be another.
+    #[inline(always)]
+    pub fn skip_adjacent(&mut self) {
+        if self.left == 0 {
+            // It begins what has not been looked at.
+            self.seen += 1;
+        } else {
+            self.left &= self.left - 1;
+        }
+    }
+
+    /// Takes back `at`, which has been handed out last and ends the text: it comes again once the text has
+    /// grown.
+    pub fn put_back(&mut self, at: usize) {
+        self.left = 0;
+        self.seen = at;
+    }
+}
+
+/// One bit for each control byte of a stride, the first byte lowest.
+#[inline(always)]
+fn stride_bits(stride: &[u8; STRIDE_BYTES]) -> u64 {
+    let (blocks, _) = stride.as_chunks::<BLOCK_BYTES>();
+    let shifted = |index: usize| u64::from(control_bits(&blocks[index])) << (index * BLOCK_BYTES);
+    shifted(0) | shifted(1) | shifted(2) | shifted(3)
+}
+
+/// The same of what stands behind the last whole stride.
+#[inline(never)]
+fn bits_of_less_than_a_stride(rest: &[u8]) -> u64 {
+    let (blocks, end) = rest.as_chunks::<BLOCK_BYTES>();
+    let mut bits = 0;
+    for (index, block) in blocks.iter().enumerate() {
+        bits |= u64::from(control_bits(block)) << (index * BLOCK_BYTES);
+    }
+    if !end.is_empty() {
+        // Spaces fill what is lacking: they are none.
+        let mut block = [b' '; BLOCK_BYTES];
+        block[..end.len()].copy_from_slice(end);
+        bits |= u64::from(control_bits(&block)) << (blocks.len() * BLOCK_BYTES);
+    }
+    bits
+}
+
 /// Where the first ASCII control byte stands: anything below space, or DEL.
 #[inline]
 pub fn control_position(bytes: &[u8]) -> Option<usize> {
-    control_position_from(bytes, 0)
-}
-
-/// The same among the bytes from `start` on; counted from the start of `bytes`.
-#[inline(always)]
-pub fn control_position_from(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start;
+    let mut at = 0;
     while let Some(block) = block_at(bytes, at) {
         let controls = control_bits(block);
         if controls != 0 {
@@ -23,7 +100,7 @@ pub fn control_position_from(bytes: &[u8], start: usize) -> Option<usize> {
         }
         at += BLOCK_BYTES;
     }
-    control_position_behind_blocks(bytes, at, at > start)
+    control_position_behind_blocks(bytes, at, at > 0)
 }
 
 /// The same among the less than sixteen bytes from `at` on; `has_block` says that as many before them
@@ -106,7 +183,7 @@ fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::control_position;
+    use super::{Controls, control_position};
 
     #[test]
     fn every_byte_is_found_alike_at_every_place() {
@@ -122,6 +199,52 @@ mod tests {
             }
         }
         assert_eq!(control_position(b""), None);
+    }
+
+    #[test]
+    fn all_of_a_text_are_handed_out_in_order_however_it_arrives() {
+        let mut text = [b'a'; 300];
+        let controls = [0, 1, 15, 16, 62, 63, 64, 65, 127, 128, 200, 255, 256, 298, 299];
+        for at in controls {
+            text[at] = if at % 2 == 0 { b'\n' } else { 0x7f };
+        }
+        text[70] = 0xff;
+        for step in 1..=text.len() {
+            let mut scan = Controls::default();
+            let mut found = Vec::new();
+            let mut end = 0;
+            while end < text.len() {
+                end = text.len().min(end + step);
+                while let Some(at) = scan.next(&text[..end]) {
+                    found.push(at);
+                }
+            }
+            assert_eq!(found, controls, "{step} at a time");
+        }
+    }
+
+    #[test]
+    fn one_that_is_put_back_comes_again_with_what_follows() {
+        let mut scan = Controls::default();
+        assert_eq!(scan.next(b"ab\r"), Some(2));
+        scan.put_back(2);
+        let found: Vec<usize> = std::iter::from_fn(|| scan.next(b"ab\r\nc\r")).collect();
+        assert_eq!(found, [2, 3, 5]);
+        assert_eq!(scan.next(b"ab\r\nc\rd"), None);
+    }
+
+    #[test]
+    fn a_pair_is_stepped_over_wherever_it_stands() {
+        for at in 0..150 {
+            let mut text = [b'a'; 200];
+            text[at..at + 2].copy_from_slice(b"\r\n");
+            text[at + 3] = b'\r';
+            let mut scan = Controls::default();
+            assert_eq!(scan.next(&text), Some(at));
+            scan.skip_adjacent();
+            assert_eq!(scan.next(&text), Some(at + 3));
+            assert_eq!(scan.next(&text), None);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
 pub mod backoff;
+mod blocks;
 pub mod budget;
 pub mod byte_room;
 pub mod bytes_size;
@@ -17,11 +18,13 @@ pub mod edit_distance;
 pub mod fine_duration;
 pub mod header_name;
 pub mod log_limit;
+pub mod plain_bytes;
 pub mod priority;
 pub mod random;
 pub mod resident;
 pub mod room;
 pub mod slots;
+pub mod target_bytes;
 pub mod wheel;
 pub mod word_bytes;
 pub mod yaml;

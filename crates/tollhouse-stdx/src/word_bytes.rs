@@ -1,33 +1,12 @@
 //! How far a word reaches: header names and host names, looked at sixteen bytes at a time.
 
-/// Bytes that are looked at together: one vector register of every 64-bit processor.
-const BLOCK_BYTES: usize = 16;
+use crate::blocks::{BLOCK_BYTES, prefix};
 
 /// How many bytes at the start of `text` are ASCII letters, digits, `-`, `.` or `_`: what nearly
 /// all names of headers and hosts are made of. What else a name may hold is its grammar's matter.
 #[inline]
 pub fn word_bytes(text: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk) {
-        let others = other_bits(block);
-        if others != 0 {
-            return at + others.trailing_zeros() as usize;
-        }
-        at += BLOCK_BYTES;
-    }
-    if at >= text.len() {
-        return text.len();
-    }
-    if let (true, Some(last)) = (at > 0, text.last_chunk()) {
-        // The last sixteen bytes overlap those that were just looked at and are words.
-        let others = other_bits(last);
-        let others = if others == 0 { BLOCK_BYTES } else { others.trailing_zeros() as usize };
-        return text.len() - BLOCK_BYTES + others;
-    }
-    let mut block = [0; BLOCK_BYTES];
-    block[..text.len()].copy_from_slice(text);
-    // The zeros behind the text are no word, so that its end is found at the latest.
-    other_bits(&block).trailing_zeros() as usize
+    prefix(text, other_bits)
 }
 
 /// One bit for each byte that no word has, the first byte lowest.

@@ -167,11 +167,10 @@ impl<'o> HeadWriter<'o> {
 pub struct Lines(Vec<u8>);
 
 impl Lines {
-    /// The lines that `write` writes.
-    pub fn written(write: impl FnOnce(&mut HeadWriter<'_>)) -> Self {
-        let mut bytes = Vec::new();
-        write(&mut HeadWriter { out: &mut bytes });
-        Self(bytes)
+    /// Puts the lines that `write` writes in the place of these.
+    pub fn write_anew(&mut self, write: impl FnOnce(&mut HeadWriter<'_>)) {
+        self.0.clear();
+        write(&mut HeadWriter { out: &mut self.0 });
     }
 }
 

@@ -7,13 +7,14 @@ pub(crate) mod failures;
 mod open;
 pub(crate) mod pools;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::net::TcpListener;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tollhouse_http::element::FieldValue;
 use tollhouse_stdx::random::Random;
 use tollhouse_stdx::room::Room;
 use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
@@ -26,6 +27,7 @@ use self::open::OpenConnections;
 use self::pools::Pools;
 use crate::connection::buffer::BufferPool;
 use crate::exchange::state::RequestState;
+use crate::head::response::ServerLines;
 use crate::http2::nodes::NodeConnections;
 use crate::l4::StreamListener;
 use crate::l4::pipes::PipePool;
@@ -119,6 +121,9 @@ pub struct Worker {
     pub metrics: Rc<CoreHandle>,
     /// The access log; `None` when it is off.
     pub log: Option<CoreLog>,
+    /// What answers say of the gateway, and the second that was written in.
+    server_lines: RefCell<ServerLines>,
+    server_lines_second: Cell<u64>,
     /// Reports requests that fail.
     pub(crate) failures: Failures,
     /// When the next request that goes well is kept for people to see.
@@ -150,6 +155,8 @@ impl Worker {
             sessions: Sessions::default(),
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
+            server_lines: RefCell::default(),
+            server_lines_second: Cell::new(u64::MAX),
             failures: Failures::default(),
             next_sample_ms: Cell::new(0),
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
@@ -203,6 +210,18 @@ impl Worker {
         if let Some(log) = &self.log {
             log.flush();
         }
+    }
+
+    /// What every answer says of the gateway and of the time; written once a second.
+    #[inline]
+    pub(crate) fn server_lines(&self) -> Ref<'_, ServerLines> {
+        let second = self.clock.unix_ms() / 1_000;
+        if self.server_lines_second.replace(second) != second {
+            let value = |bytes| FieldValue::parse(bytes).unwrap_or_default();
+            let (server, date) = (self.settings.server.as_bytes(), self.clock.http_date());
+            self.server_lines.borrow_mut().write_anew(value(server), value(&date));
+        }
+        self.server_lines.borrow()
     }
 
     /// A random number; not for secrets.

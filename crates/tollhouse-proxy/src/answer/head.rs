@@ -34,7 +34,7 @@ pub(crate) struct RelayedHead {
 pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &RelayedHead) {
     let worker = cx.worker;
     let state = &mut *cx.state;
-    let date = worker.clock.http_date();
+    let lines = worker.server_lines();
     let shows_status = state.response.status >= 500 || worker.settings.show_upstream_status;
     let statuses = shows_status.then(|| state.record.upstream_statuses());
     // The two lines of a switch say all there is to say about the connection.
@@ -50,7 +50,7 @@ pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &Relaye
         bytes: node,
         framing: decided.delivery.framing,
         trailers: decided.trailers,
-        facts: server_facts(worker, connection, &date),
+        facts: ServerFacts { lines: &lines, connection },
         upstream_status: statuses.as_deref().and_then(FieldValue::parse),
         status: decided.status,
     }
@@ -74,7 +74,7 @@ pub(crate) struct OwnHead<'a> {
 
 /// Writes it into `out`, which is emptied before.
 pub(crate) fn write_own(worker: &Worker, out: &mut Vec<u8>, head: &OwnHead<'_>) {
-    let date = worker.clock.http_date();
+    let lines = worker.server_lines();
     // What has no body and no length has no type either.
     let content_type = if head.status.is_lengthless() { "" } else { head.content_type };
     out.clear();
@@ -82,7 +82,7 @@ pub(crate) fn write_own(worker: &Worker, out: &mut Vec<u8>, head: &OwnHead<'_>) 
         status: head.status,
         content_type: FieldValue::parse(content_type.as_bytes()).unwrap_or_default(),
         framing: head.framing,
-        facts: server_facts(worker, head.connection, &date),
+        facts: ServerFacts { lines: &lines, connection: head.connection },
     }
     .write(out);
     for edits in head.edits {
@@ -95,15 +95,6 @@ fn apply_edits(out: &mut Vec<u8>, edits: &HeaderEdits) {
     if !edits.is_empty() {
         overlay::apply(out, edits, Side::Response);
     }
-}
-
-fn server_facts<'a>(
-    worker: &'a Worker,
-    connection: ConnectionNote,
-    date: &'a [u8],
-) -> ServerFacts<'a> {
-    let value = |bytes| FieldValue::parse(bytes).unwrap_or_default();
-    ServerFacts { server: value(worker.settings.server.as_bytes()), date: value(date), connection }
 }
 
 /// What becomes of a node's trailers: they pass to a client that has asked for them (RFC 9110

@@ -6,7 +6,7 @@
 //! buffer, pushes the answer's into its stream, which takes them when it can, and asks for nothing
 //! else.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -55,9 +55,8 @@ pub struct Peer {
     pub address_text: AddressText,
     /// Our address as text.
     pub local_text: AddressText,
-    /// The header lines about this client that nodes get with every request; written with the first
-    /// one.
-    pub forwarding: OnceCell<Box<ForwardingLines>>,
+    /// The header lines about this client that nodes get with requests; of the last one.
+    pub forwarding: RefCell<Option<Box<ForwardingLines>>>,
 }
 
 /// What came of waiting for a request.
@@ -82,7 +81,7 @@ impl Client {
             local,
             address_text: AddressText::new(address.ip()),
             local_text: AddressText::new(local.ip()),
-            forwarding: OnceCell::new(),
+            forwarding: RefCell::default(),
         };
         Self { peer: Rc::new(peer), link, timer: worker.wheel.timer(), requests: 0, tls: None }
     }

@@ -28,8 +28,6 @@ pub(crate) struct ClientFacts<'a> {
     pub host: FieldValue<'a>,
     /// The port it was asked on.
     pub port: u16,
-    /// How far the peer's own forwarding headers are believed.
-    pub trust: Trust,
 }
 
 /// How far forwarding headers of the peer are believed.
@@ -43,20 +41,45 @@ pub(crate) enum Trust {
     Untrusted,
 }
 
-/// Lines about a client that stay the same from request to request: all but the host asked for.
-#[derive(Debug)]
-pub struct ForwardingLines(Lines);
+/// Lines about a client as its last request had them: what asks for the same host gets the same.
+#[derive(Debug, Default)]
+pub struct ForwardingLines {
+    /// The host asked for.
+    host: Vec<u8>,
+    lines: Lines,
+}
 
 impl ForwardingLines {
-    /// About a client that no header of its own says anything else about.
-    pub(crate) fn new(client: &ClientFacts<'_>) -> Self {
-        Self(Lines::written(|out| {
+    /// Longest host that lines are kept for, in bytes; as long as names in the DNS are.
+    pub(crate) const HOST_BYTES_MAX: usize = 255;
+
+    /// Whether they stand for a request that asks for `host`.
+    #[inline]
+    pub(crate) fn are_for(&self, host: &[u8]) -> bool {
+        self.host == host && !host.is_empty()
+    }
+
+    /// Writes them anew: about a client that no header of its own says anything else about.
+    pub(crate) fn write_anew(&mut self, client: &ClientFacts<'_>) {
+        self.host.clear();
+        self.host.extend_from_slice(client.host.as_bytes());
+        self.lines.write_anew(|out| {
             out.field(X_REAL_IP, client.remote_address);
             out.field(X_FORWARDED_FOR, client.remote_address);
             out.field(X_FORWARDED_PROTO, client.scheme);
             out.number(X_FORWARDED_PORT, u64::from(client.port));
-        }))
+            out.field(X_FORWARDED_HOST, client.host);
+        });
     }
+}
+
+/// What is said about the client.
+#[derive(Debug)]
+pub(crate) enum About<'a> {
+    /// What every request of this client for this host gets, written before.
+    Always(&'a ForwardingLines),
+    /// What has to be written for this request.
+    Now(ClientFacts<'a>),
 }
 
 /// The head to be written.
@@ -73,9 +96,9 @@ pub(crate) struct UpstreamRequest<'a> {
     /// `Host` for the node.
     pub host: Authority<'a>,
     /// What the gateway says about the client.
-    pub client: ClientFacts<'a>,
-    /// The same, written before, where it is what every request of this client gets.
-    pub forwarding: Option<&'a ForwardingLines>,
+    pub about: About<'a>,
+    /// How far the peer's own forwarding headers are believed.
+    pub trust: Trust,
     /// What plugins change about header lines. Here, only the chain of addresses is of interest.
     pub edits: &'a HeaderEdits,
     /// How the body is framed.
@@ -88,13 +111,13 @@ impl UpstreamRequest<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut out = HeadWriter::request(out, self.method, self.target, self.host);
-        match self.forwarding {
-            Some(lines) => {
-                out.lines(&lines.0).field(X_FORWARDED_HOST, self.client.host);
+        match &self.about {
+            About::Always(forwarding) => {
+                out.lines(&forwarding.lines);
             }
-            None => self.write_client(&mut out),
+            About::Now(client) => self.write_client(&mut out, client),
         }
-        let trusted = self.client.trust == Trust::Trusted;
+        let trusted = self.trust == Trust::Trusted;
         let head = &self.bytes[..self.head.head_bytes];
         out.copied(&self.head.fields, head, |field| passes(field, trusted));
         out.framing(self.framing);
@@ -105,11 +128,10 @@ impl UpstreamRequest<'_> {
         out.end();
     }
 
-    fn write_client(&self, out: &mut HeadWriter<'_>) {
-        let client = &self.client;
-        let keeps = |known| client.trust == Trust::Trusted && self.head.fields.has(known);
+    fn write_client(&self, out: &mut HeadWriter<'_>, client: &ClientFacts<'_>) {
+        let keeps = |known| self.trust == Trust::Trusted && self.head.fields.has(known);
         out.field(X_REAL_IP, client.remote_address);
-        out.list(X_FORWARDED_FOR, self.chain());
+        out.list(X_FORWARDED_FOR, self.chain(client));
         if !keeps(Known::XForwardedProto) {
             out.field(X_FORWARDED_PROTO, client.scheme);
         }
@@ -123,15 +145,15 @@ impl UpstreamRequest<'_> {
 
     /// The chain so far, unless it is not to be believed, what plugins say comes next, and the
     /// client at its end.
-    fn chain(&self) -> impl Iterator<Item = FieldValue<'_>> {
+    fn chain<'c>(&'c self, client: &ClientFacts<'c>) -> impl Iterator<Item = FieldValue<'c>> {
         let name = X_FORWARDED_FOR.as_bytes();
-        let is_believed = self.client.trust != Trust::Untrusted && !self.edits.hides(name);
+        let is_believed = self.trust != Trust::Untrusted && !self.edits.hides(name);
         let fields = self.head.fields.iter();
         let sent = fields.filter(move |field| is_believed && field.known == Known::XForwardedFor);
         let sent = sent.map(|field| FieldValue::from_span(field.value(), self.bytes));
         let edited = self.edits.lines().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
         let edited = edited.filter_map(|(_, value)| FieldValue::parse(value));
-        sent.chain(edited).chain([self.client.remote_address])
+        sent.chain(edited).chain([client.remote_address])
     }
 }
 

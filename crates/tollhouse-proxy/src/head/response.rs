@@ -3,6 +3,7 @@
 //! How the body is framed is decided in `delivery.rs`, once plugins have spoken.
 
 use tollhouse_http::element::{FieldName, FieldValue, Status};
+use tollhouse_http::writer::Lines;
 use tollhouse_http::{Framing, HeadWriter, Known, ResponseHead};
 
 use super::{CONNECTION, reason, write_switch};
@@ -23,13 +24,32 @@ pub(crate) enum ConnectionNote {
     KeepAlive,
 }
 
+/// What every response says of this gateway and of the time, ready to be copied.
+#[derive(Debug, Default)]
+pub(crate) struct ServerLines {
+    /// `Date` and `Server`.
+    dated: Lines,
+    /// `Server` alone, behind a node's own date.
+    undated: Lines,
+}
+
+impl ServerLines {
+    /// Writes them anew; `date` is that of now (RFC 9110 §5.6.7).
+    pub(crate) fn write_anew(&mut self, server: FieldValue<'_>, date: FieldValue<'_>) {
+        self.dated.write_anew(|out| {
+            out.field(DATE, date).field(SERVER, server);
+        });
+        self.undated.write_anew(|out| {
+            out.field(SERVER, server);
+        });
+    }
+}
+
 /// What every response of this gateway carries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts<'a> {
-    /// The `Server` header.
-    pub server: FieldValue<'a>,
-    /// The date of now (RFC 9110 §5.6.7).
-    pub date: FieldValue<'a>,
+    /// Who answers, and when.
+    pub lines: &'a ServerLines,
     /// What is said about the connection.
     pub connection: ConnectionNote,
 }
@@ -134,10 +154,7 @@ fn begin(out: &mut Vec<u8>, status: Status) -> HeadWriter<'_> {
 fn write_facts(out: &mut HeadWriter<'_>, facts: &ServerFacts<'_>, has_date: bool) {
     const CLOSE: FieldValue<'_> = FieldValue::literal("close");
     const KEEP_ALIVE: FieldValue<'_> = FieldValue::literal("keep-alive");
-    if !has_date {
-        out.field(DATE, facts.date);
-    }
-    out.field(SERVER, facts.server);
+    out.lines(if has_date { &facts.lines.undated } else { &facts.lines.dated });
     match facts.connection {
         ConnectionNote::None => {}
         ConnectionNote::Close => {

@@ -14,7 +14,9 @@ use super::client_address::trust;
 use super::route::Way;
 use crate::exchange::Exchange;
 use crate::exchange::state::{RequestState, upstream_method};
-use crate::head::request::{ClientFacts, ForwardingLines, Trust, UpstreamRequest, edits_chain};
+use crate::head::request::{
+    About, ClientFacts, ForwardingLines, Trust, UpstreamRequest, edits_chain,
+};
 use crate::plugins::overlay::{self, Side};
 use crate::snapshot::upstream::NodeHost;
 
@@ -80,27 +82,35 @@ impl NodeHead<'_> {
     fn write(&self, cx: &Exchange<'_>, out: &mut Vec<u8>) {
         let state = &*cx.state;
         let edits = &state.plugins.edits;
-        let facts = client_facts(cx);
+        let trust = trust(&cx.worker.settings, cx.client.peer.address.ip());
+        let host = &state.host[..state.host_bytes];
         // Most requests of a client get the same lines about it, which are written once.
         let is_as_always = state.reported_address.is_none()
-            && match facts.trust {
+            && match trust {
                 Trust::Unconfigured => !state.head.fields.has(Known::XForwardedFor),
                 Trust::Untrusted => true,
                 Trust::Trusted => false,
             }
-            && (edits.headers.is_empty() || !edits_chain(&edits.headers));
-        let forwarding = is_as_always.then(|| {
-            let lines = &cx.client.peer.forwarding;
-            &**lines.get_or_init(|| Box::new(ForwardingLines::new(&facts)))
-        });
+            && (edits.headers.is_empty() || !edits_chain(&edits.headers))
+            && host.len() <= ForwardingLines::HOST_BYTES_MAX;
+        let mut kept = cx.client.peer.forwarding.borrow_mut();
+        let about = if is_as_always {
+            let kept = kept.get_or_insert_default();
+            if !kept.are_for(host) {
+                kept.write_anew(&client_facts(cx));
+            }
+            About::Always(kept)
+        } else {
+            About::Now(client_facts(cx))
+        };
         UpstreamRequest {
             head: &state.head,
             bytes: cx.request_bytes(),
             method: upstream_method(edits, &state.head, cx.request_bytes()),
             target: self.target,
             host: self.host,
-            client: facts,
-            forwarding,
+            about,
+            trust,
             edits: &edits.headers,
             framing: framing(state),
             upgrade: self.upgrade,
@@ -119,7 +129,6 @@ fn client_facts<'a>(cx: &'a Exchange<'_>) -> ClientFacts<'a> {
         scheme: cx.client.scheme(),
         host: FieldValue::parse(&state.host[..state.host_bytes]).unwrap_or_default(),
         port: cx.client.peer.local.port(),
-        trust: trust(&cx.worker.settings, cx.client.peer.address.ip()),
     }
 }
 

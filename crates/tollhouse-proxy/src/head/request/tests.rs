@@ -43,10 +43,12 @@ fn written_with(
         scheme: FieldValue::literal("http"),
         host: FieldValue::literal("a.example"),
         port: 9080,
-        trust,
     };
     // What is kept from request to request must read like what is written anew.
-    let forwarding = ForwardingLines::new(&client);
+    let mut forwarding = ForwardingLines::default();
+    forwarding.write_anew(&ClientFacts { host: FieldValue::literal("b.example"), ..client });
+    assert!(forwarding.are_for(b"b.example") && !forwarding.are_for(b"a.example"));
+    forwarding.write_anew(&client);
     let is_as_always = trust == Trust::Unconfigured
         && !head.fields.has(Known::XForwardedFor)
         && !edits_chain(edits);
@@ -56,8 +58,8 @@ fn written_with(
         method: Method::from_head(&head, text.as_bytes()),
         target: OriginForm::from_head(&head, text.as_bytes()),
         host: Authority::parse(b"node.example").expect("a host"),
-        client,
-        forwarding: is_as_always.then_some(&forwarding),
+        about: if is_as_always { About::Always(&forwarding) } else { About::Now(client) },
+        trust,
         edits,
         framing: match head.body {
             BodyLength::Known(bytes) => Framing::Length(bytes),
@@ -432,14 +434,13 @@ proptest! {
             method: Method::from_head(&head, client),
             target,
             host: authority,
-            client: ClientFacts {
+            about: About::Now(ClientFacts {
                 remote_address: FieldValue::literal("10.0.0.9"),
                 scheme: FieldValue::literal("http"),
                 host: FieldValue::literal("a"),
                 port: 9080,
-                trust: Trust::Unconfigured,
-            },
-            forwarding: None,
+            }),
+            trust: Trust::Unconfigured,
             edits: &edits.headers,
             framing: Framing::Length(5),
             upgrade: false,

@@ -2,8 +2,8 @@
 //!
 //! A core formats lines into a buffer of its own and hands full buffers to one writer thread over
 //! a bounded channel; when the channel or the disk cannot keep up, lines are dropped and counted,
-//! and no core waits. This file has the parts' owner; a line's content is in `entry`, its shape in
-//! `layout`, the hand-over in `core_log`, the disk in `writer`.
+//! and no core waits. This file has the parts' owner; what is known of a request is said by a `Source`
+//! (`variable`, `entry`), a line's shape by `layout`; the hand-over is in `core_log`, the disk in `writer`.
 
 mod core_log;
 mod entry;
@@ -24,7 +24,7 @@ pub use core_log::{BUFFER_BYTES, BUFFERS_A_CORE, CoreLog};
 pub use entry::{Attempt, Entry};
 pub use layout::{COMBINED, Escape, FORMAT_BYTES_MAX, FormatError, JSON_FIELDS, Layout};
 pub use sink::{FileSink, Sink, StdoutSink, Target};
-pub use variable::Variable;
+pub use variable::{Source, Value, Variable};
 
 use crate::catalogue::ProcessMetrics;
 use writer::{Command, Control, Writer};

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 use tollhouse_http::Known;
-use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry};
+use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry, Source, Value, Variable};
 
 use crate::connection::handshake::TlsPeer;
 use crate::exchange::Exchange;
@@ -29,51 +29,133 @@ pub(crate) fn write_served(cx: &Exchange<'_>) {
 }
 
 fn write(log: &CoreLog, cx: &Exchange<'_>) {
-    let (bytes, state) = (cx.request_bytes(), &*cx.state);
-    let (head, record) = (&state.head, &state.record);
-    let field = |known| head.fields.first(known).unwrap_or_default().of_buffer(bytes);
+    let record = &cx.state.record;
     // Few lines tell about attempts, and their texts are what costs most.
-    let listed = if log.shows_attempts() { &*record.attempts } else { &[] };
+    if !log.shows_attempts() || record.attempts.is_empty() {
+        return log.write(&Served { cx, sent_uri: &cx.sent_uri(), attempts: &[] });
+    }
     // One run of text for all addresses, into which the attempts point: one allocation a line.
-    let mut texts = Vec::with_capacity(listed.len() * ADDRESS_CHARS);
+    let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
     let mut ends: SmallVec<[usize; ATTEMPTS_INLINE]> = SmallVec::new();
-    for attempt in listed {
+    for attempt in &record.attempts {
         write_socket_address(&mut texts, attempt.address);
         ends.push(texts.len());
     }
-    let attempts = attempts(listed, record.upstream_response_ms, &texts, &ends);
-    let common = common(cx);
-    let sent_uri = cx.sent_uri();
-    let tls = cx.client.tls.as_deref();
-    let (subject, serial) = tls.map(TlsPeer::subject_and_serial).unwrap_or_default();
-    log.write(&Entry {
-        method: head.method.of_buffer(bytes),
-        request_target: head.target.of_buffer(bytes),
-        protocol: cx.client.protocol(head.version),
-        host: &state.host[..state.host_bytes.min(state.host.len())],
-        http_host: field(Known::Host),
-        http_referer: field(Known::Referer),
-        http_user_agent: field(Known::UserAgent),
-        http_x_forwarded_for: field(Known::XForwardedFor),
-        remote_addr: cx.client_address_text(),
-        server_addr: cx.client.peer.local_text.as_bytes(),
-        request_length: head.head_bytes as u64 + cx.body.received,
-        attempts: &attempts,
-        upstream_scheme: if record.attempts.is_empty() { "" } else { "http" },
-        upstream_host: if record.attempts.is_empty() { b"" } else { &state.host_up },
-        upstream_uri: match state.plugins.edits.upstream_uri() {
-            _ if record.attempts.is_empty() => b"",
-            Some(uri) => uri,
-            None => &sent_uri,
-        },
-        route_id: &record.route_id,
-        service_id: &record.service_id,
-        consumer_name: &state.plugins.consumer,
-        ssl_client_s_dn: subject,
-        ssl_client_serial: serial,
-        ssl_server_name: tls.map_or("", TlsPeer::server_name),
-        ..common
-    });
+    let attempts = attempts(&record.attempts, record.upstream_response_ms, &texts, &ends);
+    log.write(&Served { cx, sent_uri: &cx.sent_uri(), attempts: &attempts });
+}
+
+/// A request that was served, as its line tells of it.
+struct Served<'a, 'e> {
+    cx: &'a Exchange<'e>,
+    /// Path and query as sent.
+    sent_uri: &'a [u8],
+    /// The nodes tried; left out where no line tells of them.
+    attempts: &'a [Attempt<'a>],
+}
+
+impl Served<'_, '_> {
+    #[inline]
+    fn field(&self, known: Known) -> Value<'_> {
+        let value = self.cx.state.head.fields.first(known).unwrap_or_default();
+        Value::Text(value.of_buffer(self.cx.request_bytes()))
+    }
+
+    #[inline]
+    fn tls(&self) -> Option<&TlsPeer> {
+        self.cx.client.tls.as_deref()
+    }
+
+    #[inline]
+    fn target(&self) -> &[u8] {
+        self.cx.state.head.target.of_buffer(self.cx.request_bytes())
+    }
+
+    /// What is said of the node, as long as one was asked.
+    #[inline]
+    fn of_node<'v>(&self, value: Value<'v>) -> Value<'v> {
+        if self.cx.state.record.attempts.is_empty() { Value::Nothing } else { value }
+    }
+}
+
+impl Source for Served<'_, '_> {
+    #[inline]
+    fn unix_ms(&self) -> u64 {
+        self.cx.worker.clock.unix_ms()
+    }
+
+    #[inline]
+    fn value(&self, variable: Variable) -> Value<'_> {
+        use Value::{Number, Own, Seconds, Text};
+        let (cx, state, record) = (self.cx, &*self.cx.state, &self.cx.state.record);
+        let own = |text: &'static str| Own(text.as_bytes());
+        match variable {
+            Variable::RemoteAddr => Own(cx.client_address_text()),
+            Variable::RemotePort => Value::of_number(cx.client.peer.address.port()),
+            // No plugin leaves it behind.
+            Variable::RemoteUser => Value::Nothing,
+            Variable::ServerAddr => Own(cx.client.peer.local_text.as_bytes()),
+            Variable::ServerPort => Value::of_number(cx.client.peer.local.port()),
+            Variable::TimeLocal => Value::TimeLocal,
+            Variable::TimeIso8601 => Value::TimeIso8601,
+            Variable::Msec => Seconds(self.unix_ms()),
+            // Connections have no numbers.
+            Variable::Connection => Number(0),
+            Variable::ConnectionRequests => Number(cx.client.requests),
+            Variable::Scheme => own(if cx.client.is_encrypted() { "https" } else { "http" }),
+            Variable::SslProtocol => own(self.tls().map_or("", |tls| tls.protocol)),
+            Variable::SslCipher => own(self.tls().map_or("", |tls| tls.cipher)),
+            Variable::SslServerName => Text(self.tls().map_or("", TlsPeer::server_name).as_bytes()),
+            Variable::SslSessionReused => {
+                own(self.tls().map_or("", |tls| if tls.is_resumed { "r" } else { "." }))
+            }
+            Variable::SslClientVerify => Own(self.tls().map_or("", TlsPeer::verdict).as_bytes()),
+            Variable::SslClientSDn => {
+                Text(self.tls().map(TlsPeer::subject_and_serial).unwrap_or_default().0.as_bytes())
+            }
+            Variable::SslClientSerial => {
+                Text(self.tls().map(TlsPeer::subject_and_serial).unwrap_or_default().1.as_bytes())
+            }
+            Variable::Request => Value::Request {
+                method: cx.client_method(),
+                target: self.target(),
+                protocol: cx.client.protocol(state.head.version),
+            },
+            Variable::RequestMethod => Text(cx.client_method()),
+            Variable::RequestUri => Value::request_uri(self.target()),
+            Variable::Uri => Value::path(self.target()),
+            Variable::Args | Variable::QueryString => Value::query(self.target()),
+            Variable::ServerProtocol => own(cx.client.protocol(state.head.version)),
+            Variable::Host => Text(&state.host[..state.host_bytes.min(state.host.len())]),
+            Variable::HttpHost => self.field(Known::Host),
+            Variable::HttpReferer => self.field(Known::Referer),
+            Variable::HttpUserAgent => self.field(Known::UserAgent),
+            Variable::HttpXForwardedFor => self.field(Known::XForwardedFor),
+            Variable::RequestLength => Number(state.head.head_bytes as u64 + cx.body.received),
+            Variable::RequestTime => {
+                Seconds(cx.worker.clock.now_ms().saturating_sub(record.started_ms))
+            }
+            Variable::RequestId => Value::Nothing,
+            Variable::Status => Value::of_number(record.status),
+            Variable::BytesSent => Number(record.bytes_sent),
+            Variable::BodyBytesSent => Number(record.body_bytes_sent),
+            Variable::ErrorCode => own(record.code.map_or("", |code| code.text())),
+            Variable::UpstreamAddr
+            | Variable::UpstreamStatus
+            | Variable::UpstreamResponseTime
+            | Variable::UpstreamConnectTime
+            | Variable::UpstreamHeaderTime => Value::of_attempts(variable, self.attempts),
+            Variable::UpstreamScheme => self.of_node(own("http")),
+            Variable::UpstreamHost => self.of_node(Text(&state.host_up)),
+            Variable::UpstreamUri => {
+                self.of_node(Text(state.plugins.edits.upstream_uri().unwrap_or(self.sent_uri)))
+            }
+            Variable::RouteId => Text(record.route_id.as_bytes()),
+            Variable::RouteName | Variable::ServiceName => Value::Nothing,
+            Variable::ServiceId => Text(record.service_id.as_bytes()),
+            Variable::ConsumerName => Text(state.plugins.consumer.as_bytes()),
+        }
+    }
 }
 
 /// Writes the line of bytes that were no request: what can be shown of their first line.
@@ -81,22 +163,15 @@ pub(crate) fn write_refused(cx: &Exchange<'_>) {
     let Some(log) = &cx.worker.log else { return };
     let bytes = cx.request_bytes();
     let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
-    log.write(&Entry {
-        request_target: &bytes[..end.min(REFUSED_LINE_BYTES_MAX)],
-        remote_addr: cx.client.peer.address_text.as_bytes(),
-        ..common(cx)
-    });
-}
-
-/// What is known whatever became of the request.
-fn common<'a>(cx: &Exchange<'_>) -> Entry<'a> {
     let (clock, peer, record) = (&cx.worker.clock, &cx.client.peer, &cx.state.record);
     let tls = cx.client.tls.as_deref();
-    Entry {
+    log.write(&Entry {
         unix_ms: clock.unix_ms(),
         request_time_ms: clock.now_ms().saturating_sub(record.started_ms),
         status: record.status,
         error_code: record.code,
+        request_target: &bytes[..end.min(REFUSED_LINE_BYTES_MAX)],
+        remote_addr: peer.address_text.as_bytes(),
         remote_port: peer.address.port(),
         server_port: peer.local.port(),
         connection_requests: cx.client.requests,
@@ -108,7 +183,7 @@ fn common<'a>(cx: &Exchange<'_>) -> Entry<'a> {
         bytes_sent: record.bytes_sent,
         body_bytes_sent: record.body_bytes_sent,
         ..Entry::default()
-    }
+    });
 }
 
 fn attempts<'a>(

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use tollhouse_stdx::civil::{CivilTime, ISO_DATE_BYTES, LOG_DATE_BYTES};
 
-use super::entry::Entry;
 use super::layout::Layout;
+use super::variable::Source;
 use super::writer::{Batch, Command};
 use crate::catalogue::ProcessMetrics;
 
@@ -63,20 +63,20 @@ impl CoreLog {
         Self { layout, shows_attempts, metrics, sender, home, way_home, state }
     }
 
-    /// Whether lines tell about attempts to reach nodes: [`Entry::attempts`] may stay empty
-    /// otherwise.
+    /// Whether lines tell about attempts to reach nodes: nobody is asked for them otherwise.
     #[inline]
     pub fn shows_attempts(&self) -> bool {
         self.shows_attempts
     }
 
     /// Writes the line of one request into the buffer, and hands that over when it is full.
-    pub fn write(&self, entry: &Entry<'_>) {
+    pub fn write(&self, source: &impl Source) {
         let state = &mut *self.state.borrow_mut();
-        if state.times.unix_seconds != entry.unix_ms / 1_000 {
-            state.times = Times::from_unix_seconds(entry.unix_ms / 1_000);
+        let unix_seconds = source.unix_ms() / 1_000;
+        if state.times.unix_seconds != unix_seconds {
+            state.times = Times::from_unix_seconds(unix_seconds);
         }
-        self.layout.write(entry, &state.times, &mut state.buffer);
+        self.layout.write(source, &state.times, &mut state.buffer);
         state.lines += 1;
         if state.buffer.len() >= BUFFER_BYTES {
             self.hand_over(state);

@@ -1,9 +1,11 @@
-//! What is known about a finished request when its line is written: borrowed, plain fields.
+//! What is known about a finished request when its line is written, as plain fields: for those whose lines
+//! are too few for asking them for what the format names alone.
 //!
 //! Everything is optional: an empty text, `None`, a port or a status of zero prints as the format's
 //! word for nothing. Addresses, schemes, the protocol and the names of TLS are the gateway's own
 //! words and are not escaped; all other text is.
 
+use super::variable::{Source, Value, Variable};
 use crate::codes::ErrorCode;
 
 /// One finished request.
@@ -50,7 +52,7 @@ pub struct Entry<'a> {
     /// Path and query as sent.
     pub request_target: &'a [u8],
     /// `HTTP/1.1`.
-    pub protocol: &'a str,
+    pub protocol: &'static str,
     /// The host the request was routed by.
     pub host: &'a [u8],
     /// The Host header as sent.
@@ -104,4 +106,69 @@ pub struct Attempt<'a> {
     pub header_time_ms: Option<u64>,
     /// Until the answer was complete.
     pub response_time_ms: Option<u64>,
+}
+
+impl Source for Entry<'_> {
+    fn unix_ms(&self) -> u64 {
+        self.unix_ms
+    }
+
+    fn value(&self, variable: Variable) -> Value<'_> {
+        use Value::{Number, Own, Seconds, Text};
+        match variable {
+            Variable::RemoteAddr => Own(self.remote_addr),
+            Variable::RemotePort => Value::of_number(self.remote_port),
+            Variable::RemoteUser => Text(self.remote_user),
+            Variable::ServerAddr => Own(self.server_addr),
+            Variable::ServerPort => Value::of_number(self.server_port),
+            Variable::TimeLocal => Value::TimeLocal,
+            Variable::TimeIso8601 => Value::TimeIso8601,
+            Variable::Msec => Seconds(self.unix_ms),
+            Variable::Connection => Number(self.connection),
+            Variable::ConnectionRequests => Number(self.connection_requests),
+            Variable::Scheme => Own(self.scheme.as_bytes()),
+            Variable::SslProtocol => Own(self.ssl_protocol.as_bytes()),
+            Variable::SslCipher => Own(self.ssl_cipher.as_bytes()),
+            Variable::SslServerName => Text(self.ssl_server_name.as_bytes()),
+            Variable::SslSessionReused => Own(self.ssl_session_reused.as_bytes()),
+            Variable::SslClientVerify => Own(self.ssl_client_verify.as_bytes()),
+            Variable::SslClientSDn => Text(self.ssl_client_s_dn.as_bytes()),
+            Variable::SslClientSerial => Text(self.ssl_client_serial.as_bytes()),
+            Variable::Request => Value::Request {
+                method: self.method,
+                target: self.request_target,
+                protocol: self.protocol,
+            },
+            Variable::RequestMethod => Text(self.method),
+            Variable::RequestUri => Value::request_uri(self.request_target),
+            Variable::Uri => Value::path(self.request_target),
+            Variable::Args | Variable::QueryString => Value::query(self.request_target),
+            Variable::ServerProtocol => Own(self.protocol.as_bytes()),
+            Variable::Host => Text(self.host),
+            Variable::HttpHost => Text(self.http_host),
+            Variable::HttpReferer => Text(self.http_referer),
+            Variable::HttpUserAgent => Text(self.http_user_agent),
+            Variable::HttpXForwardedFor => Text(self.http_x_forwarded_for),
+            Variable::RequestLength => Number(self.request_length),
+            Variable::RequestTime => Seconds(self.request_time_ms),
+            Variable::RequestId => Text(self.request_id),
+            Variable::Status => Value::of_number(self.status),
+            Variable::BytesSent => Number(self.bytes_sent),
+            Variable::BodyBytesSent => Number(self.body_bytes_sent),
+            Variable::ErrorCode => Own(self.error_code.map_or("", |code| code.text()).as_bytes()),
+            Variable::UpstreamAddr
+            | Variable::UpstreamStatus
+            | Variable::UpstreamResponseTime
+            | Variable::UpstreamConnectTime
+            | Variable::UpstreamHeaderTime => Value::of_attempts(variable, self.attempts),
+            Variable::UpstreamScheme => Own(self.upstream_scheme.as_bytes()),
+            Variable::UpstreamHost => Text(self.upstream_host),
+            Variable::UpstreamUri => Text(self.upstream_uri),
+            Variable::RouteId => Text(self.route_id.as_bytes()),
+            Variable::RouteName => Text(self.route_name.as_bytes()),
+            Variable::ServiceId => Text(self.service_id.as_bytes()),
+            Variable::ServiceName => Text(self.service_name.as_bytes()),
+            Variable::ConsumerName => Text(self.consumer_name.as_bytes()),
+        }
+    }
 }

@@ -5,10 +5,10 @@ use thiserror::Error;
 use tollhouse_stdx::edit_distance::nearest;
 
 use super::core_log::Times;
-use super::entry::{Attempt, Entry};
+use super::entry::Attempt;
 use super::escape::{push_hex_escaped, push_json_escaped};
 use super::number::{push_number, push_seconds};
-use super::variable::{Value, Variable};
+use super::variable::{Source, Value, Variable};
 
 /// The format that web servers agree on.
 pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
@@ -168,7 +168,7 @@ impl Layout {
 
     /// Appends the line of one request, its line break included.
     #[inline]
-    pub(super) fn write(&self, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
+    pub(super) fn write(&self, source: &impl Source, times: &Times, line: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {
                 Piece::Short(text, len) => {
@@ -178,10 +178,10 @@ impl Layout {
                 }
                 Piece::Long(text) => line.extend_from_slice(text),
                 Piece::Variable(variable) => {
-                    let value = variable.value(entry);
+                    let value = source.value(*variable);
                     match self.style {
-                        Style::Text(escape) => write_text(value, escape, entry, times, line),
-                        Style::JsonValues => write_json(value, entry, times, line),
+                        Style::Text(escape) => write_text(value, escape, times, line),
+                        Style::JsonValues => write_json(value, times, line),
                     }
                 }
             }
@@ -217,39 +217,39 @@ fn variable(name: &str) -> Result<Variable, FormatError> {
     })
 }
 
-#[inline]
-fn write_text(
-    value: Value<'_>,
-    escape: Escape,
-    entry: &Entry<'_>,
-    times: &Times,
-    line: &mut Vec<u8>,
-) {
+#[inline(always)]
+fn write_text(value: Value<'_>, escape: Escape, times: &Times, line: &mut Vec<u8>) {
     match value {
-        Value::Text([]) | Value::Own([]) | Value::Nothing => {
+        Value::Text([]) | Value::Own([]) | Value::Request { method: [], .. } | Value::Nothing => {
             line.extend_from_slice(nothing(escape));
         }
         Value::Own(text) => line.extend_from_slice(text),
         Value::Text(text) => push_escaped(text, escape, line),
         Value::Number(number) => push_number(number, line),
         Value::Seconds(milliseconds) => push_seconds(milliseconds, line),
-        Value::Request if entry.method.is_empty() => line.extend_from_slice(nothing(escape)),
-        Value::Request => push_request(entry, escape, line),
+        Value::Request { method, target, protocol } => {
+            push_escaped(method, escape, line);
+            line.push(b' ');
+            push_escaped(target, escape, line);
+            line.push(b' ');
+            line.extend_from_slice(protocol.as_bytes());
+        }
         Value::TimeLocal => line.extend_from_slice(&times.local),
         Value::TimeIso8601 => line.extend_from_slice(&times.iso),
         Value::Attempts(attempts, of) => push_attempts(attempts, of, escape, line),
     }
 }
 
-fn write_json(value: Value<'_>, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
+#[inline(never)]
+fn write_json(value: Value<'_>, times: &Times, line: &mut Vec<u8>) {
     match value {
         Value::Text([]) | Value::Own([]) | Value::Nothing => line.extend_from_slice(b"null"),
         Value::Number(_) | Value::Seconds(_) => {
-            write_text(value, Escape::Json, entry, times, line);
+            write_text(value, Escape::Json, times, line);
         }
         _ => {
             line.push(b'"');
-            write_text(value, Escape::Json, entry, times, line);
+            write_text(value, Escape::Json, times, line);
             line.push(b'"');
         }
     }
@@ -269,14 +269,6 @@ fn push_escaped(text: &[u8], escape: Escape, line: &mut Vec<u8>) {
         Escape::Default => push_hex_escaped(text, line),
         Escape::Json => push_json_escaped(text, line),
     }
-}
-
-fn push_request(entry: &Entry<'_>, escape: Escape, line: &mut Vec<u8>) {
-    push_escaped(entry.method, escape, line);
-    line.push(b' ');
-    push_escaped(entry.request_target, escape, line);
-    line.push(b' ');
-    line.extend_from_slice(entry.protocol.as_bytes());
 }
 
 /// One value an attempt, with commas between; an attempt without one shows as `-`, so that the

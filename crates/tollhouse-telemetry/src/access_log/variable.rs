@@ -1,9 +1,10 @@
-//! The `$variables` a format may name, and the value each has for one request.
+//! The `$variables` a format may name, and the shapes of their values. Which value one has for a request is
+//! said by its [`Source`]; what is made of it in a line, by `layout.rs`.
 //!
-//! Names are those of nginx and APISIX. A variable is added by one line of the list and, when it
-//! is not a field yet, one field of the entry.
+//! Names are those of nginx and APISIX. A variable is added by one line of the list; compilers then tell
+//! which sources have to know it.
 
-use super::entry::{Attempt, Entry};
+use super::entry::Attempt;
 
 macro_rules! variables {
     ($($variant:ident = $name:literal, $help:literal;)*) => {
@@ -104,108 +105,85 @@ impl Variable {
                 | Self::UpstreamHeaderTime
         )
     }
+}
+
+/// What a line is written about: asked for what the format names, and for nothing else.
+pub trait Source {
+    /// When the request ended, in milliseconds since 1970.
+    fn unix_ms(&self) -> u64;
 
     /// What the variable is for this request.
-    #[inline]
-    pub(super) fn value<'a>(self, entry: &Entry<'a>) -> Value<'a> {
-        use Value::{Number, Own, Seconds, Text};
-        match self {
-            Self::RemoteAddr => Own(entry.remote_addr),
-            Self::RemotePort => Value::of_number(entry.remote_port),
-            Self::RemoteUser => Text(entry.remote_user),
-            Self::ServerAddr => Own(entry.server_addr),
-            Self::ServerPort => Value::of_number(entry.server_port),
-            Self::TimeLocal => Value::TimeLocal,
-            Self::TimeIso8601 => Value::TimeIso8601,
-            Self::Msec => Seconds(entry.unix_ms),
-            Self::Connection => Number(entry.connection),
-            Self::ConnectionRequests => Number(entry.connection_requests),
-            Self::Scheme => Own(entry.scheme.as_bytes()),
-            Self::SslProtocol => Own(entry.ssl_protocol.as_bytes()),
-            Self::SslCipher => Own(entry.ssl_cipher.as_bytes()),
-            Self::SslServerName => Text(entry.ssl_server_name.as_bytes()),
-            Self::SslSessionReused => Own(entry.ssl_session_reused.as_bytes()),
-            Self::SslClientVerify => Own(entry.ssl_client_verify.as_bytes()),
-            Self::SslClientSDn => Text(entry.ssl_client_s_dn.as_bytes()),
-            Self::SslClientSerial => Text(entry.ssl_client_serial.as_bytes()),
-            Self::Request => Value::Request,
-            Self::RequestMethod => Text(entry.method),
-            Self::RequestUri => Text(origin_form(entry.request_target)),
-            Self::Uri => Text(split_target(origin_form(entry.request_target)).0),
-            Self::Args | Self::QueryString => {
-                Text(split_target(origin_form(entry.request_target)).1)
-            }
-            Self::ServerProtocol => Own(entry.protocol.as_bytes()),
-            Self::Host => Text(entry.host),
-            Self::HttpHost => Text(entry.http_host),
-            Self::HttpReferer => Text(entry.http_referer),
-            Self::HttpUserAgent => Text(entry.http_user_agent),
-            Self::HttpXForwardedFor => Text(entry.http_x_forwarded_for),
-            Self::RequestLength => Number(entry.request_length),
-            Self::RequestTime => Seconds(entry.request_time_ms),
-            Self::RequestId => Text(entry.request_id),
-            Self::Status => Value::of_number(entry.status),
-            Self::BytesSent => Number(entry.bytes_sent),
-            Self::BodyBytesSent => Number(entry.body_bytes_sent),
-            Self::ErrorCode => Own(entry.error_code.map_or("", |code| code.text()).as_bytes()),
-            Self::UpstreamAddr => attempts(entry, |attempt| Text(attempt.addr)),
-            Self::UpstreamStatus => attempts(entry, |attempt| Value::of_number(attempt.status)),
-            Self::UpstreamResponseTime => {
-                attempts(entry, |attempt| Value::of_seconds(attempt.response_time_ms))
-            }
-            Self::UpstreamConnectTime => {
-                attempts(entry, |attempt| Value::of_seconds(attempt.connect_time_ms))
-            }
-            Self::UpstreamHeaderTime => {
-                attempts(entry, |attempt| Value::of_seconds(attempt.header_time_ms))
-            }
-            Self::UpstreamScheme => Own(entry.upstream_scheme.as_bytes()),
-            Self::UpstreamHost => Text(entry.upstream_host),
-            Self::UpstreamUri => Text(entry.upstream_uri),
-            Self::RouteId => Text(entry.route_id.as_bytes()),
-            Self::RouteName => Text(entry.route_name.as_bytes()),
-            Self::ServiceId => Text(entry.service_id.as_bytes()),
-            Self::ServiceName => Text(entry.service_name.as_bytes()),
-            Self::ConsumerName => Text(entry.consumer_name.as_bytes()),
-        }
-    }
+    fn value(&self, variable: Variable) -> Value<'_>;
 }
 
 /// A variable's value before it is written in the way of the format.
-#[derive(Clone, Copy)]
-pub(super) enum Value<'a> {
+#[derive(Debug, Clone, Copy)]
+pub enum Value<'a> {
     /// From outside, to be escaped; empty is nothing.
     Text(&'a [u8]),
     /// Written by the gateway itself, with nothing to escape; empty is nothing.
     Own(&'a [u8]),
+    /// A number that is known, also where it is zero.
     Number(u64),
     /// Milliseconds to be shown as seconds.
     Seconds(u64),
     /// One value an attempt.
     Attempts(&'a [Attempt<'a>], for<'b> fn(&Attempt<'b>) -> Value<'b>),
-    /// Method, target and version.
-    Request,
+    /// Method, target and version; without a method nothing.
+    Request {
+        /// From outside, as are the target's bytes.
+        method: &'a [u8],
+        /// As sent.
+        target: &'a [u8],
+        /// The gateway's own word.
+        protocol: &'static str,
+    },
+    /// When the request ended, as in `combined`.
     TimeLocal,
+    /// The same as ISO 8601 has it.
     TimeIso8601,
     /// A number or time that is not known.
     Nothing,
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
     /// Ports and statuses: zero is none.
-    fn of_number(number: u16) -> Self {
+    #[inline]
+    pub fn of_number(number: u16) -> Self {
         if number == 0 { Self::Nothing } else { Self::Number(u64::from(number)) }
     }
 
     fn of_seconds(milliseconds: Option<u64>) -> Self {
         milliseconds.map_or(Self::Nothing, Self::Seconds)
     }
-}
 
-fn attempts<'a>(entry: &Entry<'a>, value: for<'b> fn(&Attempt<'b>) -> Value<'b>) -> Value<'a> {
-    match entry.attempts {
-        [] => Value::Nothing,
-        attempts => Value::Attempts(attempts, value),
+    /// Path and query of a target as sent.
+    pub fn request_uri(target: &'a [u8]) -> Self {
+        Self::Text(origin_form(target))
+    }
+
+    /// The path of a target as sent.
+    pub fn path(target: &'a [u8]) -> Self {
+        Self::Text(split_target(origin_form(target)).0)
+    }
+
+    /// The query of a target as sent.
+    pub fn query(target: &'a [u8]) -> Self {
+        Self::Text(split_target(origin_form(target)).1)
+    }
+
+    /// What a variable that is about attempts tells of them; nothing of any other.
+    pub fn of_attempts(variable: Variable, attempts: &'a [Attempt<'a>]) -> Self {
+        let of: for<'b> fn(&Attempt<'b>) -> Value<'b> = match variable {
+            _ if attempts.is_empty() => return Self::Nothing,
+            Variable::UpstreamAddr => |attempt| Value::Text(attempt.addr),
+            Variable::UpstreamStatus => |attempt| Value::of_number(attempt.status),
+            Variable::UpstreamResponseTime => |attempt| Value::of_seconds(attempt.response_time_ms),
+            Variable::UpstreamConnectTime => |attempt| Value::of_seconds(attempt.connect_time_ms),
+            Variable::UpstreamHeaderTime => |attempt| Value::of_seconds(attempt.header_time_ms),
+            _ => return Self::Nothing,
+        };
+        Self::Attempts(attempts, of)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Lines of every format, and formats that are refused.
 
 use super::*;
+use crate::access_log::Entry;
 use crate::codes::ErrorCode;
 
 const ATTEMPTS: &[Attempt<'static>] = &[

@@ -74,8 +74,19 @@ impl HeaderEdits {
     }
 
     /// One more line of that name.
+    #[inline]
     pub fn add(&mut self, name: &str, value: &[u8]) {
         let line = self.keep(name, value);
+        self.lines.push(line);
+    }
+
+    /// The same of a name that is ready to be written.
+    #[inline]
+    pub fn add_prepared(&mut self, name: &PreparedName, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.reserve(name.start.len() + value.len() + b"\r\n".len());
+        self.bytes.extend_from_slice(&name.start);
+        let line = self.keep_value(start, name.start.len() - b": ".len(), value);
         self.lines.push(line);
     }
 
@@ -96,6 +107,7 @@ impl HeaderEdits {
     }
 
     /// Whether the message's own lines of that name are hidden.
+    #[inline]
     pub fn hides(&self, name: &[u8]) -> bool {
         let is_meant = |hidden: &[u8]| match self.hiding {
             Hiding::Exact => hidden.eq_ignore_ascii_case(name),
@@ -105,12 +117,14 @@ impl HeaderEdits {
     }
 
     /// The first line of that name among those added.
+    #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
         let line = self.lines.iter().find(|line| line.is_named(&self.bytes, name))?;
         Some(line.value(&self.bytes))
     }
 
     /// The lines added, in order.
+    #[inline]
     pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.lines.iter().map(|line| (line.name(&self.bytes), line.value(&self.bytes)))
     }
@@ -134,12 +148,55 @@ impl HeaderEdits {
         append_name(&mut self.bytes, name.as_bytes());
         let name_bytes = self.bytes.len() - start;
         self.bytes.extend_from_slice(b": ");
+        self.keep_value(start, name_bytes, value)
+    }
+
+    /// Ends the line that begins at `start`, where its name stands.
+    #[inline]
+    fn keep_value(&mut self, start: usize, name_bytes: usize, value: &[u8]) -> Line {
         let value_start = self.bytes.len();
         append_value(&mut self.bytes, value);
         let value_bytes = self.bytes.len() - value_start;
         self.bytes.extend_from_slice(b"\r\n");
         Line { start: start as u32, name_bytes: name_bytes as u32, value_bytes: value_bytes as u32 }
     }
+}
+
+/// A name under which lines are added to message after message: encoded once.
+#[derive(Debug)]
+pub struct PreparedName {
+    text: Box<str>,
+    /// What a line of that name begins with, up to its value.
+    start: Box<[u8]>,
+    is_own: bool,
+}
+
+impl PreparedName {
+    /// The name, ready to be written.
+    pub fn new(text: &str) -> Self {
+        let mut start = Vec::with_capacity(text.len() + b": ".len());
+        append_name(&mut start, text.as_bytes());
+        start.extend_from_slice(b": ");
+        Self { text: text.into(), start: start.into(), is_own: is_own(text) }
+    }
+
+    /// As it was given.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether lines of that name may be the gateway's own.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+}
+
+/// Whether the gateway writes lines of that name into answers itself: no head that it has read holds them.
+pub(crate) fn is_own(name: &str) -> bool {
+    let own = ["server", "date", "content-type", "content-length", "x-apisix-upstream-status"];
+    own.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// Where a byte may stand as it is, a bit for each place. One look-up a byte: names are checked for
@@ -221,15 +278,18 @@ fn append_byte(out: &mut Vec<u8>, byte: u8, place: Places) {
 }
 
 impl Line {
+    #[inline]
     fn name<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         &bytes[self.start as usize..][..self.name_bytes as usize]
     }
 
+    #[inline]
     fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let start = self.start as usize + self.name_bytes as usize + b": ".len();
         &bytes[start..][..self.value_bytes as usize]
     }
 
+    #[inline]
     fn is_named(&self, bytes: &[u8], name: &[u8]) -> bool {
         self.name_bytes as usize == name.len() && self.name(bytes).eq_ignore_ascii_case(name)
     }
@@ -283,12 +343,35 @@ impl Default for RequestEdits {
 impl RequestEdits {
     /// Forgets everything, keeps the room of the headers.
     pub fn clear(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
+        // Taken apart, so that whoever adds a field is asked about it here.
+        let Self {
+            headers,
+            upstream_uri,
+            host,
+            method,
+            remote,
+            body,
+            body_bytes_max,
+            time_max,
+            upstream,
+            refused_by,
+            variables,
+        } = self;
         headers.clear();
-        *self = Self { headers, ..Self::default() };
+        *upstream_uri = None;
+        *host = None;
+        *method = None;
+        *remote = None;
+        *body = None;
+        *body_bytes_max = None;
+        *time_max = None;
+        *upstream = None;
+        *refused_by = None;
+        variables.clear();
     }
 
     /// Path and query to ask the node for, instead of the client's.
+    #[inline]
     pub fn upstream_uri(&self) -> Option<&[u8]> {
         self.upstream_uri.as_deref()
     }
@@ -352,6 +435,21 @@ mod tests {
         assert_eq!(list_lines(&edits), "X-A=1%0D%0AX-B:\t2%00%7F\u{e9};X%20C%3A%0D%0AX-D=3;");
         let wire = edits.wire().expect("nothing was taken back");
         assert_eq!(wire.iter().filter(|&&byte| byte == b'\n').count(), 2);
+    }
+
+    #[test]
+    fn a_prepared_name_makes_the_same_line() {
+        for name in ["X-A", "X B:\r\nX-C", "server"] {
+            let [mut as_text, mut prepared] = [HeaderEdits::default(), HeaderEdits::default()];
+            let ready = PreparedName::new(name);
+            for value in [&b"1"[..], b"", b"2\r\nX-D: 3"] {
+                as_text.add(name, value);
+                prepared.add_prepared(&ready, value);
+            }
+            assert_eq!(list_lines(&prepared), list_lines(&as_text));
+            assert_eq!(prepared.wire(), as_text.wire());
+            assert_eq!((ready.as_str(), ready.is_own()), (name, name == "server"));
+        }
     }
 
     #[test]

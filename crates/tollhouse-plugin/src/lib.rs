@@ -35,7 +35,7 @@ pub use catalogue::{Catalogue, PluginType, SchemaOf};
 pub use conf_error::ConfError;
 pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
 pub use context::RequestContext;
-pub use edits::{HeaderEdits, RequestEdits};
+pub use edits::{HeaderEdits, PreparedName, RequestEdits};
 pub use exchange::{BodyError, BodyExaminer, Exchange, LocalFuture, Moment, each_header};
 pub use handler::Handler;
 pub use log::{LogContext, Transfer};

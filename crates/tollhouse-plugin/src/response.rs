@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tollhouse_model::variable::Lookup;
 
 use crate::context::join_lines;
-use crate::edits::HeaderEdits;
+use crate::edits::{HeaderEdits, PreparedName, is_own};
 use crate::exchange::Moment;
 use crate::memory::Memory;
 
@@ -166,6 +166,16 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
+    /// The same as [`Self::set_header`] with a name that is ready to be written.
+    pub fn set_prepared(&mut self, name: &PreparedName, value: &[u8]) {
+        let is_alone = !name.is_own() && self.header(name.as_str()).is_none();
+        if is_alone && !value.is_empty() {
+            self.edits.add_prepared(name, value);
+        } else {
+            self.set_header(name.as_str(), value);
+        }
+    }
+
     /// One more line of that name.
     pub fn add_header(&mut self, name: &str, value: &[u8]) {
         self.edits.add(name, value);
@@ -238,12 +248,6 @@ impl<'r> ResponseContext<'r> {
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }
-}
-
-/// Lines that the gateway writes itself, which no head that it read holds.
-fn is_own(name: &str) -> bool {
-    let own = ["server", "date", "content-type", "content-length", "x-apisix-upstream-status"];
-    own.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// Variables once the answer is known: `status`, `sent_http_<name>`, `upstream_http_<name>`, and all

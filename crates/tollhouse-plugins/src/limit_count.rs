@@ -255,10 +255,10 @@ impl Plugin for LimitCount {
         for (index, quota) in &used.0 {
             let names = &self.rules[*index].names;
             // What a later limiter said of its refusal is what clients must know.
-            if cx.source() == Source::Gateway && cx.header(&names.limit).is_some() {
+            if cx.source() == Source::Gateway && cx.header(names.limit.as_str()).is_some() {
                 continue;
             }
-            quota.write_headers(names, |name, value| cx.set_header(name, value));
+            quota.write_headers(names, |name, value| cx.set_prepared(name, value));
         }
     }
 }
@@ -392,7 +392,7 @@ impl LimitCount {
         if self.shows_quotas {
             for (index, quota) in &used.0 {
                 quota.write_headers(&self.rules[*index].names, |name, value| {
-                    answer.headers.push((name.to_owned().into(), value.to_vec().into()));
+                    answer.headers.push((name.as_str().to_owned().into(), value.to_vec().into()));
                 });
             }
         }

@@ -1,5 +1,7 @@
 //! What clients are told of their quota, and in which headers.
 
+use tollhouse_plugin::PreparedName;
+
 use super::Metadata;
 
 /// Where a rule's prefix goes in the name of a header.
@@ -32,24 +34,24 @@ pub(super) struct Quota {
 /// Names of the headers.
 #[derive(Debug)]
 pub(super) struct HeaderNames {
-    pub(super) limit: Box<str>,
-    pub(super) remaining: Box<str>,
-    pub(super) reset: Box<str>,
+    pub(super) limit: PreparedName,
+    pub(super) remaining: PreparedName,
+    pub(super) reset: PreparedName,
 }
 
 impl HeaderNames {
     pub(super) fn plain(metadata: &Metadata) -> Self {
         Self {
-            limit: metadata.limit_header.as_str().into(),
-            remaining: metadata.remaining_header.as_str().into(),
-            reset: metadata.reset_header.as_str().into(),
+            limit: PreparedName::new(&metadata.limit_header),
+            remaining: PreparedName::new(&metadata.remaining_header),
+            reset: PreparedName::new(&metadata.reset_header),
         }
     }
 
     /// Those of one of several rules: `X-<prefix>-RateLimit-Limit`.
     pub(super) fn prefixed(metadata: &Metadata, prefix: &str) -> Self {
         let named = |name: &str| {
-            name.replacen(PREFIX_PLACE, &format!("{prefix}-{PREFIX_PLACE}"), 1).into_boxed_str()
+            PreparedName::new(&name.replacen(PREFIX_PLACE, &format!("{prefix}-{PREFIX_PLACE}"), 1))
         };
         Self {
             limit: named(&metadata.limit_header),
@@ -61,7 +63,7 @@ impl HeaderNames {
 
 impl Quota {
     /// Hands each header to `set`.
-    pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&str, &[u8])) {
+    pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&PreparedName, &[u8])) {
         let mut text = NumberText::default();
         set(&names.limit, text.whole(self.limit));
         set(&names.remaining, text.whole(self.remaining));
@@ -157,8 +159,8 @@ mod tests {
             reset_header: "Reset".into(),
         };
         let names = HeaderNames::prefixed(&metadata("X-AI-RateLimit-Limit"), "1");
-        assert_eq!(&*names.limit, "X-AI-1-RateLimit-Limit");
-        assert_eq!(&*names.remaining, "X-1-RateLimit-Remaining");
-        assert_eq!(&*names.reset, "Reset");
+        assert_eq!(names.limit.as_str(), "X-AI-1-RateLimit-Limit");
+        assert_eq!(names.remaining.as_str(), "X-1-RateLimit-Remaining");
+        assert_eq!(names.reset.as_str(), "Reset");
     }
 }

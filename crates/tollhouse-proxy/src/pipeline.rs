@@ -105,9 +105,16 @@ async fn there_and_back<'s>(
     *chains = Chains::new(snapshot, cx.route.map(|route| &**route));
     let next = match chains {
         None => route::enter(cx).and_then(|()| route::next(cx, snapshot))?,
-        // On the heap for as long as it runs: few requests have plugins, and every one would have
-        // its room.
-        Some(chains) => Box::pin(plugins::before_node(cx, snapshot, chains)).await?,
+        // In memory of the core's for as long as it runs: few requests have plugins, and every one
+        // would have its room.
+        Some(chains) => {
+            let worker = cx.worker;
+            let room = worker.take_plugin_room();
+            let mut asked = room.occupy(|| plugins::before_node(cx, snapshot, chains));
+            let next = (&mut asked).await;
+            worker.give_plugin_room(asked.vacate());
+            next?
+        }
     };
     let chains = chains.as_ref();
     let way = match next {

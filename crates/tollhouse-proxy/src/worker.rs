@@ -134,6 +134,8 @@ pub struct Worker {
     #[expect(clippy::vec_box, reason = "a state is handed to a connection without being copied")]
     states: RefCell<Vec<Box<RequestState>>>,
     rooms: RefCell<Vec<Room>>,
+    /// The same for what plugins do before a node is asked.
+    plugin_rooms: RefCell<Vec<Room>>,
     random: RefCell<Random>,
     draining: Cell<bool>,
     pub(crate) accept_failures: LogLimit,
@@ -163,6 +165,7 @@ impl Worker {
             refused_open: Cell::new(0),
             states: RefCell::default(),
             rooms: RefCell::default(),
+            plugin_rooms: RefCell::default(),
             random: RefCell::new(Random::from_process_entropy()),
             draining: Cell::new(false),
             accept_failures: LogLimit::new(ACCEPT_FAILURE_INTERVAL),
@@ -255,9 +258,26 @@ impl Worker {
     /// Takes the memory back.
     #[inline]
     pub(crate) fn give_room(&self, room: Room) {
-        let mut rooms = self.rooms.borrow_mut();
-        if rooms.len() < STATES_KEPT_MAX {
-            rooms.push(room);
-        }
+        keep(&self.rooms, room);
+    }
+
+    /// Memory for the future of one request's plugins.
+    #[inline]
+    pub(crate) fn take_plugin_room(&self) -> Room {
+        self.plugin_rooms.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes that back.
+    #[inline]
+    pub(crate) fn give_plugin_room(&self, room: Room) {
+        keep(&self.plugin_rooms, room);
+    }
+}
+
+#[inline]
+fn keep(rooms: &RefCell<Vec<Room>>, room: Room) {
+    let mut rooms = rooms.borrow_mut();
+    if rooms.len() < STATES_KEPT_MAX {
+        rooms.push(room);
     }
 }

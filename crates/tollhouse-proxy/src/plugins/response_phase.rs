@@ -7,12 +7,21 @@ use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
 use super::chains::Chains;
 use crate::exchange::Exchange;
 
+/// Which head plugins see.
+#[derive(Clone, Copy)]
+pub(crate) enum ShownHead<'a> {
+    /// The node's that stands in the exchange's state, with the bytes it was parsed from.
+    OfNode(&'a [u8]),
+    /// Another.
+    Other(&'a dyn ResponseHead),
+}
+
 /// Runs it; edits and filters are left in the exchange's state. Returns the facts with what
 /// changed.
 pub(crate) fn run(
     exchange: &mut Exchange<'_>,
     chains: &Chains<'_>,
-    head: &dyn ResponseHead,
+    head: ShownHead<'_>,
     facts: ResponseFacts,
 ) -> ResponseFacts {
     if !chains.has(Phases::RESPONSE) {
@@ -24,6 +33,15 @@ pub(crate) fn run(
     let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
     let facts = {
+        let exchange = &*exchange;
+        let of_node;
+        let head = match head {
+            ShownHead::OfNode(bytes) => {
+                of_node = NodeHead { head: &exchange.state.response, bytes };
+                &of_node
+            }
+            ShownHead::Other(head) => head,
+        };
         let mut cx =
             ResponseContext::new(exchange, head, &mut edits, &mut filters, &mut memory, facts);
         let mut index = 0;
@@ -45,10 +63,10 @@ pub(crate) fn run(
 }
 
 /// A node's head, as plugins see it.
-pub(crate) struct NodeHead<'a> {
-    pub head: &'a ParsedHead,
+struct NodeHead<'a> {
+    head: &'a ParsedHead,
     /// The bytes it was parsed from.
-    pub bytes: &'a [u8],
+    bytes: &'a [u8],
 }
 
 impl ResponseHead for NodeHead<'_> {

@@ -18,7 +18,7 @@ use crate::head::text::AddressText;
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::chains::Chains;
 use crate::plugins::request_phases::{self, Verdict};
-use crate::plugins::response_phase::{self, NodeHead};
+use crate::plugins::response_phase::{self, ShownHead};
 use crate::snapshot::Snapshot;
 
 /// Asks the plugins what is to be done with the request.
@@ -109,20 +109,18 @@ pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut
     answer.is_seen_by_plugins = true;
     let status = final_status(cx.state.response.status);
     let has_body = Outgoing::from_node(cx, status).delivery().has_body;
-    // Taken out for as long as plugins look at it, who may change everything else.
-    let head = std::mem::take(&mut cx.state.response);
+    let sent = cx.state.response.status;
     let facts = ResponseFacts {
-        status: head.status,
+        status: sent,
         source: Source::Upstream,
         has_body,
-        content_length: head.declared_length,
+        content_length: cx.state.response.declared_length,
         client_is_http11: cx.state.head.version == Version::Http11,
     };
-    let node_head = NodeHead { head: &head, bytes: answer.connection.link.buffer.filled() };
-    let facts = response_phase::run(cx, chains, &node_head, facts);
+    let head = ShownHead::OfNode(answer.connection.link.buffer.filled());
+    let facts = response_phase::run(cx, chains, head, facts);
     // A switch of protocols has happened, whatever is said about it.
-    if facts.status != head.status && head.status != 101 {
+    if facts.status != sent && sent != 101 {
         answer.status = Some(final_status(facts.status));
     }
-    cx.state.response = head;
 }

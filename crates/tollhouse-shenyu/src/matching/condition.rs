@@ -148,6 +148,16 @@ impl Conditions {
         self.list.iter().position(|condition| holds(condition, request) != Holds::Yes)
     }
 
+    /// Whether they hold for every request that an index leads here by [`Self::anchors`]: a single one, about
+    /// the path, which is its own anchor.
+    pub(super) fn are_decided_by_index(&self) -> bool {
+        matches!(
+            &*self.list,
+            [Ok(Condition { parameter: Parameter::Uri, test: Test::Equals(text) | Test::StartsWith(text) })]
+                if !is_blank(text)
+        )
+    }
+
     /// Where an index finds the object; `None` where the path says nothing.
     pub(super) fn anchors(&self) -> Option<Vec<(Anchor, Slashes)>> {
         let mut anchors =
@@ -170,6 +180,11 @@ fn holds(condition: &Result<Condition, ConditionError>, request: &dyn Request) -
     condition.as_ref().map_or(Holds::Unknown, |condition| condition.holds(request))
 }
 
+/// Whether there is nothing but white space; looks no further than to the first letter.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(char::is_whitespace)
+}
+
 impl Condition {
     fn compile(source: &model::Condition) -> Result<Self, ConditionError> {
         let parameter = Parameter::compile(source)?;
@@ -179,7 +194,7 @@ impl Condition {
 
     fn holds(&self, request: &dyn Request) -> Holds {
         let value = self.parameter.value(request);
-        let value = value.as_deref().filter(|value| !value.trim().is_empty());
+        let value = value.as_deref().filter(|value| !is_blank(value));
         match (value, &self.test) {
             (None, Test::Blank) => Holds::Yes,
             (None, _) | (Some(_), Test::Blank) => Holds::No,

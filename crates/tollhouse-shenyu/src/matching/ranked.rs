@@ -20,6 +20,8 @@ pub(super) struct Competitor<T> {
 pub(super) enum Takes {
     All,
     ByConditions,
+    /// By conditions of which the path decides alone: whom the index leads here is taken.
+    ByPath,
     Nothing,
 }
 
@@ -50,10 +52,15 @@ pub(super) enum Unclear {
 
 impl<T> Ranked<T> {
     pub(super) fn new(mut competitors: Vec<Competitor<T>>) -> Self {
+        for each in &mut competitors {
+            if each.takes == Takes::ByConditions && each.conditions.are_decided_by_index() {
+                each.takes = Takes::ByPath;
+            }
+        }
         competitors.sort_by_key(|each| (Reverse(each.conditions.score()), each.sort));
         let index = Index::build(competitors.iter().map(|each| match each.takes {
             Takes::All => None,
-            Takes::ByConditions => each.conditions.anchors(),
+            Takes::ByConditions | Takes::ByPath => each.conditions.anchors(),
             Takes::Nothing => Some(Vec::new()),
         }));
         Self { competitors: competitors.into(), index }
@@ -72,7 +79,12 @@ impl<T> Ranked<T> {
                 if rank >= found {
                     break;
                 }
-                match self.competitors[rank as usize].takes(request) {
+                let competitor = &self.competitors[rank as usize];
+                let holds = match competitor.takes {
+                    Takes::ByPath => Holds::Yes,
+                    Takes::All | Takes::ByConditions | Takes::Nothing => competitor.takes(request),
+                };
+                match holds {
                     Holds::Yes => found = rank,
                     Holds::Unknown => doubtful = doubtful.min(rank),
                     Holds::No => {}
@@ -91,10 +103,11 @@ impl<T> Ranked<T> {
 }
 
 impl<T> Competitor<T> {
+    /// Whoever comes here, by the index or not.
     pub(super) fn takes(&self, request: &dyn Request) -> Holds {
         match self.takes {
             Takes::All => Holds::Yes,
-            Takes::ByConditions => self.conditions.hold(request),
+            Takes::ByConditions | Takes::ByPath => self.conditions.hold(request),
             Takes::Nothing => Holds::No,
         }
     }

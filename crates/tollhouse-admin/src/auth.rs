@@ -96,6 +96,14 @@ pub(crate) fn role(options: &Options, call: &Call) -> Role {
     }
 }
 
+/// What a caller is whom [`check_reader`] has let in, whatever the method.
+pub(crate) fn caller_role(options: &Options, call: &Call) -> Role {
+    match options.key_check {
+        KeyCheck::Off => Role::Admin,
+        KeyCheck::Required => identify(options, call).map_or(Role::Viewer, |key| key.role),
+    }
+}
+
 /// Whose key a call has or is signed in with.
 pub(crate) fn caller<'o>(options: &'o Options, call: &Call) -> Option<&'o AdminKey> {
     identify(options, call).ok()
@@ -121,7 +129,7 @@ fn authorise(options: &Options, call: &Call) -> Result<Role, &'static str> {
     let key = identify(options, call)?;
     match key.role {
         Role::Viewer if call.method != Method::GET => Err("invalid method for role viewer"),
-        Role::Viewer | Role::Admin => Ok(key.role),
+        Role::Viewer | Role::Operator | Role::Admin => Ok(key.role),
     }
 }
 

@@ -13,13 +13,20 @@ use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
+use crate::dispatch;
 use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
 use crate::resource;
 use crate::sign_in;
 
+mod certificates;
+mod changes;
+mod differences;
 mod objects;
 pub(crate) mod openapi;
+mod plugins;
+mod registry_events;
+mod search;
 mod validation;
 
 /// Where it begins.
@@ -92,6 +99,12 @@ pub trait ConsoleSource: Send + Sync {
     /// # Errors
     /// The question cannot be understood.
     fn explain(&self, question: &Question) -> Result<Value, String>;
+
+    /// What the process was told at its start: each setting with its value, secrets starred.
+    fn settings(&self) -> Value;
+
+    /// The manual page of a plugin, in Markdown.
+    fn manual(&self, plugin: &str) -> Option<String>;
 }
 
 /// Answers a call below [`PREFIX`].
@@ -149,14 +162,34 @@ where
             source()?.explain(&question).map_err(Reply::bad)?
         }
         (["objects", kind], &Method::GET) => objects::list(admin, call, kind).await?,
+        (["objects", kind, id @ ..], &Method::GET) => objects::one(admin, kind, id).await?,
+        (["plugins"], &Method::GET) => plugins::list(admin),
+        (["plugins", name], &Method::GET) => plugins::one(admin, name)?,
+        (["certificates"], &Method::GET) => certificates::list(admin, call).await?,
+        (["settings"], &Method::GET) => source()?.settings(),
+        (["registry", "events"], &Method::GET) => registry_events::list(admin, call)?,
+        (["changes"], &Method::GET) => changes::list(admin, call).await?,
+        (["changes", change], &Method::GET) => changes::one(admin, change).await?,
+        (["changes", change, "undo"], &Method::POST) => {
+            drop(body.collect().await);
+            auth::check_key(&admin.parts.options, call)?;
+            dispatch::check_writable(&admin.parts.options.mode)?;
+            return changes::undo(admin, call, change).await;
+        }
         (["validate", kind, id @ ..], &Method::POST) if id.len() < 2 => {
             let body = body::read(body, BODY_BYTES_MAX).await?;
             let id = id.first().copied().unwrap_or_default();
             validation::answer(admin, kind, id, &body).await?
         }
         (
-            ["overview" | "live" | "requests" | "nodes" | "explain"]
-            | ["objects", _]
+            [
+                "overview" | "live" | "requests" | "nodes" | "explain" | "plugins" | "certificates"
+                | "settings" | "changes",
+            ]
+            | ["objects", ..]
+            | ["plugins" | "changes", _]
+            | ["changes", _, "undo"]
+            | ["registry", "events"]
             | ["validate", _]
             | ["validate", _, _],
             _,

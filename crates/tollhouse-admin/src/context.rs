@@ -15,6 +15,7 @@ use crate::document::CurrentDocument;
 use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
 use crate::options::{Mode, Options};
+use crate::refused::Refused;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::sign_in::Failures;
@@ -52,6 +53,8 @@ pub(crate) struct Admin {
     pub(crate) document: Option<CurrentDocument>,
     /// Who has tried wrong keys to sign in.
     pub(crate) failures: Failures,
+    /// Who has tried to write what was refused.
+    pub(crate) refused: Refused,
 }
 
 impl Admin {
@@ -69,7 +72,13 @@ impl Admin {
             Mode::Store | Mode::ReadOnly(_) | Mode::Away(_) => None,
             Mode::Standalone(sink) => Some(CurrentDocument::new(Arc::clone(sink))),
         };
-        Ok(Self { parts, index, document, failures: Failures::default() })
+        Ok(Self {
+            parts,
+            index,
+            document,
+            failures: Failures::default(),
+            refused: Refused::default(),
+        })
     }
 
     /// Waits until the data plane serves what was committed, for a while: it is committed all the same.

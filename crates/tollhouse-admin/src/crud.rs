@@ -15,7 +15,9 @@ mod guards;
 mod patch;
 mod precondition;
 mod read;
+mod record;
 mod request;
+pub(crate) mod undo;
 mod write;
 
 pub(crate) use request::Request;

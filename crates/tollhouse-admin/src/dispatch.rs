@@ -52,6 +52,9 @@ where
         Err(refused) => refused,
         Ok(()) => {
             let done = registered(admin, call, body).await;
+            if let Err(refusal) = &done {
+                admin.refused.note(admin, call, refusal);
+            }
             with_cors(admin, call, done.unwrap_or_else(|refusal| refusal))
         }
     };
@@ -110,7 +113,7 @@ where
             let body = body::read(body, BODY_BYTES_MAX).await?;
             schema_api::validate(name, &body)
         }
-        (["openapi.json"], &Method::GET) => Ok(Reply::json(StatusCode::OK, &openapi::document())),
+        (["openapi.json"], &Method::GET) => Ok(Reply::text(StatusCode::OK, openapi::text())),
         (["plugins", "list"], &Method::GET) => plugins_api::list(admin, &call.arguments),
         (["plugins", "reload"], method) => plugins_api::reload(method),
         _ => {
@@ -126,7 +129,7 @@ where
 }
 
 /// Refuses writes where nothing would keep them.
-fn check_writable(mode: &Mode) -> Result<(), Reply> {
+pub(crate) fn check_writable(mode: &Mode) -> Result<(), Reply> {
     match mode {
         Mode::Store | Mode::Standalone(_) => Ok(()),
         Mode::ReadOnly(file) => {

@@ -47,7 +47,7 @@ pub(crate) fn reveal(resource: &Resource, value: &mut Value, parts: &Parts, role
         (Some(kind), Role::Admin) => {
             sealing::unseal(kind, value, &parts.catalogue, &parts.keyring, PrivateKeys::Sealed);
         }
-        (Some(kind), Role::Viewer) => hide(kind, value, parts),
+        (Some(kind), Role::Operator | Role::Viewer) => hide(kind, value, parts),
         (None, _) => {}
     }
     strip(resource, value);

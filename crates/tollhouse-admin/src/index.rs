@@ -10,16 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tollhouse_model::change_row;
 use tollhouse_store::{
-    Changes, Entry, Event, Listing, Lost, Revision, Store, StoreError, Watch, WatchEvent,
+    Changes as Commit, Entry, Event, Listing, Lost, Revision, Store, StoreError, Watch, WatchEvent,
 };
 
 use crate::limits::OBJECTS_PER_TURN;
 use crate::references::Place;
 
+pub(crate) mod changes;
 pub(crate) mod collections;
 pub(crate) mod facts;
 
+use self::changes::Changes;
 use self::collections::{Collections, Creation};
 use self::facts::{Facts, GLOBAL_RULES, Identity};
 
@@ -50,6 +53,10 @@ pub(crate) struct Known {
     owners: HashMap<Identity, BTreeSet<Box<str>>>,
     /// Which global rules have a plugin.
     rules: HashMap<Box<str>, BTreeSet<Box<str>>>,
+    /// How many objects have a plugin.
+    plugin_uses: HashMap<Box<str>, usize>,
+    /// What is kept of writes.
+    changes: Changes,
 }
 
 /// One object.
@@ -177,14 +184,17 @@ pub(crate) fn holds_object(key: &str, value: &[u8]) -> bool {
 }
 
 impl Known {
-    fn apply(&mut self, changes: &Changes, prefix: &str, inspect: &Inspect) {
+    fn apply(&mut self, changes: &Commit, prefix: &str, inspect: &Inspect) {
         self.revision = changes.revision;
         for event in &changes.events {
             match event {
                 Event::Put(entry) => self.put(entry, prefix, inspect),
                 Event::Delete { key, .. } => {
                     if let Some(path) = key.strip_prefix(prefix) {
-                        self.remove(path);
+                        match path.strip_prefix(change_row::FOLDER) {
+                            Some(name) => self.changes.remove(name),
+                            None => self.remove(path),
+                        }
                     }
                 }
             }
@@ -194,6 +204,9 @@ impl Known {
     fn put(&mut self, entry: &Entry, prefix: &str, inspect: &Inspect) {
         let Some(path) = entry.key.strip_prefix(prefix) else { return };
         if path.starts_with(OWN_KEYS) {
+            if let Some(name) = path.strip_prefix(change_row::FOLDER) {
+                self.changes.put(name, entry);
+            }
             return;
         }
         self.remove(path);
@@ -215,6 +228,9 @@ impl Known {
         for plugin in &facts.rule_plugins {
             self.rules.entry(plugin.clone()).or_default().insert(path.into());
         }
+        for plugin in &facts.listed.plugins {
+            *self.plugin_uses.entry(plugin.clone()).or_default() += 1;
+        }
         self.collections.insert(path, created);
         self.objects.insert(path.into(), Object { facts, created });
     }
@@ -230,6 +246,11 @@ impl Known {
         for identity in &facts.identities {
             take(&mut self.owners, identity, &path);
         }
+        for plugin in &facts.listed.plugins {
+            if let Some(uses) = self.plugin_uses.get_mut(plugin) {
+                *uses = uses.saturating_sub(1);
+            }
+        }
         for plugin in &facts.rule_plugins {
             take(&mut self.rules, plugin, &path);
         }
@@ -238,6 +259,22 @@ impl Known {
     /// Up to where the store's commits are known.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// The rows about writes.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The objects that name the one of this path, each once.
+    pub(crate) fn users_of(&self, path: &str) -> impl Iterator<Item = &str> {
+        let users = self.users.get(path).into_iter().flatten();
+        users.map(|(_, _, user)| &**user)
+    }
+
+    /// How many objects have this plugin.
+    pub(crate) fn uses_of_plugin(&self, name: &str) -> usize {
+        self.plugin_uses.get(name).copied().unwrap_or_default()
     }
 
     /// Whether there is an object of this path.

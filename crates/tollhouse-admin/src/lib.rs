@@ -31,6 +31,7 @@ mod patch;
 mod plugin_confs;
 mod plugins_api;
 mod references;
+mod refused;
 mod registry;
 mod reply;
 mod resource;

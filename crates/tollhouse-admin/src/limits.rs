@@ -38,3 +38,7 @@ pub const DEPTH_MAX: usize = 100;
 /// How often a write is checked anew when others come between its check and its commit. Who loses that often
 /// meets a flood, and had better wait.
 pub const ATTEMPTS_MAX: usize = 5;
+
+/// How often the same object may be written by others in between, before that counts as a try: as many as wait at
+/// a time for one object at worst, each of which lets one go first.
+pub const OVERTAKEN_MAX: usize = 1024;

@@ -1,9 +1,19 @@
 //! The OpenAPI document, made of the list of resources and the schemas of their objects.
 
+use std::sync::LazyLock;
+
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tollhouse_model::schema;
 
 use crate::resource::{self, Layout, Resource, Verb, graphql_cost_decorations, secrets};
+
+/// The document as it is answered: made at the first call and kept, since making it takes milliseconds and it never
+/// changes while the process runs.
+pub(crate) fn text() -> Bytes {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| format!("{}\n", document()).into());
+    TEXT.clone()
+}
 
 /// The document.
 pub(crate) fn document() -> Value {

@@ -77,7 +77,9 @@ impl fmt::Debug for AdminKey {
 pub enum Role {
     /// Everything.
     Admin,
-    /// Reading.
+    /// Reading and writing, but no secret in the clear, and nothing that concerns the process.
+    Operator,
+    /// Reading, but no secret in the clear.
     Viewer,
 }
 

@@ -120,7 +120,8 @@ pub fn plugin_documents(catalogue: &Catalogue, subsystem: Subsystem) -> Map<Stri
     plugins.map(|plugin| (plugin.name.to_owned(), facts(plugin))).collect()
 }
 
-fn facts(plugin: &PluginType) -> Value {
+/// Everything about one.
+pub(crate) fn facts(plugin: &PluginType) -> Value {
     // Versions have one decimal; the nearest double of a float would show more.
     let version = (f64::from(plugin.version) * 1000.0).round() / 1000.0;
     let mut facts = json!({

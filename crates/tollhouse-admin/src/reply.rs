@@ -112,7 +112,6 @@ impl Reply {
     }
 
     /// The status.
-    #[cfg(test)]
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }

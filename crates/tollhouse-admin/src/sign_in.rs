@@ -93,6 +93,7 @@ fn who(admin: &Admin, call: &Call) -> Value {
         "name": key.map(|key| key.name.as_str()),
         "role": match (is_open, key.map(|key| key.role)) {
             (true, _) | (_, Some(Role::Admin)) => Some("admin"),
+            (_, Some(Role::Operator)) => Some("operator"),
             (_, Some(Role::Viewer)) => Some("viewer"),
             (_, None) => None,
         },

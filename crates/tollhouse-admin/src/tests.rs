@@ -16,6 +16,7 @@ use crate::{AdminApi, AdminKey, Options, Parts, Role};
 
 mod access;
 mod bodies;
+mod changes;
 mod clients;
 mod console;
 mod documents;

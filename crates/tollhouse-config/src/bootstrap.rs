@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use tollhouse_model::upstream::KeepalivePool;
 
+mod admin_keys;
 mod check;
 mod database;
 mod keys;
@@ -23,15 +24,18 @@ mod shape;
 mod shape_acme;
 mod shape_more;
 mod shape_net;
+mod shown;
 mod store;
 mod stream;
 
+pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
 };
 pub use reference::reference_markdown;
+pub use shown::ShownSetting;
 pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
 
@@ -325,6 +329,8 @@ pub struct Admin {
     pub key: Option<Secret>,
     /// A second key, which may only read.
     pub viewer_key: Option<Secret>,
+    /// Further keys, each with a name and what it allows.
+    pub keys: Vec<NamedKey>,
     /// Whether a key is asked for at all.
     pub key_required: bool,
     /// Who may connect; none is everybody.
@@ -464,6 +470,7 @@ impl Default for Admin {
         Self {
             key: None,
             viewer_key: None,
+            keys: Vec::new(),
             key_required: true,
             allow: vec![network("127.0.0.0/24"), network("::1/128")],
             cors: true,

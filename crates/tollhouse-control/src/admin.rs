@@ -11,7 +11,7 @@ use tollhouse_admin::{
     Sessions, StreamMode,
 };
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::Secret;
+use tollhouse_config::bootstrap::{KeyRole, Secret};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::local_name::HostNames;
 
@@ -50,6 +50,14 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
     };
     let mut keys = vec![named("admin", key, Role::Admin)];
     keys.extend(admin.viewer_key.iter().map(|key| named("viewer", key, Role::Viewer)));
+    keys.extend(admin.keys.iter().map(|one| {
+        let role = match one.role {
+            KeyRole::Admin => Role::Admin,
+            KeyRole::Operator => Role::Operator,
+            KeyRole::Viewer => Role::Viewer,
+        };
+        named(&one.name, &one.key, role)
+    }));
     Options {
         key_prefix: admin.prefix.trim_end_matches('/').to_owned(),
         keys,

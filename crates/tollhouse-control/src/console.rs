@@ -1,6 +1,8 @@
 //! What the console is told of the running process. Everything is read when it is asked for, but the traffic, which
 //! is sampled each second.
 
+pub mod bound;
+pub mod node_history;
 mod nodes;
 mod requests;
 pub mod sampler;
@@ -42,16 +44,12 @@ impl RunningProcess {
         }
     }
 
-    fn listeners(&self) -> Value {
-        let listen = &self.cx.bootstrap.listen;
-        let texts =
-            |all: &[std::net::SocketAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
-        json!({
-            "http": texts(&listen.http),
-            "https": texts(&listen.https),
-            "admin": texts(&listen.admin),
-            "control": texts(&listen.control),
-        })
+    /// The text of a plugin's module doc, which is its manual page.
+    fn manual_page(name: &str) -> Option<String> {
+        let (_, source) = tollhouse_plugins::PAGES.iter().find(|(plugin, _)| *plugin == name)?;
+        let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+        let lines = lines.map(|line| line.strip_prefix(' ').unwrap_or(line));
+        Some(lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -82,7 +80,7 @@ impl ConsoleSource for RunningProcess {
             "problems": configuration["problems"],
             "refused": configuration["refused"],
             "down": down.collect::<Vec<_>>(),
-            "listeners": self.listeners(),
+            "listeners": self.cx.bound.shown(),
             "certificates": ends.collect::<Vec<_>>(),
             "nodes": {
                 "total": nodes.total,
@@ -102,10 +100,29 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn nodes(&self, search: &str) -> Value {
-        nodes::list(&self.snapshots.load(), search)
+        nodes::list(&self.snapshots.load(), &self.cx.node_history, search)
     }
 
     fn explain(&self, question: &Question) -> Result<Value, String> {
         self.questions.answer(question)
+    }
+
+    fn settings(&self) -> Value {
+        let rows = self.cx.bootstrap.shown_settings().into_iter().map(|setting| {
+            json!({
+                "name": setting.name,
+                "value": setting.value,
+                "default": setting.default,
+                "is_default": setting.value == setting.default,
+                "takes": setting.takes,
+                "doc": setting.doc,
+                "variable": setting.variable,
+            })
+        });
+        json!({ "rows": rows.collect::<Value>() })
+    }
+
+    fn manual(&self, plugin: &str) -> Option<String> {
+        Self::manual_page(plugin)
     }
 }

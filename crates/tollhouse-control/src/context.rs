@@ -10,6 +10,8 @@ use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
+use crate::console::bound::BoundAddresses;
+use crate::console::node_history::NodeHistory;
 use crate::console::sampler::Sampler;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
@@ -30,6 +32,10 @@ pub struct ControlContext {
     pub metrics: Arc<Metrics>,
     /// What they grew by, second by second.
     pub sampler: Arc<Sampler>,
+    /// How the state of nodes has changed of late.
+    pub node_history: Arc<NodeHistory>,
+    /// Where the parts of the process listen.
+    pub bound: Arc<BoundAddresses>,
     /// The page of them and of everything else that is counted.
     pub metrics_page: MetricsPage,
     /// What changes nodes beside requests.
@@ -76,6 +82,8 @@ impl ControlContext {
             identity,
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
             sampler: Arc::new(Sampler::new(Arc::clone(&metrics))),
+            bound: Arc::default(),
+            node_history: Arc::default(),
             metrics,
             metrics_page,
             drivers: Drivers::new(health),

@@ -74,6 +74,19 @@ struct StartFacts {
     fewer_clients: Option<usize>,
 }
 
+impl StartFacts {
+    /// Tells the console where the data plane listens.
+    fn tell(&self, cx: &ControlContext) {
+        let over = |wanted: Transport| {
+            let all = self.data_plane.iter().filter(move |(_, transport)| *transport == wanted);
+            all.map(|(address, _)| *address)
+        };
+        cx.bound.set("http", over(Transport::Plain));
+        cx.bound.set("https", over(Transport::Tls));
+        cx.bound.set("stream", self.streams.iter().map(|(_, address)| *address));
+    }
+}
+
 impl Process {
     /// Starts everything in the order in which it depends on each other; it serves when this returns.
     ///
@@ -113,6 +126,7 @@ impl Process {
             new_admin_key: feed.new_admin_key(),
             fewer_clients,
         };
+        start.tell(&cx);
         let introspection = Introspection::new(&cx, &source)?;
         // Whoever meets the data plane finds the Admin API as well: it listens first.
         let exclusive = ExclusiveParts::start(
@@ -135,8 +149,12 @@ impl Process {
         }
         let successors = handover::await_successors(&bootstrap.data_dir, &spares);
         let side = listeners::start_all(&cx, &introspection, predecessor).await?;
+        cx.bound.set("control", side.control);
+        cx.bound.set("metrics", side.metrics);
+        cx.bound.set("status", side.status);
         cx.drivers.start();
         tokio::spawn(Arc::clone(&cx.sampler).run());
+        tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(&snapshots)));
         tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
         Ok(Self {
             cores,

@@ -8,6 +8,7 @@
 
 pub mod body;
 pub mod certificate;
+pub mod change_row;
 pub mod consumer;
 pub mod consumer_group;
 pub mod credential;

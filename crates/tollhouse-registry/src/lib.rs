@@ -36,6 +36,7 @@ mod revision;
 mod rule;
 mod service;
 mod state;
+mod timeline;
 mod view;
 
 pub use alias::Alias;
@@ -62,4 +63,5 @@ pub use revision::Revision;
 pub use rule::{Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};
 pub use state::{State, Totals};
+pub use timeline::{Happening, Timeline, TimelineEntry};
 pub use view::{Counts, MassExpiry, NamespaceView, Resolved, RuleSet, ServiceView};

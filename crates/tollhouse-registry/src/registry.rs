@@ -21,6 +21,7 @@ use crate::command::{Command, Outcome};
 use crate::pulse::LastHeartbeat;
 use crate::refusal::Refusal;
 use crate::state::State;
+use crate::timeline::Timeline;
 
 pub use heartbeats::HeartbeatOutcome;
 use heartbeats::HeartbeatRouter;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) published: watch::Sender<u64>,
     pub(crate) clock: Clock,
     pub(crate) statistics: Statistics,
+    pub(crate) timeline: Timeline,
     pub(crate) clients: Clients,
     pub(crate) heartbeats: HeartbeatRouter,
     /// The other nodes, where there may be some.
@@ -82,6 +84,7 @@ impl Registry {
             state: ArcSwap::from_pointee(state),
             clock,
             statistics: Statistics::default(),
+            timeline: Timeline::default(),
             clients: Clients::default(),
             heartbeats: HeartbeatRouter::new(queue.clone(), cluster.clone()),
             cluster,
@@ -93,6 +96,11 @@ impl Registry {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0
+    }
+
+    /// What has happened to instances of late.
+    pub fn timeline(&self) -> &Timeline {
+        &self.0.timeline
     }
 
     /// Does a command. When this returns it is durable and everybody sees it. A future that is dropped

@@ -1,14 +1,21 @@
 //! `/console/v1/objects/{kind}`: a search over all objects of a kind, by what people remember of them. Only the rows
 //! of a page are read from the store.
 
+use std::collections::BTreeSet;
+
+use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::search::{self, Search};
 use crate::call::Call;
 use crate::context::Admin;
-use crate::index::facts::Facts;
-use crate::limits::OBJECTS_PER_TURN;
+use crate::crud::undo::place_of;
+use crate::encrypt;
+use crate::index;
+use crate::options::Role;
+use crate::references;
 use crate::reply::Reply;
-use crate::resource::{self, Layout};
+use crate::resource::{self, Layout, Resource};
 
 /// Rows of a page where nobody says.
 const ROWS: usize = 50;
@@ -16,8 +23,8 @@ const ROWS: usize = 50;
 /// Most rows of a page.
 const ROWS_MAX: usize = 500;
 
-/// Longest text that is searched for, in bytes.
-const SEARCH_BYTES_MAX: usize = 256;
+/// Users of an object that are named; it is said how many there are.
+const USERS_SHOWN_MAX: usize = 100;
 
 /// Fields that rows have, beside ids and names of plugins. None of them is secret.
 const FIELDS: [&str; 22] = [
@@ -45,20 +52,15 @@ const FIELDS: [&str; 22] = [
     "update_time",
 ];
 
-/// Answers a search: `q` is found in id, name, hosts, paths and labels, whatever its case.
+/// Answers a search: see [`search`](super::search).
 pub(super) async fn list(admin: &Admin, call: &Call, kind: &str) -> Result<Value, Reply> {
-    let resource = resource::find(kind).filter(|it| !matches!(it.layout, Layout::Child(_)));
-    let resource =
-        resource.ok_or_else(|| Reply::bad(format!("there are no objects of kind {kind}")))?;
+    let resource = searchable(kind)?;
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);
     let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
-    let search = call.arguments.get("q").unwrap_or_default().trim().to_lowercase();
-    if search.len() > SEARCH_BYTES_MAX {
-        return Err(Reply::bad(format!("q is longer than {SEARCH_BYTES_MAX} bytes")));
-    }
+    let search = Search::parse(call.arguments.get("q").unwrap_or_default())?;
     admin.index.catch_up().await?;
-    let paths = matching(admin, resource.name, &search).await;
+    let paths = search::matching(admin, resource.name, &search).await;
     let skip = (page - 1).saturating_mul(rows);
     let mut found = Vec::new();
     for path in paths.iter().skip(skip).take(rows) {
@@ -70,46 +72,57 @@ pub(super) async fn list(admin: &Admin, call: &Call, kind: &str) -> Result<Value
     Ok(json!({ "total": paths.len(), "page": page, "page_size": rows, "rows": found }))
 }
 
-/// Paths of all objects that match, by creation.
-async fn matching(admin: &Admin, collection: &str, search: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut last = None;
-    loop {
-        let mut seen = 0;
-        let after = last.take();
-        {
-            let known = admin.index.known();
-            for creation in known.created_after(collection, after.as_ref()).take(OBJECTS_PER_TURN) {
-                seen += 1;
-                let path = &*creation.1;
-                if search.is_empty() || known.facts(path).is_some_and(|it| has(path, it, search)) {
-                    found.push(path.to_owned());
-                }
-                if seen == OBJECTS_PER_TURN {
-                    last = Some(creation.clone());
-                    break;
-                }
-            }
-        }
-        if seen < OBJECTS_PER_TURN {
-            return found;
-        }
-        tokio::task::yield_now().await;
-    }
+/// Answers one object: its value with secrets sealed, what it uses and is used by, and who changed it last.
+pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value, Reply> {
+    let path = format!("{kind}/{}", id.join("/"));
+    let not_found = || Reply::refusal(StatusCode::NOT_FOUND, format!("there is no {path}"));
+    let (resource, ..) = place_of(&path).ok_or_else(not_found)?;
+    let key = admin.key_of(&path);
+    let entry = admin.parts.store.get(&key).await?;
+    let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
+    let entry = entry.ok_or_else(not_found)?;
+    let mut value: Value = serde_json::from_slice(&entry.value)
+        .map_err(|error| Reply::unavailable(format!("{path} is no JSON: {error}")))?;
+    encrypt::reveal(resource, &mut value, &admin.parts, Role::Viewer);
+    admin.index.catch_up().await?;
+    let known = admin.index.known();
+    let users: BTreeSet<&str> = known.users_of(&path).collect();
+    let uses: BTreeSet<String> =
+        references::find(&value).into_iter().map(|found| found.target).collect();
+    let uses = uses.iter().map(|path| {
+        let mut shown = place(path);
+        shown["exists"] = known.exists(path).into();
+        shown
+    });
+    let last = known.changes().newest().find(|(_, _, row)| *row.path == *path);
+    Ok(json!({
+        "kind": kind,
+        "id": id.join("/"),
+        "value": value,
+        "revision": entry.mod_revision.0,
+        "create_revision": entry.create_revision.0,
+        "expires_at_ms": entry.expires_at_ms,
+        "used_by_total": users.len(),
+        "used_by": users.iter().take(USERS_SHOWN_MAX).map(|path| place(path)).collect::<Value>(),
+        "uses": uses.collect::<Value>(),
+        "last_change": last.map(|(revision, _, row)| json!({
+            "revision": revision.0,
+            "at_ms": row.at_ms,
+            "actor": row.actor,
+            "way": row.way.name(),
+            "deed": row.deed.name(),
+        })),
+    }))
 }
 
-fn has(path: &str, facts: &Facts, search: &str) -> bool {
-    let id = path.split_once('/').map_or(path, |(_, id)| id);
-    let listed = &facts.listed;
-    let texts = listed.name.iter().chain(&listed.uris).chain(&listed.hosts).chain(&listed.labels);
-    contains(id, search) || texts.into_iter().any(|text| contains(text, search))
+fn place(path: &str) -> Value {
+    let (kind, id) = path.split_once('/').unwrap_or((path, ""));
+    json!({ "kind": kind, "id": id })
 }
 
-/// Whether lower-case `search` is found, whatever the case of ASCII letters. Allocates nothing: it looks at
-/// hundreds of thousands of texts.
-fn contains(text: &str, search: &str) -> bool {
-    let (text, search) = (text.as_bytes(), search.as_bytes());
-    text.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
+fn searchable(kind: &str) -> Result<&'static Resource, Reply> {
+    let resource = resource::find(kind).filter(|it| !matches!(it.layout, Layout::Child(_)));
+    resource.ok_or_else(|| Reply::bad(format!("there are no objects of kind {kind}")))
 }
 
 fn row(path: &str, value: &[u8], revision: u64) -> Value {
@@ -158,11 +171,5 @@ mod tests {
             "id": "1", "revision": 7, "uri": "/a", "plugins": ["key-auth"], "nodes": 2,
         });
         assert_eq!(row, expected);
-    }
-
-    #[test]
-    fn text_is_found_in_any_case() {
-        assert!(contains("Orders-API", "ders-a"));
-        assert!(!contains("or", "orders"));
     }
 }

@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 11] = [
+const OPERATIONS: [Operation; 20] = [
     ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
@@ -69,10 +69,89 @@ const OPERATIONS: [Operation; 11] = [
         "console_objects",
         "Search objects of a kind by id, name, host, path or label",
         &[
-            ("q", "Text that is found in one of them, whatever its case."),
+            (
+                "q",
+                "Words that are all found in one of them, whatever their case. `host:`, `label:`, `plugin:` and \
+                 `uses:` before a word look there alone; `status:off` and `status:on` for what is switched.",
+            ),
             ("page", "Which page, from 1."),
             ("page_size", "Rows a page, at most 500."),
         ],
+    ),
+    (
+        "/console/v1/objects/{kind}/{id}",
+        "get",
+        "console_object",
+        "An object with its secrets sealed, what uses it, what it uses, and its last change",
+        &[],
+    ),
+    ("/console/v1/plugins", "get", "console_plugins", "All plugins, by purpose", &[]),
+    (
+        "/console/v1/plugins/{id}",
+        "get",
+        "console_plugin",
+        "A plugin: phases, secret fields, schemas and manual page",
+        &[],
+    ),
+    (
+        "/console/v1/certificates",
+        "get",
+        "console_certificates",
+        "Certificates: names, issuer, dates and what is wrong with them; never a private key",
+        &[
+            ("q", "As in a search of objects."),
+            ("page", "Which page, from 1."),
+            ("page_size", "Rows a page, at most 200."),
+        ],
+    ),
+    (
+        "/console/v1/settings",
+        "get",
+        "console_settings",
+        "What the process was told at its start, secrets starred",
+        &[],
+    ),
+    (
+        "/console/v1/registry/events",
+        "get",
+        "console_registry_events",
+        "What has happened to instances of the registry of late: registered, silent, heard of again, isolated, gone",
+        &[
+            ("namespace", "Only of this namespace."),
+            ("service", "Only of this service."),
+            ("instance", "Only to this instance."),
+            ("before", "Only before the line of this number."),
+            ("limit", "Lines, at most 1000; 100 where it is not said."),
+        ],
+    ),
+    (
+        "/console/v1/changes",
+        "get",
+        "console_changes",
+        "What was changed, by whom and by which way, the newest first; and the last writes that were refused",
+        &[
+            ("kind", "Only objects of this kind, such as `routes`."),
+            ("id", "Only this object and what lies below it."),
+            ("actor", "Only by the key of this name."),
+            ("way", "Only by `api`, `console`, `import` or `acme`."),
+            ("before", "Only before this revision."),
+            ("limit", "Rows, at most 200; 50 where it is not said."),
+        ],
+    ),
+    (
+        "/console/v1/changes/{id}",
+        "get",
+        "console_change",
+        "One change, by its revision or name: the object before and after, secrets sealed",
+        &[],
+    ),
+    (
+        "/console/v1/changes/{id}/undo",
+        "post",
+        "console_undo",
+        "Take a change back: what stood there before stands there again. 412 where the object was changed since, \
+         unless `If-Match` says that this was seen",
+        &[("dry_run", "`true` to be told whether it could be, and write nothing.")],
     ),
 ];
 
@@ -89,6 +168,11 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
             parameters.push(json!({
                 "name": "kind", "in": "path", "required": true,
                 "description": "Such as `routes`.", "schema": {"type": "string"},
+            }));
+        }
+        if path.contains("{id}") {
+            parameters.push(json!({
+                "name": "id", "in": "path", "required": true, "schema": {"type": "string"},
             }));
         }
         let mut operation = json!({

@@ -1,11 +1,14 @@
 //! DELETE: an object goes, unless another one still uses it. What lies below it goes with it.
 
+use tollhouse_model::change_row::Deed;
 use tollhouse_store::{Committed, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::Precondition;
+use super::record::{Before, Told};
 use super::request::Request;
 use crate::context::Admin;
+use crate::index;
 use crate::reply::Reply;
 use crate::resource::{self, Layout};
 use crate::shape;
@@ -23,12 +26,13 @@ pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, R
 async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Committed, Reply> {
     let precondition = Precondition::parse(&request.call.headers)?;
     let is_forced = request.call.arguments.is("force", "true");
+    let key = admin.key_of(path);
     let mut attempts = Attempts::default();
     loop {
         attempts.begin(admin).await?;
-        let unchanged = precondition.check(admin, request, &admin.key_of(path)).await?;
+        let before = Before::read(admin, &key).await?;
+        precondition.check_entry(admin, request, before.object())?;
         let mut transaction = removal(admin, request, path);
-        transaction.conditions.extend(unchanged);
         if request.is_guarded() && !is_forced {
             let known = admin.index.known();
             if let Some(reason) = (request.resource.guard)(path, &known) {
@@ -36,22 +40,55 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             }
             transaction = Guards::for_deletion(admin, path, &known).add_to(transaction);
         }
-        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
-            return Ok(committed);
+        // Of what is not there no row tells; what may have been left below it goes all the same.
+        if before.object().is_some() {
+            let below = below(admin, request, path).await?;
+            let told = Told { below, ..Told::new(Deed::Delete, None) };
+            transaction = before.record(admin, request, path, told, transaction)?;
+        }
+        match attempts.commit(admin, transaction).await? {
+            Attempt::Committed(committed) => return Ok(committed),
+            // Whoever may be named waits for those who name it, and for that there is an end.
+            Attempt::Changed(changed) if *changed == *key && !request.is_guarded() => {
+                attempts.overtaken();
+            }
+            Attempt::Changed(_) => {}
         }
     }
 }
 
+/// What lies below an object and goes with it. Others may write there until the commit: a row may miss what came
+/// within that moment.
+async fn below(
+    admin: &Admin,
+    request: &Request<'_>,
+    path: &str,
+) -> Result<Vec<(String, String)>, Reply> {
+    if !has_children(request) {
+        return Ok(Vec::new());
+    }
+    let listing = admin.parts.store.list(&format!("{}/", admin.key_of(path))).await?;
+    let objects = listing.entries.into_iter();
+    let objects = objects.filter(|entry| index::holds_object(&entry.key, &entry.value));
+    let texts = objects.filter_map(|entry| {
+        let below = entry.key.strip_prefix(&admin.key_of(path))?;
+        Some((format!("{path}{below}"), String::from_utf8(entry.value.to_vec()).ok()?))
+    });
+    Ok(texts.collect())
+}
+
+fn has_children(request: &Request<'_>) -> bool {
+    resource::ALL.iter().any(|child| child.layout == Layout::Child(request.resource.name))
+}
+
 /// The object and what lies below it, with their guards.
-fn removal(admin: &Admin, request: &Request<'_>, path: &str) -> Transaction {
+pub(super) fn removal(admin: &Admin, request: &Request<'_>, path: &str) -> Transaction {
     let (key, guard) = (admin.key_of(path), admin.guard_key(path));
     let mut transaction = Transaction::new().delete(key.as_str());
     if request.is_guarded() {
         transaction = transaction.delete(guard.as_str());
     }
-    let is_child =
-        |child: &resource::Resource| child.layout == Layout::Child(request.resource.name);
-    if resource::ALL.iter().any(is_child) {
+    if has_children(request) {
         transaction =
             transaction.delete_prefix(format!("{key}/")).delete_prefix(format!("{guard}/"));
     }

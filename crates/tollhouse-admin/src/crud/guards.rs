@@ -16,7 +16,7 @@ use tollhouse_store::{Committed, Condition, Operation, StoreError, Transaction};
 use crate::context::Admin;
 use crate::index::Known;
 use crate::index::facts::{self, Identity};
-use crate::limits::ATTEMPTS_MAX;
+use crate::limits::{ATTEMPTS_MAX, OVERTAKEN_MAX};
 use crate::references;
 use crate::reply::Reply;
 use crate::resource::{Candidate, Layout, Resource};
@@ -122,7 +122,11 @@ fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) 
 
 /// The tries of one call to commit what it has checked.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(usize);
+pub(super) struct Attempts {
+    tries: usize,
+    /// How often somebody else has written the same object in between.
+    overtaken: usize,
+}
 
 /// How a try ended.
 pub(super) enum Attempt {
@@ -138,18 +142,26 @@ impl Attempts {
     /// # Errors
     /// There were enough, or the store cannot be read.
     pub(super) async fn begin(&mut self, admin: &Admin) -> Result<(), Reply> {
-        if self.0 == ATTEMPTS_MAX {
+        if self.tries - self.overtaken == ATTEMPTS_MAX {
             return Err(Reply::unavailable(
                 "what this object depends on keeps changing; try again",
             ));
         }
-        self.0 += 1;
+        self.tries += 1;
         Ok(admin.index.catch_up().await?)
     }
 
     /// Whether nothing was tried before.
     pub(super) fn is_first(&self) -> bool {
-        self.0 == 1
+        self.tries == 1
+    }
+
+    /// Somebody else has written the same object since it was read. Whoever does not ask for a former state wants
+    /// to write all the same, so that it counts only where it never ends.
+    pub(super) fn overtaken(&mut self) {
+        if self.overtaken < OVERTAKEN_MAX {
+            self.overtaken += 1;
+        }
     }
 
     /// Commits what was checked.

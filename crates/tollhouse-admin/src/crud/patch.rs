@@ -2,11 +2,13 @@
 //! second is refused, since it has not seen what the first one made of it.
 
 use serde_json::Value;
+use tollhouse_model::change_row::Deed;
 use tollhouse_store::{Operation, Transaction};
 
 use super::checks::{now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
 use super::precondition::{self, Precondition};
+use super::record::{Before, Told};
 use super::request::{Request, fields_of, resolve_id};
 use crate::context::Admin;
 use crate::encrypt;
@@ -33,6 +35,8 @@ pub(super) async fn run(
     // The change may say what an answer has shown.
     encrypt::open_written(request.resource, &mut value, &admin.parts)?;
     let stored = seal(admin, request.resource, value.clone());
+    let before = Before::known(entry);
+    let text = stored.to_string();
     let mut lease = None;
     let mut attempts = Attempts::default();
     let committed = loop {
@@ -41,11 +45,11 @@ pub(super) async fn run(
         if attempts.is_first() {
             lease = request.lease(admin).await?;
         }
-        let put =
-            Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
-        let transaction =
-            Transaction::new().when_modified_at(key.as_str(), entry.mod_revision).then(put);
-        match attempts.commit(admin, guards.add_to(transaction)).await? {
+        let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
+        let told = Told::new(Deed::Patch, Some(text.clone()));
+        let transaction = guards.add_to(Transaction::new().then(put));
+        let transaction = before.record(admin, request, &path, told, transaction)?;
+        match attempts.commit(admin, transaction).await? {
             Attempt::Committed(committed) => break committed,
             Attempt::Changed(changed) if *changed == *key => {
                 precondition.check(admin, request, &key).await?;

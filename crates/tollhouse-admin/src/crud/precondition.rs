@@ -119,7 +119,7 @@ fn malformed() -> Reply {
     )
 }
 
-fn failed(admin: &Admin, request: &Request<'_>, entry: Option<&Entry>) -> Reply {
+pub(super) fn failed(admin: &Admin, request: &Request<'_>, entry: Option<&Entry>) -> Reply {
     let status = StatusCode::PRECONDITION_FAILED;
     let Some(entry) = entry else {
         return Reply::refusal(status, "the object that If-Match asks for is not there");

@@ -1,11 +1,13 @@
 //! PUT and POST: an object is written whole.
 
 use serde_json::Value;
+use tollhouse_model::change_row::Deed;
 use tollhouse_store::{LeaseId, Operation, Transaction};
 
 use super::checks::{check_parent, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
 use super::precondition::{self, Precondition};
+use super::record::{Before, Told};
 use super::request::{Request, fields_of, resolve_id, resolve_parent};
 use crate::context::Admin;
 use crate::encrypt;
@@ -46,7 +48,8 @@ pub(super) async fn put(
     let (committed, stored) = loop {
         attempts.begin(admin).await?;
         check_parent(admin, request)?;
-        let unchanged = precondition.check(admin, request, &key).await?;
+        let before = Before::read(admin, &key).await?;
+        precondition.check_entry(admin, request, before.object())?;
         if attempts.is_first() {
             encrypt::open_written(request.resource, &mut value, &admin.parts)?;
         }
@@ -57,12 +60,16 @@ pub(super) async fn put(
         if attempts.is_first() {
             lease = request.lease(admin).await?;
         }
-        let put =
-            Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
-        let mut transaction = guards.add_to(Transaction::new().then(put));
-        transaction.conditions.extend(unchanged);
-        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
-            break (committed, stored);
+        let text = stored.to_string();
+        let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
+        let transaction = guards.add_to(Transaction::new().then(put));
+        let deed = if before.object().is_some() { Deed::Replace } else { Deed::Create };
+        let told = Told::new(deed, Some(text));
+        let transaction = before.record(admin, request, &path, told, transaction)?;
+        match attempts.commit(admin, transaction).await? {
+            Attempt::Committed(committed) => break (committed, stored),
+            Attempt::Changed(changed) if *changed == *key => attempts.overtaken(),
+            Attempt::Changed(_) => {}
         }
     };
     let was_there = committed.previous.first().is_some_and(Option::is_some);
@@ -122,9 +129,13 @@ pub(super) async fn post(
         }
         stamp(&mut value, None);
         let stored = seal(admin, request.resource, value.clone());
-        let put =
-            Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
+        let text = stored.to_string();
+        let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = guards.add_to(Transaction::new().then(put));
+        let before = Before::read(admin, &key).await?;
+        let told = Told::new(Deed::Create, Some(text));
+        let path = request.path_of(&id);
+        let transaction = before.record(admin, request, &path, told, transaction)?;
         if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
             let value = value_of_answer(request, value, stored);
             let version = admin.parts.options.api_version;

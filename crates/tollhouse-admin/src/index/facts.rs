@@ -48,6 +48,10 @@ pub(crate) struct Listed {
     pub hosts: Box<[Box<str>]>,
     /// The names of its labels.
     pub labels: Box<[Box<str>]>,
+    /// The names of its plugins.
+    pub plugins: Box<[Box<str>]>,
+    /// Whether it is switched off.
+    pub is_off: bool,
 }
 
 impl Facts {
@@ -91,11 +95,14 @@ impl Listed {
         let many = many.filter_map(Value::as_array).flatten();
         let hosts = ["host", "sni"].into_iter().filter_map(|field| value.get(field)).chain(many);
         let labels = value.get("labels").and_then(Value::as_object).into_iter();
+        let plugins = value.get("plugins").and_then(Value::as_object).into_iter();
         Self {
             name: value.get("name").and_then(text),
             uris: value.get("uri").into_iter().chain(uris).filter_map(text).collect(),
             hosts: hosts.filter_map(text).collect(),
             labels: labels.flat_map(Fields::keys).map(|label| label.as_str().into()).collect(),
+            plugins: plugins.flat_map(Fields::keys).map(|name| name.as_str().into()).collect(),
+            is_off: value.get("status").is_some_and(|status| status == 0),
         }
     }
 }

@@ -25,6 +25,14 @@ impl ConsoleSource for Quiet {
         json!({"search": search})
     }
 
+    fn settings(&self) -> Value {
+        json!({"rows": []})
+    }
+
+    fn manual(&self, plugin: &str) -> Option<String> {
+        (plugin == "cors").then(|| "Lets pages call. More.".to_owned())
+    }
+
     fn explain(&self, question: &Question) -> Result<Value, String> {
         if question.url.is_empty() { Err("url: is empty".into()) } else { Ok(json!({})) }
     }
@@ -201,9 +209,10 @@ async fn objects_are_found_by_what_people_remember() {
     let nodes = json!({"nodes": {"127.0.0.1:1980": 1}});
     fixture
         .given(&[
+            ("/upstreams/u", nodes.clone()),
             ("/routes/a1", json!({"name": "Orders", "uri": "/o", "upstream": nodes})),
-            ("/routes/b2", json!({"uri": "/x", "host": "shop.test", "upstream": nodes})),
-            ("/routes/c3", json!({"uri": "/y", "labels": {"team": "x"}, "upstream": nodes})),
+            ("/routes/b2", json!({"uri": "/x", "host": "shop.test", "status": 0, "upstream": nodes})),
+            ("/routes/c3", json!({"uri": "/y", "labels": {"team": "x"}, "plugins": {"cors": {}}, "upstream_id": "u"})),
         ])
         .await;
     for (query, expected) in [
@@ -213,6 +222,12 @@ async fn objects_are_found_by_what_people_remember() {
         ("q=/y", "c3"),
         ("q=team", "c3"),
         ("q=b2", "b2"),
+        ("q=host:shop", "b2"),
+        ("q=label:TEAM", "c3"),
+        ("q=plugin:cors", "c3"),
+        ("q=uses:upstreams/u", "c3"),
+        ("q=status:off", "b2"),
+        ("q=status:on+orders", "a1"),
         ("q=nothing", ""),
         ("page=2&page_size=2", "c3"),
         ("page=9&page_size=2", ""),

@@ -219,7 +219,7 @@ async fn guards_are_no_objects() {
     let naming = json!({"uri": "/a", "upstream_id": "1"});
     fixture.given(&[("/upstreams/1", nodes()), ("/routes/1", naming)]).await;
     let keys = async || -> Vec<String> {
-        let listing = fixture.store.list("/apisix/tollhouse/").await.expect("memory lists");
+        let listing = fixture.store.list("/apisix/tollhouse/guard/").await.expect("memory lists");
         listing.entries.into_iter().map(|entry| entry.key.into()).collect()
     };
     assert_eq!(keys().await, ["/apisix/tollhouse/guard/upstreams/1"]);

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use tollhouse_model::{Problem, Problems};
 
-use super::{AccessLogFormat, Acme, Bootstrap, ListenerTls, RegistryStore, StreamProtocol};
+use super::{
+    AccessLogFormat, Acme, Admin, Bootstrap, ListenerTls, NamedKey, RegistryStore, StreamProtocol,
+};
 
 /// Names of PostgreSQL's tables end after 63 bytes, and ours go on after this.
 const TABLES_BYTES_MAX: usize = 48;
@@ -21,6 +23,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_tls("status.tls", &bootstrap.status.tls, problems);
     check_tls("registry.tls", &bootstrap.registry.tls, problems);
     check_acme(&bootstrap.acme, problems);
+    check_admin_keys(&bootstrap.admin, problems);
     super::store::check(bootstrap, problems);
     check_registry_store(&bootstrap.registry.store, problems);
     check_addresses(bootstrap, problems);
@@ -74,6 +77,19 @@ fn check_tls(name: &str, tls: &ListenerTls, problems: &mut Problems) {
     if tls.client_ca.is_some() && tls.cert.is_none() {
         let problem = Problem::error(format!("{name}.client_ca"), "needs a certificate of its own");
         problems.push(problem.with_hint(format!("set {name}.cert and {name}.key")));
+    }
+}
+
+/// Whether each key of the Admin API has one bearer.
+fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
+    let others = [("admin", &admin.key), ("viewer", &admin.viewer_key)];
+    for (name, key) in others {
+        let same = |one: &&NamedKey| Some(&one.key) == key.as_ref() || one.name == name;
+        if let Some(one) = admin.keys.iter().find(same) {
+            let reason = format!("{:?} has the key or the name of \"{name}\"", one.name);
+            let problem = Problem::error("admin.keys", reason);
+            problems.push(problem.with_hint("give each bearer a name and a key of its own"));
+        }
     }
 }
 

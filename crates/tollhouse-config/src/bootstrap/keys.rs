@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::Bootstrap;
+use super::admin_keys::NamedKeys;
 use super::shape::{
     Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
     OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time,
@@ -146,6 +147,10 @@ keys! {
         "Key of the Admin API. Where none is given, one is generated at the first run, printed \
          once, and kept in `data_dir/admin.key`.";
     admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
+    admin.keys: NamedKeys,
+        "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` may do \
+         everything; an `operator` writes objects and the registry, and reads no secret in the clear; a \
+         `viewer` only reads. What was changed, and by whom, is told with these names.";
     admin.key_required: Switch, "Whether the Admin API asks for a key at all.";
     admin.allow: Networks,
         "Who may connect to the Admin API; others are answered 403. None is everybody.";

@@ -6,6 +6,8 @@ use tollhouse_proxy::snapshot::{Target, UpstreamEntry};
 use tollhouse_upstream::Node;
 use tollhouse_upstream::health::state::{Counters, Status};
 
+use super::node_history::NodeHistory;
+
 /// Rows of an answer; it says how many there are.
 const ROWS_MAX: usize = 1000;
 
@@ -18,8 +20,45 @@ pub(super) struct Counts {
     pub(super) unresolved: usize,
 }
 
+/// What a look at a node has seen.
+pub(super) struct Seen<'a> {
+    /// What it is known by.
+    pub(super) key: String,
+    /// Its state, in a word.
+    pub(super) state: &'static str,
+    /// Why it is so.
+    pub(super) reason: &'a dyn Fn() -> String,
+}
+
+/// Looks at so many nodes that may change their state: those that are checked, and those without an address.
+pub(super) fn each_seen(snapshot: &Snapshot, max: usize, mut show: impl FnMut(&Seen<'_>)) {
+    let mut left = max;
+    each(snapshot, |place, upstream, node| {
+        let is_checked = upstream.state.checks().is_some();
+        let is_resolved = node.address().is_some();
+        if left == 0 || (!is_checked && is_resolved) {
+            return;
+        }
+        left -= 1;
+        let health = node.health();
+        let state = match (is_resolved, health.status) {
+            (false, _) => "unresolved",
+            (true, Status::Healthy) => "healthy",
+            (true, Status::MostlyHealthy) => "mostly_healthy",
+            (true, Status::MostlyUnhealthy) => "mostly_unhealthy",
+            (true, Status::Unhealthy) => "unhealthy",
+        };
+        let reason = || reason(is_resolved, is_checked, health.status, health.counters);
+        show(&Seen { key: key_of(place, node), state, reason: &reason });
+    });
+}
+
+fn key_of(place: &str, node: &Node) -> String {
+    format!("{place} {}:{}", node.host(), node.port())
+}
+
 /// Nodes whose upstream, host, address or state contains `search`; those that do not serve come first.
-pub(super) fn list(snapshot: &Snapshot, search: &str) -> Value {
+pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> Value {
     let mut serving = Vec::new();
     let mut down = Vec::new();
     let mut total = 0;
@@ -30,6 +69,8 @@ pub(super) fn list(snapshot: &Snapshot, search: &str) -> Value {
             return;
         }
         total += 1;
+        let mut row = row;
+        row["history"] = history.of(&key_of(place, node));
         let is_down = !node.health().status.serves() || node.address().is_none();
         let rows = if is_down { &mut down } else { &mut serving };
         if rows.len() < ROWS_MAX {

@@ -309,6 +309,8 @@ impl ExclusiveParts {
         let listen = &mut Arc::make_mut(&mut self.cx.bootstrap).listen;
         keep_port(&mut listen.registry_grpc, registry.grpc);
         keep_port(&mut listen.registry_http, registry.http);
+        self.cx.bound.set("registry_grpc", registry.grpc);
+        self.cx.bound.set("registry_http", registry.http);
         self.registry = Some(registry);
         Ok(())
     }
@@ -360,6 +362,7 @@ impl ExclusiveParts {
         self.admin = admin::start(&self.cx, access, parts, console, predecessor).await?;
         if let Some(admin) = &self.admin {
             let address = Some(admin.address);
+            self.cx.bound.set("admin", address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.admin, address);
             self.cx.outages.clear(Part::Admin);
         }
@@ -379,6 +382,7 @@ impl ExclusiveParts {
         self.shenyu_admin = shenyu_admin::start(&self.cx, access, predecessor).await?;
         if let Some(admin) = &self.shenyu_admin {
             let address = Some(admin.address);
+            self.cx.bound.set("shenyu", address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.shenyu, address);
             self.cx.outages.clear(Part::ShenyuAdmin);
         }

@@ -19,6 +19,7 @@ use crate::limits::{LOOK_INTERVAL, PAUSE_MIN};
 use crate::membership::Membership;
 use crate::registry::Shared;
 use crate::state::State;
+use crate::timeline::Happening;
 use unsaved::Unsaved;
 
 pub(super) struct HealthOwner {
@@ -90,6 +91,7 @@ impl HealthOwner {
         if let Some(instance) = event.present() {
             self.shared.heartbeats.forget(&instance.id);
         }
+        self.shared.timeline.note_event(event, now_ms);
         self.health.apply(state, event, now_ms);
     }
 
@@ -156,6 +158,11 @@ impl HealthOwner {
         let transitions = change(&mut self.health, &mut state, now_ms);
         for transition in &transitions {
             self.count(transition);
+            let happening = match transition {
+                Transition::Expired(_) => Happening::Expired,
+                Transition::Recovered(_) => Happening::Recovered,
+            };
+            self.shared.timeline.note(happening, transition.instance(), now_ms);
             self.unsaved.push(&transition.instance().id, now_ms);
         }
         if !transitions.is_empty() || state.differs_in_mass_expiry(&current) {

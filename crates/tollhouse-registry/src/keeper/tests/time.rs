@@ -261,3 +261,24 @@ async fn an_idle_registry_sleeps_until_something_is_due() {
     clock.advance(Duration::from_millis(14_700));
     assert_eq!(sleeps(&mut keeper), Duration::from_millis(300), "it expires after fifteen seconds");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_timeline_tells_who_came_fell_silent_was_heard_of_again_and_went() {
+    let running = Running::over(memory()).await;
+    running.register("a", Some(5)).await.expect("good");
+    running.register("a", Some(5)).await.expect("good");
+    running.registry.heartbeat("a");
+    running.pass(Duration::from_secs(16)).await;
+    assert!(!running.is_healthy("a"));
+    running.registry.heartbeat("a");
+    running.pass(HEALTH_TICK).await;
+    assert!(running.is_healthy("a"));
+    let told = || {
+        let (lines, kept) = running.registry.timeline().newest(10, |line| &*line.instance == "a");
+        assert_eq!(kept, lines.len());
+        lines.iter().rev().map(|line| line.happening.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), ["registered", "replaced", "expired", "recovered"]);
+    let (newest, _) = running.registry.timeline().newest(2, |_| true);
+    assert!(newest[1].last_beat_s.is_some(), "when it was last heard of: {newest:?}");
+}

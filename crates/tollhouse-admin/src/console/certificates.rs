@@ -1,0 +1,100 @@
+//! `/console/v1/certificates`: what the certificates among the objects say of themselves, and what is wrong with them.
+//! Private keys are not looked at; whether one fits is judged when it is written.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use serde_json::{Value, json};
+use tollhouse_model::certificate::{self, CertificateFacts, ShownCertificate, Validity};
+
+use super::search::{self, Search};
+use crate::call::Call;
+use crate::context::Admin;
+use crate::reply::Reply;
+
+/// The collection of certificates.
+const SSLS: &str = "ssls";
+
+/// Rows of a page where nobody says, and at most: each is read and taken apart.
+const ROWS: usize = 50;
+const ROWS_MAX: usize = 200;
+
+/// Ids that begin so are those of certificates that renew themselves.
+const RENEWED: &str = "acme-";
+
+/// So many days before its end a certificate is spoken of.
+const ENDS_SOON_DAYS: i64 = 30;
+
+/// Answers a page of them.
+pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
+    let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
+    let page: usize = number("page").unwrap_or(1).max(1);
+    let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
+    let search = Search::parse(call.arguments.get("q").unwrap_or_default())?;
+    admin.index.catch_up().await?;
+    let paths = search::matching(admin, SSLS, &search).await;
+    let mut found = Vec::new();
+    for path in paths.iter().skip((page - 1).saturating_mul(rows)).take(rows) {
+        let Some(entry) = admin.parts.store.get(&admin.key_of(path)).await? else { continue };
+        let value: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
+        let id = path.split_once('/').map_or("", |(_, id)| id);
+        found.push(row(id, &value, entry.mod_revision.0));
+    }
+    Ok(json!({ "total": paths.len(), "page": page, "page_size": rows, "rows": found }))
+}
+
+fn row(id: &str, value: &Value, revision: u64) -> Value {
+    let pem = value.get("cert").and_then(Value::as_str).unwrap_or_default();
+    let mut row = json!({
+        "id": id,
+        "revision": revision,
+        "type": value.get("type").and_then(Value::as_str).unwrap_or("server"),
+        "is_off": value.get("status").is_some_and(|status| status == 0),
+        "renews_itself": id.starts_with(RENEWED),
+        "snis": value.get("snis").or_else(|| value.get("sni")),
+        "asks_clients": value.get("client").is_some_and(|client| client.get("ca").is_some()),
+    });
+    match certificate::check_chain(pem) {
+        Ok(facts) => {
+            row["faults"] = faults(&facts, value).into();
+            row["names"] = facts.subject_names.clone().into();
+            row["not_before"] = facts.not_before_unix_s.into();
+            row["not_after"] = facts.not_after_unix_s.into();
+            row["intermediates"] = facts.intermediates.into();
+        }
+        Err(error) => row["faults"] = vec![error.to_string()].into(),
+    }
+    let first = CertificateDer::pem_slice_iter(pem.as_bytes()).next().and_then(Result::ok);
+    if let Some(shown) = first.as_ref().and_then(|der| ShownCertificate::parse(der)) {
+        row["subject"] = shown.subject().into();
+        row["issuer"] = shown.issuer().into();
+        row["serial"] = shown.serial().into();
+        row["fingerprint"] = shown.fingerprint().into();
+        row["days_left"] = shown.days_left(SystemTime::now()).into();
+    }
+    row
+}
+
+fn faults(facts: &CertificateFacts, value: &Value) -> Vec<String> {
+    let now = SystemTime::now();
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let left_s = facts.not_after_unix_s - i64::try_from(seconds).unwrap_or(i64::MAX);
+    let mut faults = Vec::new();
+    match facts.validity(now) {
+        Validity::NotYet => faults.push("it is not valid yet".to_owned()),
+        Validity::Expired => faults.push("it has ended".to_owned()),
+        Validity::Valid if left_s < ENDS_SOON_DAYS * 86_400 => {
+            faults.push(format!("it ends in {} days", left_s / 86_400));
+        }
+        Validity::Valid => {}
+    }
+    if let Some(place) = facts.misplaced {
+        faults.push(format!("certificate {place} of the chain is not signed by the one behind it"));
+    }
+    let hosts = value.get("snis").and_then(Value::as_array).into_iter().flatten();
+    let hosts = hosts.chain(value.get("sni")).filter_map(Value::as_str);
+    let uncovered = hosts.filter(|host| !facts.covers(&host.to_ascii_lowercase()));
+    faults.extend(uncovered.map(|host| format!("it does not stand for {host}")));
+    faults
+}

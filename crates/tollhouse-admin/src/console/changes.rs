@@ -1,0 +1,161 @@
+//! `/console/v1/changes`: what was changed, by whom and how; what an object was before; and how a change is taken back.
+//! Secrets are shown sealed, whoever asks.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tollhouse_model::change_row::{self, ChangeRow};
+use tollhouse_store::Revision;
+
+use super::differences;
+use crate::auth;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::crud::undo::{self, Change, Undoing};
+use crate::encrypt;
+use crate::index::changes::{BYTES_MAX, ROWS_MAX, Summary};
+use crate::options::Role;
+use crate::reply::Reply;
+
+/// Rows of an answer where nobody says, and at most: each is read from the store.
+const ROWS: usize = 50;
+const ROWS_SHOWN_MAX: usize = 200;
+
+/// Differences that a list shows of a row.
+const DIFFERENCES_LISTED: usize = 3;
+
+/// Differences that one row shows.
+const DIFFERENCES_MAX: usize = 500;
+
+/// Answers a list, the newest first: of a `kind`, an `id` within it, an `actor`, a `way`; `before` a revision.
+pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
+    let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
+    let number = |name: &str| argument(name).and_then(|text| text.parse::<u64>().ok());
+    let rows = number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ROWS);
+    let rows = rows.clamp(1, ROWS_SHOWN_MAX);
+    let before = number("before").map_or(Revision(u64::MAX), Revision);
+    let (kind, id) = (argument("kind"), argument("id"));
+    let (actor, way) = (argument("actor"), argument("way"));
+    let is_wanted = |revision: Revision, row: &Summary| {
+        let (collection, rest) = row.path.split_once('/').unwrap_or((&row.path, ""));
+        revision < before
+            && kind.is_none_or(|kind| kind == collection)
+            // What lies below an object is part of its history.
+            && id.is_none_or(|id| rest == id || rest.strip_prefix(id).is_some_and(|it| it.starts_with('/')))
+            && actor.is_none_or(|actor| row.actor.as_deref() == Some(actor))
+            && way.is_none_or(|way| way == row.way.name())
+    };
+    let role = auth::caller_role(&admin.parts.options, call);
+    admin.index.catch_up().await?;
+    let (kept, total, oldest, names) = {
+        let known = admin.index.known();
+        let changes = known.changes();
+        let found: Vec<(Revision, &str)> = changes
+            .newest()
+            .filter(|(revision, _, row)| is_wanted(*revision, row))
+            .map(|(revision, name, _)| (revision, name))
+            .collect();
+        let oldest = changes.newest().last().map(|(revision, _, row)| (revision.0, row.at_ms));
+        let shown = found.iter().take(rows).map(|(revision, name)| (*revision, (*name).to_owned()));
+        (changes.len(), found.len(), oldest, shown.collect::<Vec<_>>())
+    };
+    let mut shown = Vec::with_capacity(names.len());
+    for (revision, name) in names {
+        if let Some(row) = read(admin, &name).await? {
+            shown.push(summary(admin, &row, &name, revision));
+        }
+    }
+    Ok(json!({
+        "total": total,
+        "kept": kept,
+        "kept_max": ROWS_MAX,
+        "kept_bytes_max": BYTES_MAX,
+        "oldest_revision": oldest.map(|(revision, _)| revision),
+        "oldest_at_ms": oldest.map(|(_, at_ms)| at_ms),
+        "rows": shown,
+        "refused": admin.refused.list(role),
+    }))
+}
+
+/// Answers one: both objects, all differences, and whether it can be taken back.
+pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
+    let (revision, name, row) = find(admin, text).await?;
+    let key = admin.key_of(&row.path);
+    let current = admin.parts.store.get(&key).await?.map(|entry| entry.mod_revision.0);
+    let mut value = summary(admin, &row, &name, revision);
+    let (before, after) = (
+        shown(admin, &row.path, row.before.as_deref()),
+        shown(admin, &row.path, row.after.as_deref()),
+    );
+    value["differences"] = differences::between(&before, &after, DIFFERENCES_MAX).into();
+    value["before"] = before;
+    value["after"] = after;
+    value["below"] = row.below.iter().map(|(path, _)| path.as_str()).collect();
+    value["current_revision"] = current.into();
+    value["is_newest"] = (current == row.after.as_ref().map(|_| revision.0)).into();
+    value["undo_refused"] = undo::reason_against(&row).into();
+    Ok(value)
+}
+
+/// Takes one back, or only says whether that could be.
+pub(super) async fn undo(admin: &Admin, call: &Call, text: &str) -> Result<Reply, Reply> {
+    let (revision, name, row) = find(admin, text).await?;
+    let undoing = if call.arguments.is("dry_run", "true") { Undoing::Try } else { Undoing::Write };
+    undo::run(admin, call, &Change { row: &row, name: &name, revision }, undoing).await
+}
+
+async fn find(admin: &Admin, text: &str) -> Result<(Revision, String, ChangeRow), Reply> {
+    admin.index.catch_up().await?;
+    let found = admin.index.known().changes().find(text).map(|(at, name)| (at, name.to_owned()));
+    let gone = || {
+        let text = format!("no change {text} is kept; there is room for {ROWS_MAX}");
+        Reply::refusal(StatusCode::NOT_FOUND, text)
+    };
+    let (revision, name) = found.ok_or_else(gone)?;
+    let row = read(admin, &name).await?.ok_or_else(gone)?;
+    Ok((revision, name, row))
+}
+
+async fn read(admin: &Admin, name: &str) -> Result<Option<ChangeRow>, Reply> {
+    let key = admin.key_of(&format!("{}{name}", change_row::FOLDER));
+    let entry = admin.parts.store.get(&key).await?;
+    Ok(entry.and_then(|entry| ChangeRow::parse(&entry.value)))
+}
+
+fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Value {
+    let (kind, id) = row.path.split_once('/').unwrap_or((&row.path, ""));
+    let before = shown(admin, &row.path, row.before.as_deref());
+    let after = shown(admin, &row.path, row.after.as_deref());
+    let both = row.before.is_some() && row.after.is_some();
+    let differences = if both {
+        differences::between(&before, &after, DIFFERENCES_LISTED + 1)
+    } else {
+        Vec::new()
+    };
+    let more = differences.len() > DIFFERENCES_LISTED;
+    let listed: Vec<Value> = differences.into_iter().take(DIFFERENCES_LISTED).collect();
+    json!({
+        "name": name,
+        "revision": revision.0,
+        "at_ms": row.at_ms,
+        "actor": row.actor,
+        "way": row.way.name(),
+        "deed": row.deed.name(),
+        "kind": kind,
+        "id": id,
+        "differences": listed,
+        "has_more": more,
+        "is_cut": row.is_cut,
+        "undoes": row.undoes,
+    })
+}
+
+/// An object of a row as anybody may see it.
+fn shown(admin: &Admin, path: &str, stored: Option<&str>) -> Value {
+    let Some(mut value) = stored.and_then(|text| serde_json::from_str(text).ok()) else {
+        return Value::Null;
+    };
+    if let Some((resource, ..)) = undo::place_of(path) {
+        encrypt::reveal(resource, &mut value, &admin.parts, Role::Viewer);
+    }
+    value
+}

@@ -1,0 +1,107 @@
+//! What differs between two objects: the JSON pointer of each place, with what stands there in either. Knows nothing of
+//! what objects mean.
+
+use serde_json::{Map, Value, json};
+
+/// The differences, at most so many. `update_time` is one of every write, and is left out.
+pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
+    let mut found = Vec::new();
+    let mut place = String::new();
+    compare(&mut place, before, after, max, &mut found);
+    found
+}
+
+/// The field that every write changes.
+const UPDATE_TIME: &str = "update_time";
+
+/// As deep as objects are: what is read was written through checks that bound it (`limits::DEPTH_MAX`).
+fn compare(place: &mut String, before: &Value, after: &Value, max: usize, found: &mut Vec<Value>) {
+    if before == after || found.len() >= max {
+        return;
+    }
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return compare_lists(place, before, after, max, found);
+    };
+    for name in names(old, new) {
+        if place.is_empty() && name == UPDATE_TIME {
+            continue;
+        }
+        let length = place.len();
+        place.push('/');
+        place.push_str(&name.replace('~', "~0").replace('/', "~1"));
+        match (old.get(name), new.get(name)) {
+            (Some(old), Some(new)) => compare(place, old, new, max, found),
+            (old, new) => push(place, old, new, max, found),
+        }
+        place.truncate(length);
+    }
+}
+
+fn compare_lists(
+    place: &mut String,
+    before: &Value,
+    after: &Value,
+    max: usize,
+    found: &mut Vec<Value>,
+) {
+    let (Value::Array(old), Value::Array(new)) = (before, after) else {
+        return push(place, Some(before), Some(after), max, found);
+    };
+    for at in 0..old.len().max(new.len()) {
+        let length = place.len();
+        place.push_str(&format!("/{at}"));
+        match (old.get(at), new.get(at)) {
+            (Some(old), Some(new)) => compare(place, old, new, max, found),
+            (old, new) => push(place, old, new, max, found),
+        }
+        place.truncate(length);
+    }
+}
+
+fn push(
+    place: &str,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    max: usize,
+    found: &mut Vec<Value>,
+) {
+    if found.len() >= max {
+        return;
+    }
+    let mut difference = json!({ "pointer": place });
+    if let Some(before) = before {
+        difference["before"] = before.clone();
+    }
+    if let Some(after) = after {
+        difference["after"] = after.clone();
+    }
+    found.push(difference);
+}
+
+/// The names of both, each once, in the order in which they were written.
+fn names<'v>(old: &'v Map<String, Value>, new: &'v Map<String, Value>) -> Vec<&'v String> {
+    old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_is_named_with_what_stands_there() {
+        let before = json!({"uri": "/a", "a/b": 1, "update_time": 1, "gone": true, "list": [1, 2]});
+        let after = json!({"uri": "/b", "a/b": 2, "update_time": 2, "list": [1, 3, 4], "new": {}});
+        let expected = vec![
+            json!({"pointer": "/uri", "before": "/a", "after": "/b"}),
+            json!({"pointer": "/a~1b", "before": 1, "after": 2}),
+            json!({"pointer": "/gone", "before": true}),
+            json!({"pointer": "/list/1", "before": 2, "after": 3}),
+            json!({"pointer": "/list/2", "after": 4}),
+            json!({"pointer": "/new", "after": {}}),
+        ];
+        assert_eq!(between(&before, &after, 100), expected);
+        assert_eq!(between(&before, &after, 2), expected[..2]);
+        assert_eq!(between(&json!(null), &json!({"a": 1}), 9)[0]["pointer"], "");
+        assert!(between(&before, &before, 9).is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! The row about a write, made part of its commit: what stood at the key is read first, and the commit happens only
+//! while it still stands there, so that a row never tells of another object than the one that was replaced.
+
+use aws_lc_rs::rand;
+use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
+use tollhouse_store::{Condition, Entry, Operation, Transaction};
+
+use super::request::Request;
+use crate::auth;
+use crate::context::Admin;
+use crate::index;
+use crate::reply::Reply;
+use crate::session;
+
+/// Bytes of a transaction that are left to its keys, guards and the frame of the row.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// Random bytes in the name of a row: several gateways write in one millisecond.
+const NAME_BYTES: usize = 4;
+
+/// What stands at a key before it is written.
+pub(super) struct Before {
+    key: String,
+    entry: Option<Entry>,
+}
+
+/// What a row tells beside that.
+pub(super) struct Told {
+    pub(super) deed: Deed,
+    /// The object as it is stored from now on.
+    pub(super) after: Option<String>,
+    /// What goes with a deleted one.
+    pub(super) below: Vec<(String, String)>,
+    /// The row that is taken back.
+    pub(super) undoes: Option<String>,
+}
+
+impl Told {
+    pub(super) fn new(deed: Deed, after: Option<String>) -> Self {
+        Self { deed, after, below: Vec::new(), undoes: None }
+    }
+}
+
+impl Before {
+    /// Reads it.
+    pub(super) async fn read(admin: &Admin, key: &str) -> Result<Self, Reply> {
+        let entry = admin.parts.store.get(key).await?;
+        Ok(Self { key: key.to_owned(), entry })
+    }
+
+    /// Of an entry that was read already.
+    pub(super) fn known(entry: Entry) -> Self {
+        Self { key: entry.key.to_string(), entry: Some(entry) }
+    }
+
+    /// The object, if one stands there.
+    pub(super) fn object(&self) -> Option<&Entry> {
+        self.entry.as_ref().filter(|entry| index::holds_object(&self.key, &entry.value))
+    }
+
+    /// That it still stands there.
+    fn condition(&self) -> Condition {
+        let key = self.key.as_str().into();
+        match &self.entry {
+            Some(entry) => Condition::ModifiedAt { key, revision: entry.mod_revision },
+            None => Condition::Absent { key },
+        }
+    }
+
+    /// The transaction with the row of what it does, which holds only while this is what stands there.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub(super) fn record(
+        &self,
+        admin: &Admin,
+        request: &Request<'_>,
+        path: &str,
+        told: Told,
+        mut transaction: Transaction,
+    ) -> Result<Transaction, Reply> {
+        let before = self.object();
+        let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
+        let row = ChangeRow {
+            at_ms: now_ms(),
+            actor: auth::caller(&admin.parts.options, request.call).map(|key| key.name.clone()),
+            way: if session::is_own_page(request.call) { Way::Console } else { Way::Api },
+            deed: told.deed,
+            path: path.to_owned(),
+            before: before.and_then(text),
+            after: told.after,
+            below: told.below,
+            was_to_end: before.is_some_and(|entry| entry.expires_at_ms.is_some()),
+            is_cut: false,
+            undoes: told.undoes,
+        };
+        let limits = admin.parts.store.limits();
+        let written = row.after.as_ref().map_or(0, String::len);
+        let left = limits.transaction_bytes_max.saturating_sub(FRAME_BYTES + written);
+        // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
+        let row = row.within(left.min(limits.value_bytes_max) / 2);
+        let name = change_row::key_of(row.at_ms, &suffix()?);
+        let folder = change_row::FOLDER;
+        for gone in admin.index.known().changes().let_go() {
+            transaction = transaction.delete(admin.key_of(&format!("{folder}{gone}")));
+        }
+        let put = Operation::put(admin.key_of(&format!("{folder}{name}")), row.to_text());
+        Ok(transaction.then(put).when(self.condition()))
+    }
+}
+
+/// Now, in milliseconds of Unix time.
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn suffix() -> Result<String, Reply> {
+    let mut random = [0; NAME_BYTES];
+    rand::fill(&mut random)
+        .map_err(|_| Reply::unavailable("the system gives no random numbers"))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}

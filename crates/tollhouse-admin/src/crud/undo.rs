@@ -1,0 +1,171 @@
+//! A change is taken back: what stood there before stands there again, byte for byte, after all checks of a write.
+//! It happens only while the object is as the change has left it, or as the caller says by `If-Match` to have seen it.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tollhouse_model::change_row::{ChangeRow, Deed};
+use tollhouse_store::{Entry, Operation, Revision, Transaction};
+
+use super::checks::validate;
+use super::delete;
+use super::guards::{Attempt, Attempts, Guards};
+use super::precondition::{self, Precondition};
+use super::record::{Before, Told};
+use super::request::Request;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::encrypt;
+use crate::reply::Reply;
+use crate::resource::{self, Layout, Resource};
+
+/// Whether anything is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undoing {
+    /// It is.
+    Write,
+    /// It is only said whether it could be.
+    Try,
+}
+
+/// A change that is to be taken back.
+pub(crate) struct Change<'a> {
+    /// Its row.
+    pub(crate) row: &'a ChangeRow,
+    /// What the row is called.
+    pub(crate) name: &'a str,
+    /// The commit that made it.
+    pub(crate) revision: Revision,
+}
+
+/// Takes it back, and answers the revision that this made.
+///
+/// # Errors
+/// 412 where the object was changed since, 409 where what was there is not known any more, or what a write is refused
+/// with.
+pub(crate) async fn run(
+    admin: &Admin,
+    call: &Call,
+    change: &Change<'_>,
+    undoing: Undoing,
+) -> Result<Reply, Reply> {
+    let (row, path) = (change.row, change.row.path.as_str());
+    if let Some(reason) = reason_against(row) {
+        return Err(Reply::refusal(StatusCode::CONFLICT, reason));
+    }
+    let request = request_about(call, path)
+        .ok_or_else(|| Reply::bad(format!("there are no objects at {path}")))?;
+    let key = admin.key_of(path);
+    let precondition = Precondition::parse(&call.headers)?;
+    let mut attempts = Attempts::default();
+    loop {
+        attempts.begin(admin).await?;
+        let before = Before::read(admin, &key).await?;
+        check_unchanged(admin, &request, change, &precondition, before.object())?;
+        let transaction = match &row.before {
+            Some(value) => restored(admin, &request, path, value)?,
+            None => removed(admin, &request, path)?,
+        };
+        if undoing == Undoing::Try {
+            return Ok(Reply::json(StatusCode::OK, &json!({ "valid": true })));
+        }
+        let mut transaction = transaction;
+        for (path, value) in &row.below {
+            transaction = transaction.put(admin.key_of(path), value.clone());
+        }
+        let told = Told {
+            undoes: Some(change.name.to_owned()),
+            ..Told::new(Deed::Undo, row.before.clone())
+        };
+        let transaction = before.record(admin, &request, path, told, transaction)?;
+        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
+            let reply = Reply::json(StatusCode::OK, &json!({ "revision": committed.revision.0 }));
+            return Ok(precondition::with_tag(reply, committed.revision));
+        }
+    }
+}
+
+/// What keeps any change like this from being taken back.
+pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
+    if row.is_cut {
+        return Some("what stood there before was too large to be kept");
+    }
+    if row.was_to_end {
+        return Some("what stood there before was to end by itself; write it anew with its ttl");
+    }
+    None
+}
+
+/// Refuses it where the object is not as the change has left it, unless the caller has seen what it is now.
+fn check_unchanged(
+    admin: &Admin,
+    request: &Request<'_>,
+    change: &Change<'_>,
+    precondition: &Precondition,
+    entry: Option<&Entry>,
+) -> Result<(), Reply> {
+    if *precondition != Precondition::Unconditional {
+        return precondition.check_entry(admin, request, entry);
+    }
+    let is_as_left = match (entry, &change.row.after) {
+        (Some(entry), Some(_)) => entry.mod_revision == change.revision,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    if is_as_left { Ok(()) } else { Err(precondition::failed(admin, request, entry)) }
+}
+
+/// What puts the former object back.
+fn restored(
+    admin: &Admin,
+    request: &Request<'_>,
+    path: &str,
+    stored: &str,
+) -> Result<Transaction, Reply> {
+    let mut value: Value =
+        serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    super::checks::check_parent(admin, request)?;
+    let guards = validate(admin, request.resource, path, &value)?;
+    let put = Operation::put(admin.key_of(path), Bytes::from(stored.to_owned()));
+    Ok(guards.add_to(Transaction::new().then(put)))
+}
+
+/// What takes the object away that the change has made.
+fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transaction, Reply> {
+    let transaction = delete::removal(admin, request, path);
+    if !request.is_guarded() {
+        return Ok(transaction);
+    }
+    let known = admin.index.known();
+    if let Some(reason) = (request.resource.guard)(path, &known) {
+        return Err(Reply::bad(reason));
+    }
+    Ok(Guards::for_deletion(admin, path, &known).add_to(transaction))
+}
+
+/// The call as if it were about this object.
+pub(crate) fn request_about<'c>(call: &'c Call, path: &str) -> Option<Request<'c>> {
+    let (resource, parent, id) = place_of(path)?;
+    let id = Some(id.to_owned());
+    let parent = parent.map(str::to_owned);
+    Some(Request { resource, parent, id, sub_path: Vec::new(), call, body: Bytes::new() })
+}
+
+/// Which resource a path belongs to, what its object lies below, and the object's id.
+pub(crate) fn place_of(path: &str) -> Option<(&'static Resource, Option<&str>, &str)> {
+    let segments: Vec<&str> = path.split('/').collect();
+    match segments.as_slice() {
+        [collection, id] => Some((resource::find(collection)?, None, id)),
+        [collection @ "secrets", manager, id] => {
+            Some((resource::find(collection)?, Some(manager), id))
+        }
+        [above, parent, child, id] => {
+            let is_below =
+                |it: &&Resource| matches!(it.layout, Layout::Child(name) if name == *above);
+            let resource = resource::find(child).filter(is_below)?;
+            Some((resource, Some(parent), id))
+        }
+        _ => None,
+    }
+}

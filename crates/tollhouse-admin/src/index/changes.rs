@@ -1,0 +1,158 @@
+//! Which rows about changes there are, the newest first, without what objects were: that is read from the store when
+//! somebody looks. It follows the store as the rest of the index does, so rows of other gateways are here too.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+use tollhouse_store::{Entry, Revision};
+
+/// Most rows that are kept, and their bytes: what a busy team changes in a month, and what a start reads in a moment.
+pub(crate) const ROWS_MAX: usize = 10_000;
+pub(crate) const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Rows that one commit lets go at most: two a commit would do, and several gateways write at once.
+const LET_GO_MAX: usize = 8;
+
+/// The rows by revision and key.
+#[derive(Default)]
+pub(crate) struct Changes {
+    rows: BTreeMap<(Revision, Box<str>), Summary>,
+    revisions: HashMap<Box<str>, Revision>,
+    bytes: usize,
+}
+
+/// What is known of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// When, in milliseconds of Unix time.
+    pub at_ms: u64,
+    /// Who.
+    pub actor: Option<Box<str>>,
+    /// By which way.
+    pub way: Way,
+    /// What was done.
+    pub deed: Deed,
+    /// To which object.
+    pub path: Box<str>,
+    /// Its size.
+    bytes: usize,
+}
+
+impl Changes {
+    /// Takes in a row; what is none is passed over.
+    pub(super) fn put(&mut self, name: &str, entry: &Entry) {
+        self.remove(name);
+        let Some(row) = ChangeRow::parse(&entry.value) else { return };
+        let summary = Summary {
+            at_ms: row.at_ms,
+            actor: row.actor.map(String::into_boxed_str),
+            way: row.way,
+            deed: row.deed,
+            path: row.path.into(),
+            bytes: entry.value.len(),
+        };
+        self.bytes += summary.bytes;
+        self.revisions.insert(name.into(), entry.mod_revision);
+        self.rows.insert((entry.mod_revision, name.into()), summary);
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        let Some((name, revision)) = self.revisions.remove_entry(name) else { return };
+        if let Some(gone) = self.rows.remove(&(revision, name)) {
+            self.bytes -= gone.bytes;
+        }
+    }
+
+    /// The rows, the newest first, each with its revision and name.
+    pub(crate) fn newest(&self) -> impl Iterator<Item = (Revision, &str, &Summary)> {
+        self.rows.iter().rev().map(|((revision, name), row)| (*revision, &**name, row))
+    }
+
+    /// The row of this name, or else the first of the commit of this number.
+    pub(crate) fn find(&self, text: &str) -> Option<(Revision, &str)> {
+        if let Some((name, revision)) = self.revisions.get_key_value(text) {
+            return Some((*revision, name));
+        }
+        let revision = Revision(text.parse().ok()?);
+        let first = self.rows.range((revision, Box::from(""))..).next()?;
+        (first.0.0 == revision).then(|| (revision, &*first.0.1))
+    }
+
+    /// Names of rows that the next one takes the place of.
+    pub(crate) fn let_go(&self) -> Vec<Box<str>> {
+        let mut bytes = self.bytes;
+        let mut count = self.rows.len();
+        let mut gone = Vec::new();
+        for ((_, name), row) in &self.rows {
+            if (count < ROWS_MAX && bytes < BYTES_MAX) || gone.len() == LET_GO_MAX {
+                break;
+            }
+            gone.push(name.clone());
+            bytes -= row.bytes;
+            count -= 1;
+        }
+        gone
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(revision: u64, path: &str) -> Entry {
+        let row = ChangeRow {
+            at_ms: revision,
+            actor: None,
+            way: Way::Api,
+            deed: Deed::Create,
+            path: path.into(),
+            before: None,
+            after: None,
+            below: Vec::new(),
+            was_to_end: false,
+            is_cut: false,
+            undoes: None,
+        };
+        Entry {
+            key: "k".into(),
+            value: row.to_text().into(),
+            create_revision: Revision(revision),
+            mod_revision: Revision(revision),
+            expires_at_ms: None,
+        }
+    }
+
+    #[test]
+    fn rows_are_found_by_name_and_by_revision() {
+        let mut changes = Changes::default();
+        changes.put("a", &entry(3, "routes/1"));
+        changes.put("b", &entry(7, "routes/2"));
+        let paths: Vec<&str> = changes.newest().map(|(_, _, row)| &*row.path).collect();
+        assert_eq!(paths, ["routes/2", "routes/1"]);
+        assert_eq!(changes.find("a"), Some((Revision(3), "a")));
+        assert_eq!(changes.find("7"), Some((Revision(7), "b")));
+        assert_eq!(changes.find("4"), None);
+        changes.remove("a");
+        changes.remove("b");
+        assert_eq!((changes.len(), changes.bytes), (0, 0));
+    }
+
+    #[test]
+    fn the_oldest_make_room_for_the_newest() {
+        let mut changes = Changes::default();
+        for number in 0..ROWS_MAX {
+            changes.put(&format!("{number:06}"), &entry(number as u64, "routes/1"));
+        }
+        assert_eq!(changes.let_go(), [Box::from("000000")]);
+        changes.remove("000000");
+        assert!(changes.let_go().is_empty());
+        changes.bytes = BYTES_MAX + 1;
+        assert!(!changes.let_go().is_empty(), "bytes count too");
+        changes.bytes = usize::MAX;
+        assert_eq!(changes.let_go().len(), LET_GO_MAX);
+    }
+}

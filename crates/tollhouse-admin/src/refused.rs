@@ -1,0 +1,95 @@
+//! Writes that were refused, for whoever asks who tried what: the last few of callers whose key is known. They are
+//! in memory alone: nothing was committed that they could be part of.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::auth;
+use crate::call::Call;
+use crate::console;
+use crate::context::Admin;
+use crate::options::{KeyCheck, Role};
+use crate::reply::Reply;
+
+/// How many are kept.
+const KEPT_MAX: usize = 200;
+
+/// Most bytes of a path and of a reason that are kept.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// The last refused writes.
+#[derive(Default)]
+pub(crate) struct Refused(Mutex<VecDeque<Attempt>>);
+
+struct Attempt {
+    at_ms: u64,
+    actor: Option<String>,
+    from: String,
+    method: String,
+    path: String,
+    status: u16,
+    reason: String,
+}
+
+impl Refused {
+    /// Notes an answer, if it is the refusal of a write by somebody who is known.
+    pub(crate) fn note(&self, admin: &Admin, call: &Call, refusal: &Reply) {
+        let is_write = !matches!(call.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let actor = auth::caller(&admin.parts.options, call).map(|key| key.name.clone());
+        let needs_key = admin.parts.options.key_check == KeyCheck::Required;
+        let is_refusal =
+            refusal.status().is_client_error() && refusal.status() != StatusCode::NOT_FOUND;
+        // What only asks is no attempt to change anything, though it is sent by POST.
+        let asks = call
+            .segments_after(&console::PREFIX)
+            .is_some_and(|rest| rest.first().is_none_or(|first| first != "changes"));
+        if !is_write || asks || !is_refusal || (needs_key && actor.is_none()) {
+            return;
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let attempt = Attempt {
+            at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            actor,
+            from: call.peer.ip().to_string(),
+            method: call.method.to_string(),
+            path: cut(&format!("/{}", call.segments.join("/"))),
+            status: refusal.status().as_u16(),
+            reason: cut(&refusal.error_text()),
+        };
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(attempt);
+    }
+
+    /// The newest first. Reasons may name what was written, and are for those who may write.
+    pub(crate) fn list(&self, role: Role) -> Value {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = kept.iter().rev().map(|it| {
+            json!({
+                "at_ms": it.at_ms,
+                "actor": it.actor,
+                "from": it.from,
+                "method": it.method,
+                "path": it.path,
+                "status": it.status,
+                "reason": (role != Role::Viewer).then_some(&it.reason),
+            })
+        });
+        shown.collect()
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars()
+        .scan(0, |bytes, one| {
+            *bytes += one.len_utf8();
+            (*bytes <= TEXT_BYTES_MAX).then_some(one)
+        })
+        .collect()
+}

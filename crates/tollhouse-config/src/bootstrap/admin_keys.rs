@@ -1,0 +1,172 @@
+//! `admin.keys`: further keys of the Admin API, each with a name that rows about changes tell, and a role. What a role
+//! allows is decided by the Admin API.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::parts::Secret;
+use super::shape::{Read, Shape, collect, refuse};
+
+/// A key of the Admin API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedKey {
+    /// Whose it is.
+    pub name: String,
+    /// What is sent as `X-API-KEY`.
+    pub key: Secret,
+    /// What it allows.
+    pub role: KeyRole,
+}
+
+/// What a key of the Admin API allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyRole {
+    /// Everything.
+    Admin,
+    /// Reading and writing, but no secret in the clear, and nothing that concerns the process.
+    Operator,
+    /// Reading, and no secret in the clear.
+    Viewer,
+}
+
+const ROLES: [(KeyRole, &str); 3] =
+    [(KeyRole::Admin, "admin"), (KeyRole::Operator, "operator"), (KeyRole::Viewer, "viewer")];
+
+const FIELDS: [&str; 3] = ["name", "key", "role"];
+
+/// Most keys, each of which is compared with what every call brings.
+const KEYS_MAX: usize = 100;
+
+/// Shortest key, in characters: it is all that stands between a stranger and the gateway.
+const KEY_CHARACTERS_MIN: usize = 16;
+
+/// Longest name, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A list of tables; as JSON text where there are no tables.
+pub(crate) struct NamedKeys;
+
+impl Shape for NamedKeys {
+    type Value = Vec<NamedKey>;
+    const SECRET: bool = true;
+    fn takes() -> String {
+        "list of tables such as {name: night shift, key: 16 characters or more, role: operator}, as JSON in a \
+         variable or flag"
+            .to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<NamedKey>> {
+        let read = match value {
+            Value::Array(items) => collect(items.iter().map(read_one)),
+            Value::String(text) if text.trim().is_empty() => Ok(Vec::new()),
+            Value::String(text) => match serde_json::from_str::<Value>(text) {
+                Ok(Value::Array(items)) => collect(items.iter().map(read_one)),
+                _ => no_list(),
+            },
+            _ => no_list(),
+        };
+        read.and_then(check_all)
+    }
+    fn show(value: &Vec<NamedKey>) -> String {
+        let shown = value.iter().map(|one| {
+            let role =
+                ROLES.iter().find(|(role, _)| *role == one.role).map_or("", |(_, name)| name);
+            json!({ "name": one.name, "key": "***", "role": role })
+        });
+        Value::Array(shown.collect()).to_string()
+    }
+}
+
+fn no_list<T>() -> Read<T> {
+    refuse("no list of keys", "write a list of tables, each with name, key and role")
+}
+
+fn read_one(value: &Value) -> Read<NamedKey> {
+    let Value::Object(fields) = value else { return no_list() };
+    if let Some(name) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+        let hint = format!("its fields are {}", FIELDS.join(", "));
+        return refuse(format!("unknown field \"{name}\" of a key"), hint);
+    }
+    let name = text(fields, "name");
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return refuse("a key without a name", "give it a name of at most 64 bytes");
+    }
+    let key = text(fields, "key");
+    if key.chars().count() < KEY_CHARACTERS_MIN {
+        let reason = format!("the key of {name:?} can be guessed");
+        return refuse(reason, format!("give {KEY_CHARACTERS_MIN} random characters or more"));
+    }
+    let role = text(fields, "role");
+    let Some((role, _)) = ROLES.iter().find(|(_, name)| *name == role) else {
+        let reason = format!("unknown role {role:?} of {name:?}");
+        return refuse(reason, "use admin, operator or viewer");
+    };
+    Ok(NamedKey { name, key: Secret::new(key), role: *role })
+}
+
+fn text(fields: &Map<String, Value>, name: &str) -> String {
+    fields.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned()
+}
+
+/// Names and keys tell their bearers apart.
+fn check_all(keys: Vec<NamedKey>) -> Read<Vec<NamedKey>> {
+    if keys.len() > KEYS_MAX {
+        return refuse("too many keys", format!("give at most {KEYS_MAX}"));
+    }
+    let mut seen = HashSet::new();
+    for one in &keys {
+        if !seen.insert(one.name.as_str()) {
+            return refuse(
+                format!("two keys are called {:?}", one.name),
+                "name each after its bearer",
+            );
+        }
+    }
+    let mut seen = HashSet::new();
+    for one in &keys {
+        if !seen.insert(one.key.expose()) {
+            let reason = format!("{:?} has the key of somebody else", one.name);
+            return refuse(reason, "give each bearer a key of its own");
+        }
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_from_tables_and_text_and_never_shown() {
+        let one = json!({"name": "night shift", "key": "0123456789abcdef", "role": "operator"});
+        for value in [json!([one]), json!(json!([one]).to_string())] {
+            let read = NamedKeys::read(&value).expect("it is a list");
+            assert_eq!((&*read[0].name, read[0].role), ("night shift", KeyRole::Operator));
+            let shown = NamedKeys::show(&read);
+            assert!(shown.contains("night shift") && !shown.contains("0123456789"), "{shown}");
+        }
+        assert_eq!(NamedKeys::read(&json!("")), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_tells_nobody_apart_is_refused() {
+        let key =
+            |name: &str, key: &str, role: &str| json!({"name": name, "key": key, "role": role});
+        let (long, other) = ("0123456789abcdef", "fedcba9876543210");
+        let table = [
+            (json!({}), "no list"),
+            (json!(["x"]), "no list"),
+            (json!([{"nam": "x"}]), "unknown field"),
+            (json!([key("", long, "admin")]), "without a name"),
+            (json!([key("x", "short", "admin")]), "can be guessed"),
+            (json!([key("x", long, "root")]), "unknown role"),
+            (json!([key("x", long, "admin"), key("x", other, "viewer")]), "are called"),
+            (json!([key("x", long, "admin"), key("y", long, "viewer")]), "somebody else"),
+        ];
+        for (value, expected) in table {
+            let refusals = NamedKeys::read(&value).expect_err("it is refused");
+            assert!(refusals[0].reason.contains(expected), "{value}: {refusals:?}");
+            assert!(!refusals[0].reason.contains(long), "{refusals:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Where the parts of the process listen, as the kernel has it: a port that was left to the kernel is a number here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+/// The addresses by the names of their settings below `listen`.
+#[derive(Debug, Default)]
+pub struct BoundAddresses(Mutex<BTreeMap<&'static str, Vec<SocketAddr>>>);
+
+impl BoundAddresses {
+    /// Notes where a part listens; nowhere takes it out.
+    pub fn set(&self, name: &'static str, addresses: impl IntoIterator<Item = SocketAddr>) {
+        let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.is_empty() {
+            all.remove(name);
+        } else {
+            all.insert(name, addresses);
+        }
+    }
+
+    /// All of them.
+    pub fn shown(&self) -> Value {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = |addresses: &Vec<SocketAddr>| {
+            addresses.iter().map(ToString::to_string).collect::<Value>()
+        };
+        all.iter().map(|(name, addresses)| ((*name).to_owned(), texts(addresses))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_listens_nowhere_is_not_named() {
+        let bound = BoundAddresses::default();
+        bound.set("admin", Some(SocketAddr::from(([127, 0, 0, 1], 9180))));
+        bound.set("http", [SocketAddr::from(([0, 0, 0, 0], 80)), SocketAddr::from(([0; 8], 80))]);
+        bound.set("admin", None);
+        assert_eq!(bound.shown(), json!({"http": ["0.0.0.0:80", "[::]:80"]}));
+    }
+}

@@ -1,0 +1,142 @@
+//! How the state of nodes has changed of late, and why: looked at each second beside the traffic, so that neither a
+//! request nor a check knows of it. What turns and turns back within a second is not seen.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tollhouse_proxy::{Snapshot, SnapshotCell};
+
+use super::nodes::{self, Seen};
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Changes of state that are kept of a node.
+const KEPT_MAX: usize = 20;
+
+/// Nodes that are followed: beyond that a look would take longer than a moment. They are those that are checked or
+/// have no address, since no other node changes its state.
+const NODES_MAX: usize = 5_000;
+
+/// The history of all nodes that are followed.
+#[derive(Debug, Default)]
+pub struct NodeHistory(Mutex<HashMap<Box<str>, Node>>);
+
+#[derive(Debug)]
+struct Node {
+    state: &'static str,
+    since_ms: u64,
+    changes: VecDeque<Change>,
+    /// Whether the last look has seen it.
+    is_there: bool,
+}
+
+#[derive(Debug)]
+struct Change {
+    at_ms: u64,
+    from: &'static str,
+    to: &'static str,
+    reason: String,
+}
+
+impl NodeHistory {
+    /// Looks for ever; to be dropped with the process.
+    pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>) {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            interval.tick().await;
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.look(&snapshots.load(), u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn look(&self, snapshot: &Snapshot, now_ms: u64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values_mut().for_each(|node| node.is_there = false);
+        nodes::each_seen(snapshot, NODES_MAX, |seen| note(&mut known, seen, now_ms));
+        known.retain(|_, node| node.is_there);
+    }
+
+    /// Since when a node is as it is, and how it was before.
+    pub(super) fn of(&self, key: &str) -> Value {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = known.get(key) else { return Value::Null };
+        let changes = node.changes.iter().rev().map(|change| {
+            json!({
+                "at_ms": change.at_ms,
+                "from": change.from,
+                "to": change.to,
+                "reason": change.reason,
+            })
+        });
+        json!({ "since_ms": node.since_ms, "changes": changes.collect::<Value>() })
+    }
+}
+
+fn note(known: &mut HashMap<Box<str>, Node>, seen: &Seen, now_ms: u64) {
+    let Some(node) = known.get_mut(seen.key.as_str()) else {
+        if known.len() < NODES_MAX {
+            let changes = VecDeque::new();
+            let node = Node { state: seen.state, since_ms: now_ms, changes, is_there: true };
+            known.insert(seen.key.as_str().into(), node);
+        }
+        return;
+    };
+    node.is_there = true;
+    if node.state == seen.state {
+        return;
+    }
+    if node.changes.len() == KEPT_MAX {
+        node.changes.pop_front();
+    }
+    let reason = (seen.reason)();
+    node.changes.push_back(Change { at_ms: now_ms, from: node.state, to: seen.state, reason });
+    (node.state, node.since_ms) = (seen.state, now_ms);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn see(known: &mut HashMap<Box<str>, Node>, state: &'static str, now_ms: u64) {
+        let reason = || "3 time-outs in a row".to_owned();
+        note(known, &Seen { key: "upstreams/1 a:1".into(), state, reason: &reason }, now_ms);
+    }
+
+    #[test]
+    fn what_stays_is_no_change_and_what_changes_is_told_with_its_reason() {
+        let history = NodeHistory::default();
+        {
+            let mut known = history.0.lock().expect("nobody panicked");
+            for (state, at) in [("healthy", 1), ("healthy", 2), ("unhealthy", 3), ("healthy", 9)] {
+                see(&mut known, state, at);
+            }
+        }
+        let told = history.of("upstreams/1 a:1");
+        assert_eq!(told["since_ms"], 9);
+        let changes = told["changes"].as_array().expect("a list");
+        assert_eq!(changes.len(), 2);
+        assert_eq!(
+            (&changes[0]["to"], &changes[1]["to"]),
+            (&json!("healthy"), &json!("unhealthy"))
+        );
+        assert_eq!(changes[1]["reason"], "3 time-outs in a row");
+        assert_eq!(history.of("another"), Value::Null);
+    }
+
+    #[test]
+    fn a_node_that_flaps_keeps_its_last_changes_alone() {
+        let mut known = HashMap::new();
+        for at in 0..100 {
+            see(&mut known, if at % 2 == 0 { "healthy" } else { "unhealthy" }, at);
+        }
+        let node = known.values().next().expect("one node");
+        assert_eq!(
+            (node.changes.len(), node.changes.back().map(|it| it.at_ms)),
+            (KEPT_MAX, Some(99))
+        );
+    }
+}

@@ -7,12 +7,14 @@ const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
 export default defineConfig({
   testDir: 'e2e',
-  timeout: 30_000,
+  // Waits are for conditions; the machine may be busy with something else.
+  timeout: 120_000,
+  expect: { timeout: 30_000 },
   retries: 0,
   workers: 2,
   reporter: 'list',
   use: {
-    actionTimeout: 5_000,
+    actionTimeout: 30_000,
     video: 'off',
     trace: 'off',
     launchOptions: {

@@ -183,7 +183,7 @@ test('all faults stand at their fields in the words of the gateway, before savin
 })
 
 test('every plugin has a form, and nodes stay as they are written', async ({ page, gateway }) => {
-  test.setTimeout(60_000)
+  test.setTimeout(240_000)
   const all = (await (await gateway.call('GET', '/apisix/admin/plugins?all=true')).json()) as Record<string, unknown>
   // Fields that stay text, since a schema says nothing of what is inside.
   const text = new Set(['workflow', 'fault-injection', 'traffic-split', 'request-validation', 'mocking', 'http-logger', 'file-logger', 'skywalking-logger', 'serverless-pre-function', 'serverless-post-function'])
@@ -204,7 +204,7 @@ const SCREENS = ['/ui/', '/ui/requests', '/ui/explain', '/ui/nodes', '/ui/object
 
 for (const colorScheme of ['light', 'dark'] as const) {
   test(`axe finds nothing on any screen, ${colorScheme}`, async ({ page, gateway }) => {
-    test.setTimeout(90_000)
+    test.setTimeout(240_000)
     await gateway.call('PUT', '/apisix/admin/routes/a11y', { uri: '/a11y', methods: ['GET'], vars: [['arg_a', '==', 'b']], labels: { a: 'b' }, plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { [gateway.origin]: 1 } } })
     await fetch(`${gateway.plane}/a11y`)
     await page.emulateMedia({ colorScheme })

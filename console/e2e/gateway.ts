@@ -22,10 +22,10 @@ export interface Gateway {
 
 const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target/debug/tollhouse')
 
-async function start(folder: string): Promise<{ child: ChildProcess; admin: string; plane: string }> {
+async function start(folder: string, more: object = {}): Promise<{ child: ChildProcess; admin: string; plane: string }> {
   const config = join(folder, 'tollhouse.yaml')
   const listen = { http: '127.0.0.1:0', https: '', admin: '127.0.0.1:0', control: '', metrics: '', registry_grpc: '127.0.0.1:0', registry_http: '127.0.0.1:0' }
-  writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER } }))
+  writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER }, ...more }))
   const child = spawn(program, ['run', '-c', config], { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''
   return new Promise((resolve, reject) => {
@@ -74,10 +74,30 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
   ],
 })
 
-export async function signIn(page: Page, gateway: Gateway, key = ADMIN, path = '/ui/') {
+/** Another gateway, whose objects come from a file. */
+export async function withFile(resources: object, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'>) => Promise<void>) {
+  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
+  const file = join(folder, 'resources.json')
+  writeFileSync(file, JSON.stringify(resources))
+  const { child, admin, plane } = await start(folder, { resources: file })
+  const call = (method: string, path: string, body?: unknown) =>
+    fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
+  try {
+    await use({ admin, plane, call })
+  } finally {
+    child.removeAllListeners('exit')
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await ended
+    rmSync(folder, { recursive: true })
+  }
+}
+
+export async function signIn(page: Page, gateway: Pick<Gateway, 'admin'>, key = ADMIN, path = '/ui/') {
   await page.goto(gateway.admin + path)
   await page.locator('input[name=key]').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()
+  await expect(page.locator('input[name=key]')).toHaveCount(0)
   await page.getByRole('heading', { level: 1 }).waitFor()
 }
 

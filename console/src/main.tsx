@@ -1,4 +1,4 @@
-import '@mantine/core/styles.css'
+import './ui/mantine.css'
 import './ui/base.css'
 import { MantineProvider } from '@mantine/core'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
@@ -10,7 +10,7 @@ import { ApiError } from './api/client'
 import { Gate } from './ui/gate'
 import { theme } from './ui/theme'
 import { router } from './routes'
-import { WordsProvider } from './words/words'
+import { initialLanguage, loadWords, WordsProvider } from './words/words'
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? ''
 setNonce(nonce)
@@ -26,10 +26,13 @@ const queries = new QueryClient({
   },
 })
 
+const language = initialLanguage()
+const first = { language, words: await loadWords(language) }
+
 createRoot(document.getElementById('root') as HTMLElement).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
-      <WordsProvider>
+      <WordsProvider first={first}>
         <QueryClientProvider client={queries}>
           <Gate><RouterProvider router={router} /></Gate>
         </QueryClientProvider>

@@ -12,6 +12,7 @@ export interface ObjectSearch { q?: string; page?: number }
 export type EditorView = 'form' | 'json' | 'both'
 export interface EditorSearch { view?: EditorView }
 export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
+export interface ChangeSearch { kind?: string; id?: string; actor?: string; way?: string; before?: number }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
 
 const overview = createRoute({ getParentRoute: () => root, path: '/', component: Overview })
@@ -51,7 +52,21 @@ const registry = createRoute({
 const registryService = createRoute({
   getParentRoute: () => root,
   path: '/registry/$namespace/$service',
+  validateSearch: (raw: Record<string, unknown>): { tab?: 'events' } => (raw.tab === 'events' ? { tab: 'events' } : {}),
   component: lazyRouteComponent(() => import('./features/registry/detail'), 'RegistryService'),
+})
+
+const rules = createRoute({
+  getParentRoute: () => root,
+  path: '/registry/rules',
+  validateSearch: (raw: Record<string, unknown>): { kind?: string; service?: string } => ({ kind: text(raw.kind), service: text(raw.service) }),
+  component: lazyRouteComponent(() => import('./features/registry/rules'), 'RegistryRules'),
+})
+
+const rule = createRoute({
+  getParentRoute: () => root,
+  path: '/registry/rules/$kind/$id',
+  component: lazyRouteComponent(() => import('./features/registry/rule'), 'RegistryRule'),
 })
 
 const editorSearch = (raw: Record<string, unknown>): EditorSearch =>
@@ -90,9 +105,52 @@ const create = createRoute({
   component: lazyRouteComponent(() => import('./features/objects/editor'), 'NewObject'),
 })
 
+const changes = createRoute({
+  getParentRoute: () => root,
+  path: '/changes',
+  validateSearch: (raw: Record<string, unknown>): ChangeSearch => ({
+    kind: text(raw.kind), id: text(raw.id === undefined ? undefined : String(raw.id)), actor: text(raw.actor), way: text(raw.way), before: Number(raw.before) > 0 ? Number(raw.before) : undefined,
+  }),
+  component: lazyRouteComponent(() => import('./features/changes/list'), 'Changes'),
+})
+
+const change = createRoute({
+  getParentRoute: () => root,
+  path: '/changes/$name',
+  component: lazyRouteComponent(() => import('./features/changes/detail'), 'Change'),
+})
+
+const plugins = createRoute({
+  getParentRoute: () => root,
+  path: '/plugins',
+  validateSearch: (raw: Record<string, unknown>): { q?: string; used?: boolean } => ({ q: text(raw.q), used: raw.used === true || undefined }),
+  component: lazyRouteComponent(() => import('./features/plugins/list'), 'Plugins'),
+})
+
+const plugin = createRoute({
+  getParentRoute: () => root,
+  path: '/plugins/$name',
+  component: lazyRouteComponent(() => import('./features/plugins/detail'), 'Plugin'),
+})
+
+const certificates = createRoute({
+  getParentRoute: () => root,
+  path: '/certificates',
+  validateSearch: (raw: Record<string, unknown>): ObjectSearch & { id?: string } => ({ q: text(raw.q), page: page(raw.page), id: text(raw.id === undefined ? undefined : String(raw.id)) }),
+  component: lazyRouteComponent(() => import('./features/certificates/list'), 'Certificates'),
+})
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  validateSearch: (raw: Record<string, unknown>): { q?: string; all?: boolean } => ({ q: text(raw.q), all: raw.all === true || undefined }),
+  component: lazyRouteComponent(() => import('./features/settings/screen'), 'Settings'),
+})
+
 export const router = createRouter({
   routeTree: root.addChildren([
-    overview, requests, explain, nodes, registry, registryService, objects, object, editor, create,
+    overview, requests, explain, nodes, registry, registryService, rules, rule, objects, object, editor, create,
+    changes, change, plugins, plugin, certificates, settings,
   ]),
   basepath: '/ui',
   scrollRestoration: true,

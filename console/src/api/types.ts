@@ -3,7 +3,7 @@ export interface Who {
   signed_in: boolean
   key_required: boolean
   name: string | null
-  role: 'admin' | 'viewer' | null
+  role: 'admin' | 'operator' | 'viewer' | null
   mode: 'store' | 'file' | 'away' | 'documents' | null
   reason: string | null
   build: string
@@ -79,6 +79,7 @@ export interface NodeRow {
   is_checked: boolean
   share_percent: number
   reason: string
+  history: { since_ms: number; changes: { at_ms: number; from: string; to: string; reason: string }[] } | null
 }
 
 export interface ObjectRow {
@@ -151,3 +152,90 @@ export const KINDS = [
   'routes', 'services', 'upstreams', 'consumers', 'global_rules', 'plugin_configs', 'ssls', 'stream_routes',
 ] as const
 export type Kind = (typeof KINDS)[number]
+
+/** A place in an object that differs. */
+export interface Changed { pointer: string; before?: unknown; after?: unknown }
+
+export interface ChangeRow {
+  name: string
+  revision: number
+  at_ms: number
+  actor: string | null
+  way: string
+  deed: 'create' | 'replace' | 'patch' | 'delete' | 'undo'
+  kind: string
+  id: string
+  differences: Changed[]
+  has_more: boolean
+  is_cut: boolean
+  undoes: string | null
+}
+
+export interface RefusedWrite { at_ms: number; actor: string | null; from: string; method: string; path: string; status: number; reason: string | null }
+
+export interface ChangeList {
+  total: number
+  kept: number
+  kept_max: number
+  oldest_revision: number | null
+  oldest_at_ms: number | null
+  rows: ChangeRow[]
+  refused: RefusedWrite[]
+}
+
+export interface ChangeDetail extends ChangeRow {
+  before: unknown
+  after: unknown
+  below: string[]
+  current_revision: number | null
+  is_newest: boolean
+  undo_refused: string | null
+}
+
+export interface Place { kind: string; id: string; exists?: boolean }
+
+export interface ObjectFacts {
+  value: Record<string, unknown>
+  revision: number
+  expires_at_ms: number | null
+  used_by_total: number
+  used_by: Place[]
+  uses: Place[]
+  last_change: { revision: number; at_ms: number; actor: string | null; way: string; deed: string } | null
+}
+
+export interface PluginRow {
+  name: string
+  category: string
+  summary: string | null
+  priority: number
+  phases: string[]
+  serves_connections: boolean
+  is_auth: boolean
+  has_metadata: boolean
+  secret_fields: string[]
+  consumer_secret_fields: string[]
+  used_by: number
+}
+
+export interface CertificateRow {
+  id: string
+  revision: number
+  type: string
+  is_off: boolean
+  renews_itself: boolean
+  snis: string[] | string | null
+  asks_clients: boolean
+  faults: string[]
+  names?: string[]
+  not_before?: number
+  not_after?: number
+  intermediates?: number
+  subject?: string
+  issuer?: string
+  serial?: string
+  fingerprint?: string
+  days_left?: number
+}
+
+export interface Setting { name: string; value: string; default: string; is_default: boolean; takes: string; doc: string; variable: string }

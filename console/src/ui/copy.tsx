@@ -1,21 +1,45 @@
-import { Button } from '@mantine/core'
+import { Button, Menu } from '@mantine/core'
 import { useState } from 'react'
 import { useWords } from '../words/words'
 
 /** Copies a text; where the browser has no clipboard (plain HTTP to another host), it selects one. */
 export function CopyButton({ text, label }: { text: () => string; label: string }) {
   const words = useWords()
-  const [isDone, setDone] = useState(false)
+  const [isDone, done] = useDone()
   const copy = async () => {
     await toClipboard(text())
-    setDone(true)
-    setTimeout(() => setDone(false), 1500)
+    done()
   }
   return (
     <Button size="xs" variant="default" onClick={copy} aria-live="polite">
       {isDone ? words.copied : `${words.copy}: ${label}`}
     </Button>
   )
+}
+
+/** The same of a thing that can be said in several ways. */
+export function CopyAs({ ways }: { ways: [string, () => string][] }) {
+  const words = useWords()
+  const [isDone, done] = useDone()
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target><Button size="xs" variant="default" aria-live="polite" data-copy>{isDone ? words.copied : `${words.copyAs} ▾`}</Button></Menu.Target>
+      <Menu.Dropdown>
+        {ways.map(([label, text]) => (
+          <Menu.Item key={label} onClick={() => void toClipboard(text()).then(done)}>{label}</Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  )
+}
+
+/** True for a moment after it was called. */
+function useDone(): [boolean, () => void] {
+  const [isDone, setDone] = useState(false)
+  return [isDone, () => {
+    setDone(true)
+    setTimeout(() => setDone(false), 1500)
+  }]
 }
 
 async function toClipboard(text: string) {

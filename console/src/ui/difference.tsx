@@ -1,6 +1,6 @@
 import { Text } from '@mantine/core'
-import { diffLines, excerpt } from '../../lib/diff'
-import { useWords } from '../../words/words'
+import { diffLines, excerpt } from '../lib/diff'
+import { useWords } from '../words/words'
 
 /** What differs, with a few lines around it. */
 export function Difference({ before, after }: { before: string; after: string }) {

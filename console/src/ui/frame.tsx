@@ -12,13 +12,17 @@ import { useWho } from '../api/session'
 import { KINDS } from '../api/types'
 import { useLanguage, useWords } from '../words/words'
 import { Palette } from './palette'
+import { Saved } from './saved'
 import { Empty, ScreenHead } from './states'
 
 /** Letters that follow `g`, and where they go. */
 const PLACES: Record<string, string> = {
   o: '/', q: '/requests', x: '/explain', n: '/nodes', r: '/objects/routes', s: '/objects/services',
-  u: '/objects/upstreams', c: '/objects/consumers', t: '/registry',
+  u: '/objects/upstreams', c: '/objects/consumers', p: '/plugins', t: '/registry', h: '/changes', ',': '/settings',
 }
+
+/** Letters that press what is on the screen. */
+const LETTERS: Record<string, string> = { e: '[data-edit]', y: '[data-copy]', u: '[data-undo]', n: '[data-new]' }
 
 export function NotFound() {
   const words = useWords()
@@ -56,6 +60,7 @@ export function Frame() {
       </AppShell.Navbar>
       <AppShell.Main id="content">
         <Notices />
+        <Saved />
         <Outlet />
       </AppShell.Main>
       {hasPalette && <Palette close={palette.close} />}
@@ -68,7 +73,7 @@ function Places({ close }: { close: () => void }) {
   const words = useWords()
   const path = useRouterState({ select: (state) => state.location.pathname })
   const link = (to: string, label: string) => {
-    const isHere = to === '/' ? path === '/' : path.startsWith(to)
+    const isHere = to === '/' ? path === '/' : to === '/registry' ? path.startsWith(to) && !path.startsWith('/registry/rules') : path.startsWith(to)
     return <NavLink key={to} component={Link} to={to} label={label} active={isHere} aria-current={isHere ? 'page' : undefined} onClick={close} py={5} />
   }
   const title = (label: string) => <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{label}</Text>
@@ -80,9 +85,15 @@ function Places({ close }: { close: () => void }) {
       {link('/explain', words.explain)}
       {link('/nodes', words.nodes)}
       {title(words.gateway)}
-      {KINDS.map((kind) => link(`/objects/${kind}`, words[kind]))}
+      {KINDS.filter((kind) => kind !== 'ssls').map((kind) => link(`/objects/${kind}`, words[kind]))}
+      {link('/certificates', words.ssls)}
+      {link('/plugins', words.pluginsTitle)}
       {title(words.registry)}
       {link('/registry', words.registryServices)}
+      {link('/registry/rules', words.rules)}
+      {title(words.manage)}
+      {link('/changes', words.changes)}
+      {link('/settings', words.settings)}
     </nav>
   )
 }
@@ -155,7 +166,7 @@ function Notices() {
 function Keys() {
   const words = useWords()
   const rows = [
-    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c t', words.keyGo], ['/', words.keyFilter], ['e', words.keyEdit],
+    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t h ,', words.keyGo], ['/', words.keyFilter], ['e', words.keyEdit],
     ['Ctrl S', words.keyReview], ['?', words.keyHelp],
   ]
   return (
@@ -189,7 +200,7 @@ function useKeys(openPalette: () => void, openHelp: () => void) {
           event.preventDefault()
           field.focus()
         }
-      } else if (event.key === 'e') document.querySelector<HTMLElement>('[data-edit]')?.click()
+      } else if (LETTERS[event.key] !== undefined) document.querySelector<HTMLElement>(LETTERS[event.key] as string)?.click()
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)

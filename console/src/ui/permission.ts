@@ -1,5 +1,5 @@
-import type { Who } from '../../api/types'
-import type { Words } from '../../words/en'
+import type { Who } from '../api/types'
+import type { Words } from '../words/en'
 
 /** Why objects cannot be written; undefined where they can. A control that is off says its reason. */
 export function whyNot(who: Who, words: Words): string | undefined {

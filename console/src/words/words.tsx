@@ -1,8 +1,11 @@
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from 'react'
-import { en, type Words } from './en'
-import { zh } from './zh'
+import type { Words } from './en'
 
-const LANGUAGES = { en, zh }
+/** Each language is a file of its own: a browser fetches the one that is read. */
+const LANGUAGES = {
+  en: async () => (await import('./en')).en,
+  zh: async () => (await import('./zh')).zh,
+}
 export type Language = keyof typeof LANGUAGES
 
 /** The choice of language is no secret: it may lie in the browser. */
@@ -14,31 +17,35 @@ interface Chosen {
   choose: (language: Language) => void
 }
 
-const Context = createContext<Chosen>({ words: en, language: 'en', choose: () => {} })
+const Context = createContext<Chosen | undefined>(undefined)
 
-function initial(): Language {
+/** The language that was chosen, or else that of the browser. */
+export function initialLanguage(): Language {
   const stored = localStorage.getItem(STORED_AS)
   if (stored === 'en' || stored === 'zh') return stored
   return navigator.language.startsWith('zh') ? 'zh' : 'en'
 }
 
-/** Gives all below it the words of the chosen language. */
-export function WordsProvider({ children }: { children: ReactNode }) {
-  const [language, setLanguage] = useState<Language>(initial)
+export const loadWords = (language: Language): Promise<Words> => LANGUAGES[language]()
+
+/** Gives all below it the words of the chosen language; it begins with words that were loaded before. */
+export function WordsProvider({ first, children }: { first: { language: Language; words: Words }; children: ReactNode }) {
+  const [{ language, words }, set] = useState(first)
   document.documentElement.lang = language
   const choose = useCallback((next: Language) => {
     localStorage.setItem(STORED_AS, next)
-    setLanguage(next)
+    void loadWords(next).then((loaded) => set({ language: next, words: loaded }))
   }, [])
-  const chosen = useMemo(
-    () => ({ words: LANGUAGES[language], language, choose }),
-    [language, choose],
-  )
+  const chosen = useMemo(() => ({ words, language, choose }), [words, language, choose])
   return <Context.Provider value={chosen}>{children}</Context.Provider>
 }
 
 /** The words of the chosen language. */
-export const useWords = () => useContext(Context).words
+export const useWords = () => useLanguage().words
 
 /** The chosen language, and how to choose another. */
-export const useLanguage = () => useContext(Context)
+export function useLanguage(): Chosen {
+  const chosen = useContext(Context)
+  if (chosen === undefined) throw new Error('outside of the words')
+  return chosen
+}

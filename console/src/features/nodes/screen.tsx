@@ -4,6 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import type { NodeRow } from '../../api/types'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { clock, Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/nodes')
@@ -39,7 +40,7 @@ export function Nodes() {
                   <Table.Td className="mono">{row.address ?? '–'}</Table.Td>
                   <Table.Td><Anchor component={Link} to={`/objects/${row.place}`}>{row.name ?? row.place}</Anchor></Table.Td>
                   <Table.Td className="numbers">{row.weight}{row.share_percent < 100 && ` (${row.share_percent} %)`}</Table.Td>
-                  <Table.Td lang="en"><Text size="sm">{row.reason}</Text></Table.Td>
+                  <Table.Td><Text size="sm" lang="en">{row.reason}</Text><NodeHistory row={row} /></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
@@ -48,6 +49,23 @@ export function Nodes() {
         </div>
       )}
     </>
+  )
+}
+
+/** Since when a node is as it is, and what it was before. */
+function NodeHistory({ row }: { row: NodeRow }) {
+  const words = useWords()
+  const history = row.history
+  if (!history) return null
+  return (
+    <details className="past">
+      <summary><Text span size="xs" c="dimmed">{words.since} <Time at={history.since_ms / 1000} />{history.changes.length > 0 && ` · ${words.stateChanges(history.changes.length)}`}</Text></summary>
+      <ul className="places">
+        {history.changes.map((change) => (
+          <li key={change.at_ms}><Text size="xs"><span className="mono">{clock(change.at_ms)}</span> {change.from.replace('_', ' ')} → <strong>{change.to.replace('_', ' ')}</strong> <span lang="en">{change.reason}</span></Text></li>
+        ))}
+      </ul>
+    </details>
   )
 }
 

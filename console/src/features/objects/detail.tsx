@@ -6,12 +6,14 @@ import { useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { useWho } from '../../api/session'
 import type { Kind } from '../../api/types'
-import { CopyButton } from '../../ui/copy'
+import { CopyAs, CopyButton } from '../../ui/copy'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
-import { whyNot } from './permission'
-import { curlOf, pathOf, type Stored, useObject } from './queries'
+import { whyNot } from '../../ui/permission'
+import { About, useFacts } from './about'
+import { curlOf, pathOf, type Stored, useObject, yamlOf } from './queries'
+import { Way } from './way'
 
 const api = getRouteApi('/objects/$kind/$id')
 
@@ -38,8 +40,7 @@ export function ObjectDetail() {
     <>
       <Text size="sm" mb={4}><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor> / <span className="mono">{id}</span></Text>
       <ScreenHead title={name} note={typeof value?.desc === 'string' ? value.desc : undefined}>
-        {data && <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, data.editable)} />}
-        {data && <CopyButton label={words.copyJson} text={() => data.text} />}
+        {data && <CopyAs ways={[[words.copyCurl, () => curlOf(kind, id, data.editable)], [words.copyJson, () => data.text], [words.copyYaml, () => yamlOf(kind, id, data.editable)]]} />}
         {example && <Button size="xs" variant="default" component={Link} to="/explain" search={{ url: example } as never}>{words.explainRoute}</Button>}
         <Button size="xs" color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
         <Button size="xs" data-edit component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}/edit`} disabled={refused !== undefined} title={refused}>{words.edit}</Button>
@@ -47,7 +48,9 @@ export function ObjectDetail() {
       {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
       {data && value ? (
         <Stack>
+          {kind === 'routes' ? <Way id={id} value={value} /> : null}
           <Summary value={value} stored={data} />
+          <About kind={kind} id={id} />
           <section>
             <Group justify="space-between"><Title order={2} size="h4">{words.json}</Title>{who.role === 'admin' && <Text size="xs" c="dimmed">{words.secretsNote}</Text>}</Group>
             <pre className="code" tabIndex={0} lang="en">{data.text}</pre>
@@ -103,6 +106,8 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
   const words = useWords()
   const navigate = useNavigate()
   const client = useQueryClient()
+  const facts = useFacts(kind, id)
+  const users = facts.data?.used_by ?? []
   const [typed, setTyped] = useState('')
   const [error, setError] = useState<unknown>()
   const remove = async () => {
@@ -119,6 +124,11 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
     <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words[kind]} ${id}`)}>
       <Stack>
         {error !== undefined && <ErrorBox error={error} />}
+        {users.length > 0 && (
+          <Text size="sm" role="alert">{words.deleteUsed(facts.data?.used_by_total ?? users.length)} {users.slice(0, 10).map((user) => (
+            <Anchor key={`${user.kind}/${user.id}`} component={Link} to={`/objects/${user.kind}/${encodeURIComponent(user.id)}`} mr="xs">{words[user.kind as Kind] ?? user.kind} {user.id}</Anchor>
+          ))}</Text>
+        )}
         <Text size="sm">{words.deleteHelp}</Text>
         <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />
         <TextInput label={words.id} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />

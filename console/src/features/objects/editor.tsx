@@ -8,11 +8,12 @@ import type { Kind } from '../../api/types'
 import { useDocument } from '../../form/document'
 import { fault, memberText, pretty } from '../../lib/json-text'
 import type { EditorView } from '../../routes'
+import { announce } from '../../api/saved'
 import { CopyButton } from '../../ui/copy'
 import { ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
-import { Difference } from './difference'
-import { whyNot } from './permission'
+import { Difference } from '../../ui/difference'
+import { whyNot } from '../../ui/permission'
 import { curlOf, pathOf, type Stored, stored as readStored, useObject } from './queries'
 import { validate } from './schemas'
 import { TEMPLATES } from './templates'
@@ -103,6 +104,9 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
       const own = id ?? (key.split('/').at(-1) as string)
       client.setQueryData(['object', kind, own], readStored(answer.text))
       await client.invalidateQueries({ queryKey: ['objects'] })
+      await client.invalidateQueries({ queryKey: ['facts'] })
+      await client.invalidateQueries({ queryKey: ['changes'] })
+      announce({ kind, id: own })
       await navigate({ to: `/objects/${kind}/${encodeURIComponent(own)}` })
     } catch (reason) {
       if (reason instanceof ApiError && reason.status === 412) {

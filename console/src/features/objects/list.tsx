@@ -7,7 +7,7 @@ import type { Kind, ObjectRow } from '../../api/types'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
-import { whyNot } from './permission'
+import { whyNot } from '../../ui/permission'
 
 const api = getRouteApi('/objects/$kind')
 const ROWS = 50
@@ -30,7 +30,7 @@ export function ObjectList() {
   return (
     <>
       <ScreenHead title={words[kind]} note={words.kindHelp[kind]}>
-        <Button component={Link} to={`/new/${kind}`} size="sm" disabled={refused !== undefined} title={refused}>{words.create}</Button>
+        <Button data-new component={Link} to={`/new/${kind}`} size="sm" disabled={refused !== undefined} title={refused}>{words.create}</Button>
       </ScreenHead>
       <Group mb="md" gap="sm">
         <TextInput data-filter className="filterbox" aria-label={words.filterObjects} placeholder={words.filterObjects} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />

@@ -2,6 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { call } from '../../api/client'
 import { memberText, pretty, withoutMembers } from '../../lib/json-text'
 import { quoted } from '../../lib/curl'
+import { setAt } from '../../lib/pointer'
+import { toYaml } from '../../lib/yaml'
 
 /** When an object was made and changed: the gateway's to say, and refused where a client writes it. */
 const TIMES = ['create_time', 'update_time']
@@ -32,3 +34,10 @@ export const useObject = (kind: string, id: string) =>
 /** The command that makes this object, on any gateway. */
 export const curlOf = (kind: string, id: string, text: string) =>
   `curl -X PUT ${quoted(location.origin + pathOf(kind, id))} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(text)}`
+
+/** The same as a file that `tollhouse import` reads. */
+export const yamlOf = (kind: string, id: string, text: string) => {
+  // Consumers are known by their username, and have no other id.
+  const own = kind === 'consumers' ? text : setAt(text, ['id'], JSON.stringify(id))
+  return `${kind}:\n${toYaml(`[${own}]`, 1)}\n#END\n`
+}

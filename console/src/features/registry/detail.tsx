@@ -1,4 +1,4 @@
-import { Anchor, Button, Group, Modal, Stack, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Group, Modal, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,6 +7,8 @@ import { useWho } from '../../api/session'
 import type { RegistryInstance } from '../../api/types'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
+import { Events } from './events'
+import { InstanceForm } from './form'
 
 const api = getRouteApi('/registry/$namespace/$service')
 const ROWS = 500
@@ -15,10 +17,13 @@ export function RegistryService() {
   const words = useWords()
   const who = useWho()
   const { namespace, service } = api.useParams()
+  const { tab = 'instances' } = api.useSearch()
+  const navigate = api.useNavigate()
+  const [edited, edit] = useState<RegistryInstance | 'new'>()
   const [chosen, choose] = useState<RegistryInstance>()
   const found = useQuery({
     queryKey: ['instances', namespace, service],
-    refetchInterval: chosen ? false : 2000,
+    refetchInterval: chosen || edited ? false : 2000,
     placeholderData: keepPreviousData,
     queryFn: ({ signal }) => json<{ list: RegistryInstance[]; total: number }>(`/registry/v1/instances${query({ namespace, service, page_size: ROWS })}`, { signal }),
   })
@@ -28,7 +33,13 @@ export function RegistryService() {
   return (
     <>
       <Text size="sm" mb={4}><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
-      <ScreenHead title={service} note={data && words.instancesHealthy(rows.filter((it) => it.healthy && !it.isolated).length, data.total)} />
+      <ScreenHead title={service} note={data && words.instancesHealthy(rows.filter((it) => it.healthy && !it.isolated).length, data.total)}>
+        <Button component={Link} to="/registry/rules" search={{ service } as never} size="xs" variant="default">{words.rules}</Button>
+        <Button size="xs" data-new disabled={refused !== undefined} title={refused} onClick={() => edit('new')}>{words.register}</Button>
+      </ScreenHead>
+      <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={[{ value: 'instances', label: words.instances }, { value: 'events', label: words.events }]}
+        onChange={(value) => void navigate({ search: value === 'events' ? { tab: 'events' } : {}, replace: true })} />
+      {tab === 'events' ? <Events namespace={namespace} service={service} /> : <>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{words.emptyKind}</Empty> : (
         <div className="scroll">
@@ -44,7 +55,10 @@ export function RegistryService() {
                   <Table.Td>{row.version}</Table.Td>
                   <Table.Td className="numbers">{row.weight}</Table.Td>
                   <Table.Td className="mono">{row.id}</Table.Td>
-                  <Table.Td><Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => choose(row)}>{row.isolated ? words.rejoin : words.isolate}</Button></Table.Td>
+                  <Table.Td><Group gap={4} wrap="nowrap">
+                    <Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => choose(row)}>{row.isolated ? words.rejoin : words.isolate}</Button>
+                    <Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => edit(row)} aria-label={`${words.edit} ${row.host}:${row.port}`}>{words.edit}</Button>
+                  </Group></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
@@ -52,6 +66,8 @@ export function RegistryService() {
           {data.total > rows.length && <Text size="sm" c="dimmed">{words.shown(1, rows.length, data.total)}</Text>}
         </div>
       )}
+      </>}
+      {edited && <InstanceForm namespace={namespace} service={service} instance={edited === 'new' ? undefined : edited} close={() => edit(undefined)} />}
       {chosen && <Isolation instance={chosen} all={rows} close={() => choose(undefined)} />}
     </>
   )

@@ -1,0 +1,111 @@
+import { Anchor, Button, Group, Modal, Table, Text, TextInput } from '@mantine/core'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { json, query } from '../../api/client'
+import { useWho } from '../../api/session'
+import type { CertificateRow } from '../../api/types'
+import { whyNot } from '../../ui/permission'
+import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Time } from '../../ui/time'
+import { useWords } from '../../words/words'
+
+const api = getRouteApi('/certificates')
+const ROWS = 100
+
+export function Certificates() {
+  const words = useWords()
+  const who = useWho()
+  const { q, page = 1, id } = api.useSearch()
+  const navigate = api.useNavigate()
+  const found = useQuery({
+    queryKey: ['certificates', q, page],
+    refetchInterval: 30_000,
+    placeholderData: keepPreviousData,
+    queryFn: ({ signal }) => json<{ total: number; rows: CertificateRow[] }>(`/console/v1/certificates${query({ q, page, page_size: ROWS })}`, { signal }),
+  })
+  const { data } = found
+  const refused = whyNot(who, words)
+  const rows = [...(data?.rows ?? [])].sort((a, b) => (a.not_after ?? 0) - (b.not_after ?? 0))
+  const chosen = rows.find((row) => row.id === id)
+  const [search, setSearch] = useState(q ?? '')
+  return (
+    <>
+      <ScreenHead title={words.ssls} note={words.certificatesHelp}>
+        <Button component={Link} to="/new/ssls" size="sm" disabled={refused !== undefined} title={refused}>{words.create}</Button>
+      </ScreenHead>
+      <Group mb="md" gap="sm">
+        <TextInput data-filter className="filterbox" aria-label={words.filterObjects} placeholder={words.filterObjects} value={search}
+          onChange={(event) => { setSearch(event.currentTarget.value); void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true }) }} />
+        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.total(data.total)}</Text>}
+      </Group>
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{q ? words.noMatch : words.noCertificates}</Empty> : (
+        <div className="scroll">
+          <Table highlightOnHover>
+            <Table.Thead><Table.Tr>
+              <Table.Th>{words.certificateNames}</Table.Th><Table.Th>{words.state}</Table.Th><Table.Th>{words.ends}</Table.Th><Table.Th className="hide-narrow">{words.issuer}</Table.Th><Table.Th className="hide-narrow">{words.usedFor}</Table.Th>
+            </Table.Tr></Table.Thead>
+            <Table.Tbody>
+              {rows.map((row) => (
+                <Table.Tr key={row.id}>
+                  <Table.Td>
+                    <Anchor component="button" type="button" className="rowlink" onClick={() => void navigate({ search: { q, page: page > 1 ? page : undefined, id: row.id } })}>{(row.names ?? [row.id]).slice(0, 3).join(', ')}</Anchor>
+                    <Text size="xs" c="dimmed" className="mono">{row.id}{row.renews_itself && ` · ${words.renewsItself}`}</Text>
+                  </Table.Td>
+                  <Table.Td><Verdict row={row} /></Table.Td>
+                  <Table.Td><Time at={row.not_after} /></Table.Td>
+                  <Table.Td className="hide-narrow"><Text size="sm" lang="en">{row.issuer}</Text></Table.Td>
+                  <Table.Td className="hide-narrow">{row.type === 'client' ? words.forNodes : row.asks_clients ? words.forClientsAsked : words.forClients}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </div>
+      )}
+      {chosen && <Detail row={chosen} close={() => void navigate({ search: { q, page: page > 1 ? page : undefined } })} />}
+    </>
+  )
+}
+
+function Verdict({ row }: { row: CertificateRow }) {
+  const words = useWords()
+  if (row.is_off) return <StateBadge state="off" label={words.off} />
+  const [first] = row.faults
+  if (first === undefined) return <StateBadge state="good" label={words.inOrder} />
+  const isOver = (row.days_left ?? 0) <= 0 || row.names === undefined
+  return <><StateBadge state={isOver ? 'bad' : 'warn'} label={row.faults.length === 1 ? words.oneFault : words.faultCount(row.faults.length)} /><Text size="xs" lang="en">{row.faults.join('; ')}</Text></>
+}
+
+function Detail({ row, close }: { row: CertificateRow; close: () => void }) {
+  const words = useWords()
+  const hosts = [row.snis ?? []].flat()
+  const rows: [string, React.ReactNode][] = [
+    [words.certificateNames, row.names?.join(', ')],
+    [words.hostsServed, hosts.join(', ')],
+    [words.subject, row.subject],
+    [words.issuer, row.issuer],
+    [words.begins, <Time key="b" at={row.not_before} />],
+    [words.ends, <Time key="e" at={row.not_after} />],
+    [words.daysLeft, row.days_left],
+    [words.intermediates, row.intermediates],
+    [words.serial, row.serial],
+    [words.fingerprint, row.fingerprint],
+    [words.faultsTitle, row.faults.join('; ')],
+  ]
+  return (
+    <Modal opened onClose={close} size="lg" title={row.id}>
+      <Table variant="vertical" withRowBorders={false}>
+        <Table.Tbody>
+          {rows.filter(([, text]) => text !== undefined && text !== '').map(([label, text]) => (
+            <Table.Tr key={label}><Table.Th w={150} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap" lang="en">{text}</Table.Td></Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      <Text size="sm" c="dimmed" mt="sm">{words.keyNeverShown}</Text>
+      <Group justify="flex-end" mt="md">
+        <Button variant="default" component={Link} to={`/objects/ssls/${encodeURIComponent(row.id)}`}>{words.openObject}</Button>
+      </Group>
+    </Modal>
+  )
+}

@@ -1,0 +1,104 @@
+import { Alert, Anchor, Button, Group, Modal, Stack, Table, Text } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ApiError } from '../../api/client'
+import { useWho } from '../../api/session'
+import { KINDS, type Kind } from '../../api/types'
+import { memberText, pretty } from '../../lib/json-text'
+import { whyNot } from '../../ui/permission'
+import { DeedBadge, Differences } from '../../ui/change'
+import { Difference } from '../../ui/difference'
+import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { Time } from '../../ui/time'
+import { useWords } from '../../words/words'
+import { undoChange, useChange, useForgetting } from '../../api/changes'
+
+const api = getRouteApi('/changes/$name')
+
+const textOf = (value: unknown) => (value === null || value === undefined ? '' : JSON.stringify(value, null, 2))
+
+export function Change() {
+  const words = useWords()
+  const who = useWho()
+  const { name } = api.useParams()
+  const found = useChange(name)
+  const [isUndoing, undoing] = useDisclosure(false)
+  const { data, error } = found
+  if (error instanceof ApiError && error.status === 404) return <><ScreenHead title={words.changes} /><Empty><span lang="en">{error.message}</span></Empty></>
+  const refused = whyNot(who, words) ?? (data?.undo_refused ? data.undo_refused : undefined)
+  const isKnown = data !== undefined && (KINDS as readonly string[]).includes(data.kind) && !data.id.includes('/')
+  return (
+    <>
+      <Text size="sm" mb={4}><Anchor component={Link} to="/changes">{words.changes}</Anchor> / {data ? words.revision(data.revision) : name}</Text>
+      <ScreenHead title={data ? `${words[data.kind as Kind] ?? data.kind} ${data.id}` : words.changes}>
+        {isKnown && <Button size="xs" variant="default" component={Link} to="/changes" search={{ kind: data.kind, id: data.id } as never}>{words.history}</Button>}
+        {data && <Button size="xs" disabled={refused !== undefined} title={refused} onClick={undoing.open} data-undo>{words.undoChange}</Button>}
+      </ScreenHead>
+      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
+      {data ? (
+        <Stack>
+          <section className="card">
+            <Table variant="vertical" withRowBorders={false}>
+              <Table.Tbody>
+                <Row label={words.deed}><DeedBadge deed={data.deed} />{data.undoes && <> <Anchor component={Link} to={`/changes/${data.undoes}`}>{words.undoneChange}</Anchor></>}</Row>
+                <Row label={words.who}>{data.actor ?? words.anybody} · {words.ways[data.way as keyof typeof words.ways] ?? data.way}</Row>
+                <Row label={words.time}><Time at={data.at_ms / 1000} /></Row>
+                <Row label={words.object}>{isKnown && data.current_revision !== null ? <Anchor component={Link} to={`/objects/${data.kind}/${encodeURIComponent(data.id)}`} className="mono">{data.id}</Anchor> : <span className="mono">{data.id}</span>}</Row>
+                {data.differences.length > 0 && data.before !== null && data.after !== null && <Row label={words.difference}><Differences rows={data.differences} hasMore={false} /></Row>}
+                {data.below.length > 0 && <Row label={words.wentWithIt}><span className="mono">{data.below.join(', ')}</span></Row>}
+              </Table.Tbody>
+            </Table>
+          </section>
+          {data.is_cut ? <Text c="dimmed">{words.changeCut}</Text> : <Difference before={textOf(data.before)} after={textOf(data.after)} />}
+          <Text size="xs" c="dimmed">{words.changeSecrets}</Text>
+        </Stack>
+      ) : !found.isError && <Loading />}
+      {data && <Undoing name={data.name} before={data.before} after={data.after} isOpen={isUndoing} close={undoing.close} />}
+    </>
+  )
+}
+
+function Row({ label, children }: { label: string; children: React.ReactNode }) {
+  return <Table.Tr><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{children}</Table.Td></Table.Tr>
+}
+
+/** What would stand there again; where somebody has changed the object since, that is shown before anything is done. */
+function Undoing({ name, before, after, isOpen, close }: { name: string; before: unknown; after: unknown; isOpen: boolean; close: () => void }) {
+  const words = useWords()
+  const navigate = useNavigate()
+  const forget = useForgetting()
+  const [error, setError] = useState<unknown>()
+  const [current, setCurrent] = useState<{ text: string; revision: number }>()
+  const [isBusy, setBusy] = useState(false)
+  const apply = async () => {
+    setBusy(true)
+    setError(undefined)
+    try {
+      const revision = await undoChange(name, current?.revision)
+      await forget()
+      close()
+      await navigate({ to: `/changes/${revision}` })
+    } catch (refused) {
+      const text = refused instanceof ApiError && refused.status === 412 ? memberText(refused.text, 'current') : undefined
+      if (text === undefined) setError(refused)
+      else setCurrent({ text: pretty(memberText(text, 'value') ?? '{}'), revision: Number(memberText(text, 'modifiedIndex')) })
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <Modal opened={isOpen} onClose={close} title={words.undoTitle} size="xl">
+      <Stack>
+        {error !== undefined && <ErrorBox error={error} />}
+        {current && <Alert color="yellow" role="alert"><Text size="sm">{words.undoChanged}</Text></Alert>}
+        <Text size="sm">{before === null ? words.undoRemoves : words.undoHelp}</Text>
+        <Difference before={current?.text ?? textOf(after)} after={textOf(before)} />
+        <Group justify="flex-end">
+          <Button variant="default" onClick={close}>{words.cancel}</Button>
+          <Button loading={isBusy} onClick={() => void apply()} data-autofocus>{words.undoChange}</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  )
+}

@@ -1,0 +1,111 @@
+import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput, Title } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import type { ChangeRow, RefusedWrite } from '../../api/types'
+import { KINDS, type Kind } from '../../api/types'
+import { DeedBadge, Differences } from '../../ui/change'
+import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
+import { Time } from '../../ui/time'
+import { useWords } from '../../words/words'
+import { useChanges } from '../../api/changes'
+
+const api = getRouteApi('/changes')
+const WAYS = ['api', 'console', 'import', 'acme'] as const
+
+export function Changes() {
+  const words = useWords()
+  const search = api.useSearch()
+  const navigate = api.useNavigate()
+  const found = useChanges(search)
+  const { data } = found
+  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, before: undefined, ...change }, replace: true })
+  const isFiltered = search.kind !== undefined || search.id !== undefined || search.actor !== undefined || search.way !== undefined
+  const last = data?.rows.at(-1)
+  return (
+    <>
+      <ScreenHead title={words.changes} note={data && <Reach kept={data.kept} oldest={data.oldest_at_ms} />} />
+      <Group mb="md" gap="sm" align="flex-end">
+        <NativeSelect label={words.kind} value={search.kind ?? ''} onChange={(event) => set({ kind: event.currentTarget.value || undefined })}
+          data={[{ value: '', label: words.any }, ...KINDS.map((kind) => ({ value: kind, label: words[kind] }))]} />
+        <TextInput label={words.id} value={search.id ?? ''} onChange={(event) => set({ id: event.currentTarget.value || undefined })} />
+        <TextInput label={words.who} value={search.actor ?? ''} onChange={(event) => set({ actor: event.currentTarget.value || undefined })} />
+        <NativeSelect label={words.way} value={search.way ?? ''} onChange={(event) => set({ way: event.currentTarget.value || undefined })}
+          data={[{ value: '', label: words.any }, ...WAYS.map((way) => ({ value: way, label: words.ways[way] }))]} />
+        {isFiltered && <Button variant="subtle" onClick={() => void navigate({ search: {} })}>{words.clear}</Button>}
+        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.changesCount(data.total)}</Text>}
+      </Group>
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{isFiltered ? words.noMatch : words.noChanges}</Empty> : (
+        <>
+          <div className="scroll"><Rows rows={data.rows} /></div>
+          <Group mt="sm" gap="xs">
+            {search.before !== undefined && <Button size="xs" variant="default" onClick={() => set({ before: undefined })}>{words.newest}</Button>}
+            {last && data.total > data.rows.length && <Button size="xs" variant="default" onClick={() => void navigate({ search: { ...search, before: last.revision } })}>{words.older}</Button>}
+          </Group>
+        </>
+      )}
+      {data && data.refused.length > 0 && !isFiltered && <Refused rows={data.refused} />}
+    </>
+  )
+}
+
+function Reach({ kept, oldest }: { kept: number; oldest: number | null }) {
+  const words = useWords()
+  if (oldest === null) return <>{words.changesHelp}</>
+  return <>{words.changesHelp} {words.changesReach(kept)} <Time at={oldest / 1000} />.</>
+}
+
+function Rows({ rows }: { rows: ChangeRow[] }) {
+  const words = useWords()
+  return (
+    <Table highlightOnHover>
+      <Table.Thead><Table.Tr>
+        <Table.Th>{words.time}</Table.Th><Table.Th>{words.who}</Table.Th><Table.Th>{words.deed}</Table.Th><Table.Th>{words.object}</Table.Th>
+        <Table.Th className="hide-narrow">{words.difference}</Table.Th><Table.Th className="numbers hide-narrow">{words.revisionWord}</Table.Th>
+      </Table.Tr></Table.Thead>
+      <Table.Tbody>
+        {rows.map((row) => (
+          <Table.Tr key={row.name}>
+            <Table.Td><Anchor component={Link} to={`/changes/${row.name}`}><Time at={row.at_ms / 1000} /></Anchor></Table.Td>
+            <Table.Td>{row.actor ?? words.anybody}<Text size="xs" c="dimmed">{words.ways[row.way as (typeof WAYS)[number]] ?? row.way}</Text></Table.Td>
+            <Table.Td><DeedBadge deed={row.deed} /></Table.Td>
+            <Table.Td>
+              <Text size="xs" c="dimmed">{words[row.kind as Kind] ?? row.kind}</Text>
+              {(KINDS as readonly string[]).includes(row.kind) && !row.id.includes('/')
+                ? <Anchor component={Link} to={`/objects/${row.kind}/${encodeURIComponent(row.id)}`} className="mono">{row.id}</Anchor>
+                : <span className="mono">{row.id}</span>}
+            </Table.Td>
+            <Table.Td className="hide-narrow"><Differences rows={row.differences} hasMore={row.has_more} /></Table.Td>
+            <Table.Td className="numbers hide-narrow">{row.revision}</Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  )
+}
+
+/** What was tried and not done: nothing was written, and nobody keeps it beyond this process. */
+function Refused({ rows }: { rows: RefusedWrite[] }) {
+  const words = useWords()
+  return (
+    <section>
+      <Title order={2} size="h4" mt="xl" mb={4}>{words.refusedWrites}</Title>
+      <Text size="sm" c="dimmed" mb="xs">{words.refusedHelp}</Text>
+      <div className="scroll">
+        <Table>
+          <Table.Thead><Table.Tr><Table.Th>{words.time}</Table.Th><Table.Th>{words.who}</Table.Th><Table.Th>{words.request}</Table.Th><Table.Th>{words.status}</Table.Th><Table.Th>{words.reason}</Table.Th></Table.Tr></Table.Thead>
+          <Table.Tbody>
+            {rows.slice(0, 20).map((row, at) => (
+              <Table.Tr key={`${row.at_ms} ${at}`}>
+                <Table.Td><Time at={row.at_ms / 1000} /></Table.Td>
+                <Table.Td>{row.actor ?? words.anybody}<Text size="xs" c="dimmed" className="mono">{row.from}</Text></Table.Td>
+                <Table.Td className="mono">{row.method} {row.path}</Table.Td>
+                <Table.Td><StatusBadge status={row.status} /></Table.Td>
+                <Table.Td><Text size="sm" lang="en">{row.reason}</Text></Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </div>
+    </section>
+  )
+}

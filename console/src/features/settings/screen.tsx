@@ -1,0 +1,81 @@
+import { SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi } from '@tanstack/react-router'
+import { json } from '../../api/client'
+import { useOverview } from '../../api/live'
+import type { Setting } from '../../api/types'
+import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { Time } from '../../ui/time'
+import { useWords } from '../../words/words'
+
+const api = getRouteApi('/settings')
+
+export function Settings() {
+  const words = useWords()
+  const { q = '', all } = api.useSearch()
+  const navigate = api.useNavigate()
+  const found = useQuery({
+    queryKey: ['settings'],
+    queryFn: ({ signal }) => json<{ rows: Setting[] }>('/console/v1/settings', { signal }),
+  })
+  const search = q.toLowerCase()
+  const rows = (found.data?.rows ?? []).filter((row) =>
+    (all || search !== '' || !row.is_default) && (row.name.includes(search) || row.doc.toLowerCase().includes(search)))
+  return (
+    <>
+      <ScreenHead title={words.settings} note={words.settingsHelp} />
+      <Stack gap="md">
+        <About />
+        <div className="filterrow">
+          <TextInput data-filter className="filterbox" aria-label={words.filterSettings} placeholder={words.filterSettings} value={q}
+            onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined, all }, replace: true })} />
+          <SegmentedControl size="xs" aria-label={words.view} value={all ? 'all' : 'set'} data={[{ value: 'set', label: words.settingsSet }, { value: 'all', label: words.settingsAll }]}
+            onChange={(value) => void navigate({ search: { q: q || undefined, all: value === 'all' || undefined }, replace: true })} />
+        </div>
+        {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+        {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{q ? words.noMatch : words.settingsNone}</Empty> : <Rows rows={rows} />}
+      </Stack>
+    </>
+  )
+}
+
+function About() {
+  const words = useWords()
+  const { data } = useOverview()
+  if (data === undefined) return null
+  return (
+    <section className="card">
+      <Table variant="vertical" withRowBorders={false}>
+        <Table.Tbody>
+          {([
+            [words.version, data.version], [words.host, data.hostname], [words.source, data.source], [words.started, <Time key="t" at={data.started_at} />],
+            [words.listens, <span key="l" className="mono">{Object.entries(data.listeners).map(([name, addresses]) => `${name} ${addresses.join(' ')}`).join(' · ')}</span>],
+          ] as [string, React.ReactNode][]).map(([label, text]) => (
+            <Table.Tr key={label}><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{text}</Table.Td></Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </section>
+  )
+}
+
+function Rows({ rows }: { rows: Setting[] }) {
+  const words = useWords()
+  return (
+    <div className="scroll">
+      <Table>
+        <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.value}</Table.Th><Table.Th className="hide-narrow">{words.defaultValue}</Table.Th><Table.Th className="hide-narrow">{words.meaning}</Table.Th></Table.Tr></Table.Thead>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr key={row.name}>
+              <Table.Td><span className="mono">{row.name}</span><Text size="xs" c="dimmed" className="mono hide-narrow">{row.variable}</Text></Table.Td>
+              <Table.Td className="mono" fw={row.is_default ? undefined : 600}>{row.value}</Table.Td>
+              <Table.Td className="mono hide-narrow"><Text span c="dimmed" inherit>{row.is_default ? '' : row.default}</Text></Table.Td>
+              <Table.Td className="hide-narrow"><Text size="sm" lang="en">{row.doc}</Text></Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </div>
+  )
+}

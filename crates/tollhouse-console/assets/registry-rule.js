@@ -1,0 +1,1 @@
+export{t as RULE_KINDS,n as RegistryRule}from"./rule.js";

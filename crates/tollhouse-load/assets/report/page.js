@@ -13,7 +13,13 @@
     element.append(...children);
     return element;
   };
-  const results = data("report").results;
+  // Series come as the names of their fields once, and a list of values for each point.
+  const unpacked = ({ keys, rows }) => rows.map((row) => Object.fromEntries(keys.map((key, at) => [key, row[at]])));
+  const results = data("report").results.map((result) => ({
+    ...result,
+    series: unpacked(result.series),
+    processes: result.processes.map((one) => ({ ...one, samples: unpacked(one.samples) })),
+  }));
   const charts = data("charts");
   const UNKNOWN = "–";
 
@@ -363,11 +369,6 @@
     repaint();
   });
 
-  find("download").addEventListener("click", () => {
-    const url = URL.createObjectURL(new Blob([find("report").textContent], { type: "application/json" }));
-    make("a", { href: url, download: "result.json" }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
-  });
   document.querySelectorAll("[data-copy]").forEach((button) => {
     button.hidden = false;
     button.addEventListener("click", async () => {

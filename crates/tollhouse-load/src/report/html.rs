@@ -9,6 +9,7 @@ mod chart;
 mod column;
 mod comparison;
 mod detail;
+mod embedded;
 mod environment;
 mod figure;
 mod headline;
@@ -17,8 +18,8 @@ mod markup;
 mod palette;
 mod row;
 mod spectrum;
-mod summary;
 mod table;
+mod verdict;
 mod warnings;
 
 use chart::Charts;
@@ -28,10 +29,6 @@ use palette::Palette;
 use row::{RUNS_TO_RANK_MIN, Row, SAMPLES_BEYOND_MIN};
 
 use super::Report;
-
-/// Single samples past this many stay out of the page: a browser would choke on them, and no chart needs
-/// them. The result file has them all.
-const SAMPLES_EMBEDDED_MAX: usize = 20_000;
 
 /// Nothing may be fetched, whatever a page's text says: its parts are all in it.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
@@ -54,11 +51,11 @@ pub fn render(report: &Report) -> String {
     let mut html = Html::default();
     write_head(&mut html, report);
     write_title(&mut html, report);
+    verdict::write(&mut html, &rows, &report.warnings);
     warnings::write(&mut html, report);
-    summary::write(&mut html, &rows, &palette);
     write_headline(&mut html, report, &layout, &rows, &palette);
-    comparison::write_added(&mut html, &rows, &palette);
-    comparison::write_peers(&mut html, &rows, &palette);
+    comparison::write_peers(&mut html, &rows, &palette, &report.warnings);
+    comparison::write_added(&mut html, &rows, &palette, &report.warnings);
     charts.write_over_load(&mut html);
     spectrum::write(&mut html, &rows, &palette);
     charts.write_over_time(&mut html);
@@ -92,7 +89,7 @@ fn write_title(html: &mut Html, report: &Report) {
     html.close("div");
     html.raw(
         "<div class=\"tools\" hidden><button type=\"button\" id=\"theme\">Dark</button>\
-         <button type=\"button\" id=\"download\">Download data</button></div>",
+         </div>",
     );
     html.close("header");
     if !report.about.is_empty() {
@@ -123,28 +120,16 @@ fn write_headline(
 }
 
 fn write_end(html: &mut Html, report: &Report, charts: &Charts<'_>) {
-    let samples: usize = report.results.iter().map(|result| result.samples.len()).sum();
     html.open("footer", &[]);
-    html.text("This page holds its data and needs no network. Charts are drawn with uPlot (MIT).");
-    if samples > SAMPLES_EMBEDDED_MAX {
-        html.text(" Single samples are left out of it: the result file has them.");
-    }
+    html.text(
+        "This page needs no network. Histograms and single samples are in the result file, from which \
+         `tollhouse bench report` draws it. Charts are drawn with uPlot (MIT).",
+    );
     html.close("footer").raw("\n</main>");
-    // Numbers that JSON cannot hold are the only thing that could fail, and serde_json writes null.
-    let json = match samples > SAMPLES_EMBEDDED_MAX {
-        true => serde_json::to_string(&without_samples(report)),
-        false => serde_json::to_string(report),
-    };
-    html.json("report", &json.unwrap_or_else(|_| "{\"results\":[]}".to_owned()));
+    html.json("report", &embedded::runs(report));
     html.json("charts", &serde_json::to_string(charts).unwrap_or_else(|_| "null".to_owned()));
     html.raw("\n<script>\n/*\n").raw(CHART_LICENCE).raw("\n*/\n").raw(CHART_SCRIPT);
     html.raw("</script>\n<script>\n").raw(SCRIPT).raw("</script>\n</body>\n</html>\n");
-}
-
-fn without_samples(report: &Report) -> Report {
-    let mut report = report.clone();
-    report.results.iter_mut().for_each(|result| result.samples.clear());
-    report
 }
 
 fn title(report: &Report) -> &str {

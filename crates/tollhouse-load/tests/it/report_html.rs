@@ -46,8 +46,8 @@ fn sections_stand_in_the_order_in_which_they_are_needed() {
     let expected = [
         "Before you quote a number",
         "Results",
-        "Compared with the upstream asked directly",
         "Compared with the others",
+        "Compared with the upstream asked directly",
         "Over the load",
         "Percentile spectrum",
         "Over time",
@@ -76,9 +76,12 @@ fn a_row_of_the_headline_is_marked_up_for_eyes_and_ears() {
 fn the_headline_has_the_columns_of_the_published_report_and_those_it_leaves_out() {
     let page = html::render(&fixture::shenyu());
     let text = plain(section(&page, "headline"));
-    let heads = "Case QPS 1/s p50 ms p75 ms p90 ms p99 ms avg ms max ms p99.9 ms Goodput 1/s Errors CPU \
-                 cores CPU-s per 1000 Memory";
-    assert!(text.contains(heads), "{text}");
+    let (more, less) = ("↑ higher is better", "↓ lower is better");
+    let heads = format!(
+        "Case QPS 1/s {more} p50 ms {less} p75 ms {less} p90 ms {less} p99 ms {less} avg ms {less} max ms {less} \
+         p99.9 ms {less} Goodput 1/s {more} Errors {less} CPU cores {less} CPU-s per 1000 {less} Memory {less}"
+    );
+    assert!(text.contains(&heads), "{text}");
     assert!(
         text.contains("tollhouse response time at saturation · 3 runs · 30 s 600 connections"),
         "{text}"
@@ -91,7 +94,74 @@ fn warnings_stand_before_every_figure_the_gravest_first() {
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not on the page"));
     assert!(place("✖ invalid") < place("▲ caution"));
     assert!(place("▲ caution") < place("● note"));
-    assert!(place("● note") < place("class=\"cards\""));
+    assert!(place("class=\"verdict\"") < place("✖ invalid"));
+    assert!(place("● note") < place("aria-labelledby=\"headline\""));
+    // Behind their counts: nothing of them is open before somebody asks.
+    assert!(!section(&page, "warnings").contains("<details open"));
+}
+
+/// The verdict's sentences.
+fn verdict(report: &Report) -> String {
+    let page = html::render(report);
+    let at = page.find("class=\"verdict\"").expect("there is a verdict");
+    plain(&format!("<{}", &page[at..at + page[at..].find("</section>").expect("it ends")]))
+}
+
+#[test]
+fn the_page_says_first_who_does_more_by_how_much_and_whether_that_may_be_quoted() {
+    let text = verdict(&fixture::shenyu());
+    assert!(
+        text.starts_with("tollhouse beside nginx: successful requests a second were "),
+        "{text}"
+    );
+    assert!(
+        text.contains(" times as many over ") && text.contains("tollhouse beside haproxy"),
+        "{text}"
+    );
+    assert!(text.contains("quoted"), "{text}");
+    // One run each says nothing of chance.
+    let text = verdict(&fixture::ngxway());
+    assert!(text.contains("Not to be quoted: one run says nothing of chance."), "{text}");
+    // Nobody beside it, and an open loop: what was asked for is no merit.
+    let mut report = fixture::open_loop();
+    report.results.truncate(1);
+    let text = verdict(&report);
+    assert!(
+        text.contains("Nothing was measured beside it.") && text.contains("asked for"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_invalid_figure_is_left_out_of_the_verdict_and_struck_through_where_it_stands() {
+    let mut report = fixture::shenyu();
+    report.warnings.clear();
+    let all = verdict(&report);
+    report.warnings.push(tollhouse_load::report::Warning {
+        rule: "below-direct".into(),
+        severity: tollhouse_load::report::Severity::Invalid,
+        about: "tollhouse / 600 connections".into(),
+        message: "it is faster than nothing in between".into(),
+    });
+    let text = verdict(&report);
+    assert!(text.contains("invalid") && !all.contains("invalid"), "{text}");
+    let page = html::render(&report);
+    for id in ["headline", "peers", "added"] {
+        let section = section(&page, id);
+        assert!(section.contains("<tr class=\"void\">") && section.contains("✖ invalid"), "{id}");
+    }
+}
+
+#[test]
+fn a_page_is_small_however_much_was_measured() {
+    let mut report = fixture::shenyu();
+    for result in &mut report.results {
+        let one = result.series.last().expect("it has a series").clone();
+        result.series = std::iter::repeat_n(one, 5_000).collect();
+    }
+    let page = html::render(&report);
+    assert!(page.len() < 500 * 1024, "{}", page.len());
+    assert!(!page.contains("\"values\""), "histograms stay in the result file");
 }
 
 #[test]
@@ -133,7 +203,7 @@ fn what_was_measured_without_a_name_goes_by_its_case() {
     report.results.truncate(1);
     report.results[0].subject = String::new();
     let page = html::render(&report);
-    assert!(page.contains("</i>5000 requests/s</h2>"));
+    assert!(verdict(&report).starts_with("5000 requests/s: "));
     assert!(!page.contains("> / 5000") && !page.contains("\"measured,"));
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::figure::{self, UNKNOWN};
 use super::row::{Row, TARGET};
-use super::table::{Cell, Head};
+use super::table::{Cell, Direction, Head};
 
 /// A column.
 #[derive(Debug, Clone)]
@@ -57,6 +57,31 @@ pub(super) enum Shows {
     ServerCpu,
 }
 
+impl Shows {
+    /// Which way is better. What was sent and received follows from the load.
+    const fn direction(self) -> Direction {
+        match self {
+            Self::Rate | Self::Goodput => Direction::Higher,
+            Self::Percentile(_)
+            | Self::Mean
+            | Self::Max
+            | Self::Failed
+            | Self::FailedShare
+            | Self::Cores
+            | Self::CpuPer1000
+            | Self::Memory
+            | Self::ServerCpu => Direction::Lower,
+            Self::Place
+            | Self::Concurrency
+            | Self::Objects
+            | Self::Completed
+            | Self::Reused
+            | Self::Received
+            | Self::Bodies => Direction::None,
+        }
+    }
+}
+
 /// What rows are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
@@ -105,7 +130,8 @@ const fn column(
     shows: Shows,
     title: &'static str,
 ) -> Column {
-    Column { head: Head { text: Cow::Borrowed(head), unit, title, class: "" }, shows }
+    let direction = shows.direction();
+    Column { head: Head { text: Cow::Borrowed(head), unit, title, class: "", direction }, shows }
 }
 
 const QPS: Column =

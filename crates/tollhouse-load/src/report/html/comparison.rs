@@ -9,7 +9,8 @@ use super::headline;
 use super::markup::Html;
 use super::palette::Palette;
 use super::row::{BASELINE, Row, Spread, TARGET, percentile_of, subjects, usage_of};
-use super::table::{self, Cell, Group, Head, Line, Mark, Table};
+use super::table::{self, Cell, Direction, Group, Head, Line, Mark, Table};
+use crate::report::Warning;
 
 /// The subject that peers are compared with, when it is there.
 const OURS: &str = "tollhouse";
@@ -18,8 +19,13 @@ const COMPARED: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
 /// Rates asked for that differ by less than this share are the same load.
 const RATE_TOLERANCE: f64 = 0.001;
 
-const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit, title, class: "" }
+const fn head(
+    text: &'static str,
+    unit: &'static str,
+    title: &'static str,
+    direction: Direction,
+) -> Head {
+    Head { text: Cow::Borrowed(text), unit, title, class: "", direction }
 }
 
 /// The baseline's row under the same load: of the same name, else of the same concurrency and rate.
@@ -51,11 +57,19 @@ fn is_same_load(one: &Row<'_>, other: &Row<'_>) -> bool {
 }
 
 /// Writes what every subject adds to the baseline, where there is one.
-pub(super) fn write_added(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+pub(super) fn write_added(
+    html: &mut Html,
+    rows: &[Row<'_>],
+    palette: &Palette<'_>,
+    doubts: &[Warning],
+) {
     let with_baseline = |subject: &str| {
         let rows_of = rows.iter().filter(|row| row.subject == subject);
         let lines: Vec<Line> = rows_of
-            .filter_map(|row| baseline_of(rows, row).map(|baseline| added(row, baseline)))
+            .filter_map(|row| {
+                let baseline = baseline_of(rows, row)?;
+                Some(doubted(added(row, baseline), [row, baseline], doubts))
+            })
             .collect();
         (!lines.is_empty()).then(|| Group {
             label: subject.to_owned(),
@@ -78,13 +92,19 @@ pub(super) fn write_added(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'
                 "Throughput",
                 "of direct",
                 "Throughput of this subject over that of the direct case",
+                Direction::Higher,
             ),
-            head("p50", "ms added", "Median of this subject minus that of the direct case"),
-            head("p75", "ms added", ""),
-            head("p90", "ms added", ""),
-            head("p99", "ms added", ""),
-            head("p99.9", "ms added", ""),
-            head("mean", "ms added", ""),
+            head(
+                "p50",
+                "ms added",
+                "Median of this subject minus that of the direct case",
+                Direction::Lower,
+            ),
+            head("p75", "ms added", "", Direction::Lower),
+            head("p90", "ms added", "", Direction::Lower),
+            head("p99", "ms added", "", Direction::Lower),
+            head("p99.9", "ms added", "", Direction::Lower),
+            head("mean", "ms added", "", Direction::Lower),
         ],
         groups,
     };
@@ -129,20 +149,41 @@ fn added(row: &Row<'_>, baseline: &Row<'_>) -> Line {
     Line { name: row.name.to_owned(), facts, cells, ..Line::default() }
 }
 
-/// Writes the ratios of the first subject that is not the baseline to each of its peers.
-pub(super) fn write_peers(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+/// The subject that is compared, if there is one that is not the baseline, and its peers.
+pub(super) fn gateways<'a>(rows: &[Row<'a>]) -> (Option<&'a str>, Vec<&'a str>) {
     let mut gateways = subjects(rows);
     gateways.retain(|subject| *subject != BASELINE);
-    let Some(ours) = gateways.iter().find(|subject| **subject == OURS).or(gateways.first()) else {
-        return;
-    };
+    let ours = gateways.iter().find(|subject| **subject == OURS).or(gateways.first()).copied();
+    // `tollhouse, cached` and `tollhouse, 60 % of its rate` are ours too: other cases, not peers.
+    gateways.retain(|subject| {
+        let rest = ours.and_then(|ours| subject.strip_prefix(ours));
+        !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+    });
+    (ours, gateways)
+}
+
+/// The line with the mark of a figure that a rule calls invalid, whichever side it is on.
+fn doubted(line: Line, sides: [&Row<'_>; 2], doubts: &[Warning]) -> Line {
+    let doubt = sides.into_iter().filter_map(|row| headline::doubt(row, doubts));
+    Line { doubt: doubt.max_by_key(|(class, ..)| *class == "invalid"), ..line }
+}
+
+/// Writes the ratios of the first subject that is not the baseline to each of its peers.
+pub(super) fn write_peers(
+    html: &mut Html,
+    rows: &[Row<'_>],
+    palette: &Palette<'_>,
+    doubts: &[Warning],
+) {
+    let (Some(ours), peers) = gateways(rows) else { return };
     let group = |peer: &&str| {
         let lines: Vec<Line> = rows
             .iter()
-            .filter(|row| row.subject == *ours)
+            .filter(|row| row.subject == ours)
             .filter_map(|row| {
                 let same = |other: &&Row<'_>| other.subject == *peer && other.name == row.name;
-                rows.iter().find(same).map(|other| ratios(row, other))
+                let other = rows.iter().find(same)?;
+                Some(doubted(ratios(row, other), [row, other], doubts))
             })
             .collect();
         (!lines.is_empty()).then(|| Group {
@@ -152,12 +193,7 @@ pub(super) fn write_peers(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'
             ..Group::default()
         })
     };
-    // `tollhouse, cached` and `tollhouse, 60 % of its rate` are ours too: other cases, not peers.
-    let is_ours = |subject: &str| {
-        subject.strip_prefix(*ours).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
-    };
-    let peers = gateways.iter().filter(|subject| !is_ours(subject));
-    let groups: Vec<Group> = peers.filter_map(group).collect();
+    let groups: Vec<Group> = peers.iter().filter_map(group).collect();
     if groups.is_empty() {
         return;
     }
@@ -180,14 +216,14 @@ fn peers_table(groups: Vec<Group>) -> Table {
         first_head: "Case",
         headings: Vec::new(),
         heads: vec![
-            head("Goodput", "", "Above 1: more successful requests a second"),
-            head("p50", "", "Below 1: shorter"),
-            head("p75", "", "Below 1: shorter"),
-            head("p90", "", "Below 1: shorter"),
-            head("p99", "", "Below 1: shorter"),
-            head("p99.9", "", "Below 1: shorter"),
-            head("CPU-s", "per 1000", "Below 1: less CPU for the same work"),
-            head("Memory", "", "Below 1: less memory"),
+            head("Goodput", "", "Above 1: more successful requests a second", Direction::Higher),
+            head("p50", "", "Below 1: shorter", Direction::Lower),
+            head("p75", "", "Below 1: shorter", Direction::Lower),
+            head("p90", "", "Below 1: shorter", Direction::Lower),
+            head("p99", "", "Below 1: shorter", Direction::Lower),
+            head("p99.9", "", "Below 1: shorter", Direction::Lower),
+            head("CPU-s", "per 1000", "Below 1: less CPU for the same work", Direction::Lower),
+            head("Memory", "", "Below 1: less memory", Direction::Lower),
         ],
         groups,
     }
@@ -195,7 +231,7 @@ fn peers_table(groups: Vec<Group>) -> Table {
 
 /// Which way is better.
 #[derive(Clone, Copy)]
-enum Better {
+pub(super) enum Better {
     Higher,
     Lower,
 }
@@ -220,19 +256,42 @@ fn ratios(ours: &Row<'_>, theirs: &Row<'_>) -> Line {
     }
 }
 
+/// What can be said of two figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The first is better, run for run.
+    Better,
+    /// It is worse.
+    Worse,
+    /// The runs overlap.
+    Equal,
+    /// There are too few runs.
+    Unranked,
+}
+
+/// How the first stands to the second.
+pub(super) fn verdict_of(ours: &Spread, theirs: &Spread, better: Better) -> Verdict {
+    match (ours.is_above(theirs), theirs.is_above(ours), better) {
+        (true, _, Better::Higher) | (_, true, Better::Lower) => Verdict::Better,
+        (true, _, Better::Lower) | (_, true, Better::Higher) => Verdict::Worse,
+        _ if ours.can_rank(theirs) => Verdict::Equal,
+        _ => Verdict::Unranked,
+    }
+}
+
 fn ratio(ours: Option<Spread>, theirs: Option<Spread>, better: Better) -> Cell {
     let (Some(ours), Some(theirs)) = (ours, theirs) else { return Cell::known(None) };
-    let verdict = match (ours.is_above(&theirs), theirs.is_above(&ours), better) {
-        (true, _, Better::Higher) | (_, true, Better::Lower) => Mark::Better,
-        (true, _, Better::Lower) | (_, true, Better::Higher) => Mark::Worse,
-        _ if ours.can_rank(&theirs) => Mark::Equal,
-        _ => Mark::Unranked,
+    let mark = match verdict_of(&ours, &theirs, better) {
+        Verdict::Better => Mark::Better,
+        Verdict::Worse => Mark::Worse,
+        Verdict::Equal => Mark::Equal,
+        Verdict::Unranked => Mark::Unranked,
     };
     let side = |spread: &Spread| {
         format!("{} to {}", figure::number(spread.low), figure::number(spread.high))
     };
     Cell {
-        mark: Some(verdict),
+        mark: Some(mark),
         title: match ours.runs.max(theirs.runs) {
             0 | 1 => "one run on each side".to_owned(),
             _ => format!("runs from {}, against {}", side(&ours), side(&theirs)),
@@ -259,6 +318,7 @@ pub(super) fn write_published(
         "Of its own direct",
         "",
         "Throughput over that of the same source's direct case, where it published one",
+        Direction::Higher,
     ));
     for group in &mut table.groups {
         group.behind = "on other hardware".to_owned();

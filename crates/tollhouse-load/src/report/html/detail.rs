@@ -9,7 +9,7 @@ use super::figure;
 use super::markup::Html;
 use super::palette::Palette;
 use super::row::{Percentile, Row, percentile_of, subjects, usage_of};
-use super::table::{self, Cell, Group, Head, Line, NameSpans, Table};
+use super::table::{self, Cell, Direction, Group, Head, Line, NameSpans, Table};
 use crate::distribution::Distribution;
 use crate::result::CaseResult;
 
@@ -19,11 +19,11 @@ const MESSAGES_MAX: usize = 3;
 const EXTRAS_MAX: usize = 12;
 
 const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit, title, class: "" }
+    Head { text: Cow::Borrowed(text), unit, title, class: "", direction: Direction::None }
 }
 
 const fn words(text: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit: "", title, class: "left" }
+    Head { text: Cow::Borrowed(text), unit: "", title, class: "left", direction: Direction::None }
 }
 
 /// Rows as groups by subject, each row as one or more lines; rows without a line are left out.

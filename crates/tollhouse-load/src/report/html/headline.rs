@@ -63,7 +63,10 @@ fn lines(names: Names, columns: &[&Column], rows: &[&Row<'_>], doubts: &[Warning
 }
 
 /// The gravest doubt about a row; notes are left to the list of warnings.
-fn doubt(row: &Row<'_>, doubts: &[Warning]) -> Option<(&'static str, &'static str, String)> {
+pub(super) fn doubt(
+    row: &Row<'_>,
+    doubts: &[Warning],
+) -> Option<(&'static str, &'static str, String)> {
     let about = row.title();
     let doubts = doubts.iter().filter(|doubt| doubt.about == about);
     let gravest = doubts.max_by_key(|doubt| doubt.severity)?;

@@ -33,6 +33,20 @@ pub(super) struct Head {
     pub(super) title: &'static str,
     /// How the cells under it are set.
     pub(super) class: &'static str,
+    /// Which way is better.
+    pub(super) direction: Direction,
+}
+
+/// Which way figures of a column are better.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Neither: it says what was done.
+    #[default]
+    None,
+    /// Up.
+    Higher,
+    /// Down.
+    Lower,
 }
 
 /// Rows that belong together.
@@ -218,6 +232,15 @@ fn write_heads(html: &mut Html, table: &Table) {
         if !head.unit.is_empty() {
             html.raw(" ").element("span", &[("class", "unit")], head.unit);
         }
+        let direction = match head.direction {
+            Direction::None => None,
+            Direction::Higher => Some(("↑", "higher is better")),
+            Direction::Lower => Some(("↓", "lower is better")),
+        };
+        if let Some((sign, words)) = direction {
+            html.raw(" ").open("span", &[("class", "way"), ("title", words)]).text(sign);
+            html.element("span", &[("class", "unseen")], words).close("span");
+        }
         html.close("th");
     }
     html.close("tr").close("thead");
@@ -252,7 +275,10 @@ fn write_label(html: &mut Html, group: &Group, facts: &str, columns: usize) {
 }
 
 fn write_line(html: &mut Html, line: &Line, facts: &str, heads: &[Head]) {
-    html.raw("\n").open("tr", &[]);
+    // Figures that must not be quoted are struck through where they stand.
+    let is_invalid = matches!(line.doubt, Some(("invalid", ..)));
+    let attributes: &[_] = if is_invalid { &[("class", "void")] } else { &[] };
+    html.raw("\n").open("tr", attributes);
     if line.name_spans != NameSpans::Covered {
         write_name(html, line, facts);
     }

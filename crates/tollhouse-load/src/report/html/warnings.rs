@@ -1,5 +1,5 @@
-//! The warnings, before anything that could be quoted: the worst first, weight in words and signs, never
-//! in colour alone. Thresholds that were missed stand with them.
+//! The warnings, between the verdict and the figures: the worst first, each weight behind a count, in words and signs,
+//! never in colour alone. Thresholds that were missed stand with them, open.
 
 use super::markup::Html;
 use super::row::title;
@@ -7,10 +7,8 @@ use crate::report::{Report, Severity, Warning};
 
 /// Warnings of one rule past this many are folded away: they say the same of other cases.
 const OPEN_MAX: usize = 2;
-/// More kinds of notes than this are folded away; cautions and worse never are.
-const NOTES_OPEN_MAX: usize = 3;
 
-/// Writes the section, when there is something to say.
+/// Writes the section, when there is something to say: how many there are of each weight, each list behind its count.
 pub(super) fn write(html: &mut Html, report: &Report) {
     write_missed(html, report);
     if report.warnings.is_empty() {
@@ -19,18 +17,30 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     let kinds = kinds(&report.warnings);
     html.open("section", &[("class", "warnings"), ("aria-labelledby", "warnings")]);
     html.heading("h2", "warnings", "Before you quote a number");
-    let notes_from = kinds.partition_point(|kind| kind[0].severity > Severity::Note);
-    let (weighty, notes) = kinds.split_at(notes_from);
-    write_list(html, weighty);
-    if notes.len() > NOTES_OPEN_MAX {
-        html.open("details", &[]);
-        html.element("summary", &[], &format!("{} notes", notes.len()));
-        write_list(html, notes);
-        html.close("details");
-    } else {
-        write_list(html, notes);
+    for severity in [Severity::Invalid, Severity::Caution, Severity::Note] {
+        let from = kinds.partition_point(|kind| kind[0].severity > severity);
+        let to = kinds.partition_point(|kind| kind[0].severity >= severity);
+        write_folded(html, severity, &kinds[from..to]);
     }
     html.close("section");
+}
+
+fn write_folded(html: &mut Html, severity: Severity, kinds: &[Vec<&Warning>]) {
+    let count: usize = kinds.iter().map(Vec::len).sum();
+    if count == 0 {
+        return;
+    }
+    let (class, word) = sign(severity);
+    let what = match severity {
+        Severity::Invalid => "figures that must not be quoted, struck through below",
+        Severity::Caution => "figures that mean less than they seem",
+        Severity::Note => "worth knowing",
+    };
+    html.raw("\n").open("details", &[("class", class)]).open("summary", &[]);
+    html.element("span", &[("class", "sign")], &format!("{word}: {count}"));
+    html.text(&format!(" {what}")).close("summary");
+    write_list(html, kinds);
+    html.close("details");
 }
 
 /// Warnings by weight and rule, the gravest first, otherwise in the order in which they were raised.
@@ -59,9 +69,6 @@ pub(super) fn sign(severity: Severity) -> (&'static str, &'static str) {
 }
 
 fn write_list(html: &mut Html, kinds: &[Vec<&Warning>]) {
-    if kinds.is_empty() {
-        return;
-    }
     html.open("ul", &[]);
     for kind in kinds {
         let (class, word) = sign(kind[0].severity);

@@ -352,6 +352,7 @@ export const en = {
   happenings: { registered: 'registered', replaced: 'registered again', deregistered: 'gone', expired: 'fell silent', recovered: 'heard of again', set_healthy: 'said to be healthy', set_unhealthy: 'said to be unhealthy', isolated: 'isolated', rejoined: 'taken back in', weighted: 'weight', changed: 'changed' },
   since: 'since',
   stateChanges: (n: number) => (n === 1 ? '1 change of state' : `${n} changes of state`),
+  byWay: 'By way of',
   kindHelp: {
     routes: 'A route says which requests it takes, what plugins do with them, and where they lead.',
     services: 'A service holds what several routes share: upstream, plugins, hosts.',

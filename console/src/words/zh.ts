@@ -353,6 +353,7 @@ export const zh: Words = {
   happenings: { registered: '已注册', replaced: '重新注册', deregistered: '已离开', expired: '失联', recovered: '恢复心跳', set_healthy: '被标为健康', set_unhealthy: '被标为不健康', isolated: '已隔离', rejoined: '已恢复接入', weighted: '权重', changed: '已修改' },
   since: '始于',
   stateChanges: (n) => `${n} 次状态变化`,
+  byWay: '途径',
   kindHelp: {
     routes: '路由决定接收哪些请求、插件如何处理以及发往何处。',
     services: '服务保存多条路由共享的内容:上游、插件、主机。',

@@ -28,7 +28,7 @@ export function Changes() {
           data={[{ value: '', label: words.any }, ...KINDS.map((kind) => ({ value: kind, label: words[kind] }))]} />
         <TextInput label={words.id} value={search.id ?? ''} onChange={(event) => set({ id: event.currentTarget.value || undefined })} />
         <TextInput label={words.who} value={search.actor ?? ''} onChange={(event) => set({ actor: event.currentTarget.value || undefined })} />
-        <NativeSelect label={words.way} value={search.way ?? ''} onChange={(event) => set({ way: event.currentTarget.value || undefined })}
+        <NativeSelect label={words.byWay} value={search.way ?? ''} onChange={(event) => set({ way: event.currentTarget.value || undefined })}
           data={[{ value: '', label: words.any }, ...WAYS.map((way) => ({ value: way, label: words.ways[way] }))]} />
         {isFiltered && <Button variant="subtle" onClick={() => void navigate({ search: {} })}>{words.clear}</Button>}
         {data && <Text size="sm" c="dimmed" aria-live="polite">{words.changesCount(data.total)}</Text>}

@@ -59,7 +59,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
     {
       key: 'nodes', owner: place === undefined ? words.noUpstream : place.startsWith('upstreams/') ? `${words.upstream} ${own}` : words.upstream, to: own !== undefined ? `/objects/upstreams/${own}` : undefined,
       title: nodes.length > 0 ? words.nodesInline(nodes.length) : words.none,
-      isBad: nodes.length > 0 && nodes.every((node) => node.status === 'unhealthy' || node.address === null),
+      isBad: nodes.length > 0 && nodes.every(isDown),
       notes: [...nodes.slice(0, NODES_SHOWN).map((node) => <Node key={`${node.host}:${node.port}`} node={node} />), nodes.length > NODES_SHOWN ? '…' : ''].filter(Boolean),
     },
   ]
@@ -72,9 +72,12 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   )
 }
 
+/** Whether no request goes to a node. */
+const isDown = (node: NodeRow) => node.address === null || node.status === 'unhealthy' || node.status === 'mostly_unhealthy'
+
 function Node({ node }: { node: NodeRow }) {
   const words = useWords()
-  const isBad = node.status === 'unhealthy' || node.address === null
+  const isBad = isDown(node)
   return (
     <span className="mono" title={node.reason}>
       <span aria-hidden className={isBad ? 'dot bad' : node.is_checked ? 'dot good' : 'dot'}>{isBad ? '■' : '●'}</span> {node.host}:{node.port} × {node.weight}

@@ -56,7 +56,7 @@ function Card({ row }: { row: PluginRow }) {
         <Anchor component={Link} to={`/plugins/${row.name}`} fw={600}>{row.name}</Anchor>
         {row.used_by > 0 && <Text size="xs" c="dimmed" className="nowrap">{words.usedByCount(row.used_by)}</Text>}
       </Group>
-      <Text size="sm" lang="en" lineClamp={3}>{row.summary}</Text>
+      <Text size="sm" lang="en" lineClamp={3}>{row.summary?.replaceAll('`', '')}</Text>
       <Text size="xs" c="dimmed" mt={4}>{row.phases.join(', ')} · {words.priority} {row.priority}</Text>
     </article>
   )

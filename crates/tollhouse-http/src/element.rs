@@ -33,33 +33,36 @@ impl<'a> Method<'a> {
 /// A request target in origin form (RFC 9112 §3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OriginForm<'a> {
-    path: &'a [u8],
-    query: Option<&'a [u8]>,
+    /// Path and query; the path is left out where it is empty.
+    text: &'a [u8],
+    /// Whether the slash is still to be written that an empty path stands for.
+    lacks_path: bool,
 }
 
 impl<'a> OriginForm<'a> {
     /// `None` for what does not start with a slash, or has a byte that must be percent-encoded.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let is_good = text.first() == Some(&b'/') && !target::has_stray(text);
-        is_good.then_some(Self { path: text, query: None })
+        is_good.then_some(Self { text, lacks_path: false })
     }
 
     /// The one that `head` was sent with, the absolute form reduced to it; `buffer` is what it was
     /// parsed from.
     #[inline]
     pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
-        let query = head.parts.query.map(|query| query.of_buffer(buffer));
-        let path = head.parts.path.of_buffer(buffer);
-        Self { path: if path.is_empty() { b"/" } else { path }, query }
+        let (path, query) = (head.parts.path, head.parts.query);
+        // The query stands right behind the path, but for its mark.
+        let end = query.map_or(path.end(), Span::end);
+        let text = buffer.get(path.start as usize..end).unwrap_or_default();
+        Self { text, lacks_path: path.is_empty() }
     }
 
     #[inline]
     pub(crate) fn write(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.path);
-        if let Some(query) = self.query {
-            out.push(b'?');
-            out.extend_from_slice(query);
+        if self.lacks_path {
+            out.push(b'/');
         }
+        out.extend_from_slice(self.text);
     }
 }
 

@@ -189,7 +189,7 @@ fn says_who_asks(name: &[u8]) -> bool {
 /// Whether `name` is `text`, which is in lower case, but for case. The one bit that is set here
 /// tells upper from lower case; but for that, only CR would pass, for `-`, and no head with a CR
 /// inside of a line is accepted.
-#[inline]
+#[inline(always)]
 fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {
     let Some(name) = name.first_chunk::<BYTES>() else { return false };
     name.iter().zip(text).fold(0, |difference, (byte, same)| difference | ((byte | 0x20) ^ same))

@@ -54,7 +54,7 @@ impl HeadScan {
     }
 
     /// The first line, or an empty one before it; its end left out, `None` while more bytes are needed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_line(
         &mut self,
         buffer: &[u8],

@@ -180,18 +180,34 @@ fn is_about_framing(known: Known) -> bool {
     matches!(known, Known::ContentLength | Known::TransferEncoding)
 }
 
-/// Appends `number` in decimal, without the formatter.
+/// Appends `number` in decimal, without the formatter. Lengths of bodies have up to four digits more often
+/// than not, and numbers of ports and statuses have.
 #[inline]
-pub fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
+pub fn write_decimal(out: &mut Vec<u8>, number: u64) {
+    let digit = |number: u64| b'0' + (number % 10) as u8;
+    match number {
+        0..10 => out.push(digit(number)),
+        10..100 => out.extend_from_slice(&[digit(number / 10), digit(number)]),
+        100..1_000 => {
+            out.extend_from_slice(&[digit(number / 100), digit(number / 10), digit(number)]);
+        }
+        1_000..10_000 => out.extend_from_slice(&[
+            digit(number / 1_000),
+            digit(number / 100),
+            digit(number / 10),
+            digit(number),
+        ]),
+        _ => write_long_decimal(out, number),
+    }
+}
+
+fn write_long_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
-    loop {
+    while number > 0 {
         at -= 1;
         digits[at] = b'0' + (number % 10) as u8;
         number /= 10;
-        if number == 0 {
-            break;
-        }
     }
     out.extend_from_slice(&digits[at..]);
 }

@@ -9,11 +9,17 @@ use crate::{Id, PluginSet, Timeouts, Upstream};
 
 mod parse;
 
-/// A route, validated. Source of the fields: the APISIX Admin API's route schema.
+/// A route, validated. Source of the fields: the APISIX Admin API's route schema. What the data plane reads
+/// for every request comes first.
 #[derive(Debug, Clone, PartialEq)]
+#[repr(C)]
 pub struct Route {
     /// Its id; `arr_<n>` (1-based position) where a declarative file gives none.
     pub id: Id,
+    /// A service object, which lends plugins, hosts and an upstream.
+    pub service_id: Option<Id>,
+    /// Overrides the upstream's time-outs.
+    pub timeout: Option<Timeouts>,
     /// Path patterns as written (`/a`, `/a/*`, `/a/:id`); at least one.
     pub uris: Vec<String>,
     /// Orders routes that share one literal path; higher first.
@@ -34,10 +40,6 @@ pub struct Route {
     pub upstream: Option<Upstream>,
     /// An upstream object.
     pub upstream_id: Option<Id>,
-    /// A service object, which lends plugins, hosts and an upstream.
-    pub service_id: Option<Id>,
-    /// Overrides the upstream's time-outs.
-    pub timeout: Option<Timeouts>,
     /// Whether upgrades pass; `None` leaves it to the service.
     pub enable_websocket: Option<bool>,
     /// `false` keeps it out of the matcher (`status: 0`).

@@ -16,9 +16,21 @@ pub(crate) mod warm_up;
 pub use nodes::parse_address;
 pub use policy::Policy;
 
-/// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema.
+/// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema. What the data plane
+/// reads for every request comes first.
 #[derive(Debug, Clone, PartialEq)]
+#[repr(C)]
 pub struct Upstream {
+    /// Which `Host` the node gets.
+    pub pass_host: PassHost,
+    /// Further attempts after the first; `None` is one less than there are nodes.
+    pub retries: Option<u32>,
+    /// What is spoken to the nodes.
+    pub scheme: Scheme,
+    /// The version of HTTP that nodes of `http` and `https` are spoken to in.
+    pub http_version: HttpVersion,
+    /// How long further attempts may start; `None` is without limit.
+    pub retry_timeout: Option<Duration>,
     /// Its id; `None` when it stands inline in a route or service.
     pub id: Option<Id>,
     /// Its nodes; may be empty, which answers 503 at request time.
@@ -29,18 +41,8 @@ pub struct Upstream {
     pub balance: Balance,
     /// How the weight of fresh nodes rises; `None` is at once.
     pub warm_up: Option<WarmUp>,
-    /// What is spoken to the nodes.
-    pub scheme: Scheme,
-    /// The version of HTTP that nodes of `http` and `https` are spoken to in.
-    pub http_version: HttpVersion,
-    /// Further attempts after the first; `None` is one less than there are nodes.
-    pub retries: Option<u32>,
-    /// How long further attempts may start; `None` is without limit.
-    pub retry_timeout: Option<Duration>,
     /// Time-outs, unless the route gives its own; `None` is the default of 60 s each.
     pub timeout: Option<Timeouts>,
-    /// Which `Host` the node gets.
-    pub pass_host: PassHost,
     /// A keep-alive pool of its own; `None` is the shared default.
     pub keepalive_pool: Option<KeepalivePool>,
     /// Client certificate and key (PEM) for https nodes.

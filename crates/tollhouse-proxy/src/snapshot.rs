@@ -58,23 +58,25 @@ impl Snapshot {
     }
 }
 
-/// A route, ready to serve.
+/// A route, ready to serve. What requests read comes first, and stands together up to the begin of the
+/// route's own: among many routes, a request finds nothing of its own in the processor's caches.
 #[derive(Debug)]
+#[repr(C)]
 pub struct RouteEntry {
-    /// The route as configured.
-    pub route: Route,
+    /// Where its requests go.
+    pub target: Target,
     /// Its service.
     pub service: Reference<Arc<Service>>,
     /// Its plugin config, whose absence answers 503.
     pub plugin_config: Reference<()>,
-    /// Where its requests go.
-    pub target: Target,
     /// Whether upgrades pass.
     pub websocket: bool,
     /// Its plugins, in the order in which they run.
     pub chain: Chain,
     /// How it repeats attempts and words failures, where it came of ShenYu's objects.
     pub shenyu: Option<ShenyuTerms>,
+    /// The route as configured.
+    pub route: Route,
 }
 
 /// Something named by id.

@@ -58,6 +58,7 @@ impl Controls {
 
     /// Takes back `at`, which has been handed out last and ends the text: it comes again once the text has
     /// grown.
+    #[inline]
     pub fn put_back(&mut self, at: usize) {
         self.left = 0;
         self.seen = at;

@@ -48,7 +48,7 @@ pub(crate) trait PolicyTable: Sized {
 }
 
 /// What nodes keep count of for a policy; each costs every request that they serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) requests_under_way: bool,
     pub(crate) response_time: bool,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::balance::Needs;
 use crate::node::Node;
 use crate::node_set::NodeSet;
 
@@ -70,6 +71,8 @@ pub struct Picked<'a> {
     set: SetRef<'a>,
     index: NodeIndex,
     address: SocketAddr,
+    /// What its set keeps count of.
+    needs: Needs,
 }
 
 /// A fixed set is borrowed from its state; a discovered one may be replaced at any time and is
@@ -93,11 +96,24 @@ impl SetRef<'_> {
 impl<'a> Picked<'a> {
     #[inline]
     pub(crate) fn new(set: SetRef<'a>, index: NodeIndex, address: SocketAddr) -> Self {
-        if set.get().needs().requests_under_way {
+        let needs = set.get().needs();
+        if needs.requests_under_way {
             let node = &set.get().nodes()[index.as_usize()];
             node.vitals().active.fetch_add(1, Ordering::Relaxed);
         }
-        Self { set, index, address }
+        Self { set, index, address, needs }
+    }
+
+    /// The only node of `set`, which is not looked at: nothing is counted where there is no choice.
+    #[inline]
+    pub(crate) fn only(set: &'a NodeSet, address: SocketAddr) -> Self {
+        let needs = Needs::default();
+        Self { set: SetRef::Fixed(set), index: NodeIndex(0), address, needs }
+    }
+
+    #[inline]
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
     }
 
     /// Where to connect to.
@@ -126,7 +142,7 @@ impl<'a> Picked<'a> {
 impl Drop for Picked<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.set.get().needs().requests_under_way {
+        if self.needs.requests_under_way {
             self.node().vitals().active.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -17,16 +17,17 @@ use crate::discovered::{Discovered, PublishedNode, Terms};
 use crate::health::state::Signal;
 use crate::node::Node;
 use crate::node_set::{NodeSet, Recipe};
-use crate::pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
+use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 
-/// See the module.
+/// See the module. What every pick reads comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct UpstreamState {
-    key: String,
     members: Members,
     /// The address of the only node, when the whole pick is that.
     only: Option<std::net::SocketAddr>,
     checks: Option<Arc<Checks>>,
+    key: String,
     warm_up: Option<WarmUp>,
     /// `Host` of probes to nodes without a name.
     probe_host: Option<String>,
@@ -128,7 +129,11 @@ impl UpstreamState {
     }
 
     /// How many nodes it has now; one less is the default of further attempts.
+    #[inline]
     pub fn node_count(&self) -> usize {
+        if self.only.is_some() {
+            return 1;
+        }
         match &self.members {
             Members::Fixed(set) => set.nodes().len(),
             Members::Discovered(discovered) => {
@@ -147,7 +152,7 @@ impl UpstreamState {
         }
         match (&self.members, self.only) {
             (Members::Fixed(set), Some(address)) => {
-                Pick::Node(Picked::new(SetRef::Fixed(set), NodeIndex(0), address))
+                Pick::Node(Picked::only(set, address))
             }
             _ => self.pick_one_of_several(request, tried),
         }
@@ -183,7 +188,7 @@ impl UpstreamState {
     /// Tells how an attempt ended: moves the average of the response time and the passive checks.
     /// `now_ms` is of the same clock as that of picks.
     pub fn report(&self, picked: &Picked<'_>, outcome: Outcome, now_ms: u64) {
-        if picked.set().needs().response_time
+        if picked.needs().response_time
             && let Outcome::Answered { response_time, .. } = outcome
         {
             picked.node().vitals().response_time.observe(response_time, now_ms);

@@ -118,7 +118,7 @@ fn elements_that_could_be_two_are_none() {
 #[test]
 fn numbers_read_as_usual() {
     let mut out = Vec::new();
-    for number in [0, 7, 10, 65_535, u64::MAX] {
+    for number in [0, 7, 9, 10, 99, 100, 104, 999, 1_000, 2_048, 9_999, 10_000, 65_535, u64::MAX] {
         out.clear();
         write_decimal(&mut out, number);
         assert_eq!(out, number.to_string().as_bytes());

@@ -11,29 +11,31 @@ use tollhouse_upstream::UpstreamState;
 
 use crate::hash_key::HashKey;
 
-/// An upstream, ready to serve.
+/// An upstream, ready to serve. What requests read comes first, and stands together up to the begin of what
+/// was configured: see [`RouteEntry`](super::RouteEntry).
 #[derive(Debug)]
+#[repr(C)]
 pub struct UpstreamEntry {
-    /// The upstream as configured.
-    pub conf: Upstream,
     /// Its nodes and their health; outlives this entry.
     pub state: Arc<UpstreamState>,
     /// Which connections its requests may share, as a number.
     pub pool: u32,
-    /// Bounds of its keep-alive pool.
-    pub keepalive: KeepalivePool,
-    /// What nodes are shown that ask for a certificate.
-    pub client_pair: Option<Arc<CertificatePair>>,
     /// Whether requests go to its nodes as streams of HTTP/2.
     pub speaks_http2: bool,
-    /// TLS towards https nodes.
-    pub connector: Option<Connector>,
-    /// What consistent hashing hashes.
-    pub hash_key: Option<HashKey>,
-    /// Time-outs, defaults filled in.
-    pub timeouts: Timeouts,
     /// What `pass_host: node` makes of a node.
     pub node_host: NodeHost,
+    /// Bounds of its keep-alive pool.
+    pub keepalive: KeepalivePool,
+    /// Time-outs, defaults filled in.
+    pub timeouts: Timeouts,
+    /// What consistent hashing hashes.
+    pub hash_key: Option<HashKey>,
+    /// TLS towards https nodes.
+    pub connector: Option<Connector>,
+    /// The upstream as configured.
+    pub conf: Upstream,
+    /// What nodes are shown that ask for a certificate.
+    pub client_pair: Option<Arc<CertificatePair>>,
 }
 
 /// How a node's name stands in its `Host` (apisix.md §3.7).

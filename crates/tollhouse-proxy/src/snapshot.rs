@@ -61,7 +61,7 @@ impl Snapshot {
 /// A route, ready to serve. What requests read comes first, and stands together up to the begin of the
 /// route's own: among many routes, a request finds nothing of its own in the processor's caches.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct RouteEntry {
     /// Where its requests go.
     pub target: Target,
@@ -71,10 +71,10 @@ pub struct RouteEntry {
     pub plugin_config: Reference<()>,
     /// Whether upgrades pass.
     pub websocket: bool,
+    /// How it repeats attempts and words failures, where it came of ShenYu's objects.
+    pub shenyu: Option<Box<ShenyuTerms>>,
     /// Its plugins, in the order in which they run.
     pub chain: Chain,
-    /// How it repeats attempts and words failures, where it came of ShenYu's objects.
-    pub shenyu: Option<ShenyuTerms>,
     /// The route as configured.
     pub route: Route,
 }

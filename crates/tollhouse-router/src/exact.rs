@@ -25,7 +25,40 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ExactKey {
     level: u64,
-    path: Arc<[u8]>,
+    path: KeyPath,
+}
+
+/// Bytes of a path that stand in its key; with the rest of it as much room as a pointer to a longer one
+/// takes, and its length.
+const SHORT_BYTES: usize = 22;
+
+/// The path of a key. A short one is compared without following a pointer, which among many routes would
+/// lead to memory that no cache holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum KeyPath {
+    Short(u8, [u8; SHORT_BYTES]),
+    Long(Arc<[u8]>),
+}
+
+impl KeyPath {
+    fn new(path: &Arc<[u8]>) -> Self {
+        let mut short = [0; SHORT_BYTES];
+        match short.get_mut(..path.len()) {
+            Some(start) => {
+                start.copy_from_slice(path);
+                Self::Short(path.len() as u8, short)
+            }
+            None => Self::Long(Arc::clone(path)),
+        }
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(length, text) => text.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(text) => text,
+        }
+    }
 }
 
 struct ExactRef<'a> {
@@ -35,7 +68,7 @@ struct ExactRef<'a> {
 
 impl Hash for ExactKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        ExactRef { level: self.level, path: &self.path }.hash(state);
+        ExactRef { level: self.level, path: self.path.as_bytes() }.hash(state);
     }
 }
 
@@ -51,7 +84,7 @@ impl Hash for ExactRef<'_> {
 impl Equivalent<ExactKey> for ExactRef<'_> {
     #[inline]
     fn equivalent(&self, key: &ExactKey) -> bool {
-        self.level == key.level && *self.path == *key.path
+        self.level == key.level && self.path == key.path.as_bytes()
     }
 }
 
@@ -86,7 +119,7 @@ impl<T: Clone> ExactTable<T> {
         }
         let mut bucket = Bucket::default();
         bucket.insert(candidate);
-        self.map.insert(ExactKey { level, path: Arc::clone(path) }, bucket);
+        self.map.insert(ExactKey { level, path: KeyPath::new(path) }, bucket);
         Effect::PathsChanged
     }
 
@@ -102,5 +135,21 @@ impl<T: Clone> ExactTable<T> {
             return Effect::PathsChanged;
         }
         Effect::SamePaths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_the_same_in_their_keys_whether_short_or_long() {
+        for length in 0..3 * SHORT_BYTES {
+            let path: Arc<[u8]> = (0..length).map(|byte| byte as u8).collect();
+            let key = KeyPath::new(&path);
+            assert_eq!(key.as_bytes(), &*path);
+            assert_eq!(matches!(key, KeyPath::Short(..)), length <= SHORT_BYTES);
+        }
+        assert_eq!(size_of::<KeyPath>(), size_of::<Arc<[u8]>>() + size_of::<usize>());
     }
 }

@@ -21,7 +21,7 @@ use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresol
 
 /// See the module. What every pick reads comes first.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct UpstreamState {
     members: Members,
     /// The address of the only node, when the whole pick is that.
@@ -151,9 +151,7 @@ impl UpstreamState {
             self.mark_used();
         }
         match (&self.members, self.only) {
-            (Members::Fixed(set), Some(address)) => {
-                Pick::Node(Picked::only(set, address))
-            }
+            (Members::Fixed(set), Some(address)) => Pick::Node(Picked::only(set, address)),
             _ => self.pick_one_of_several(request, tried),
         }
     }

@@ -220,7 +220,7 @@ fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
         target,
         websocket: false,
         chain: PluginChain::default(),
-        shenyu: Some(terms),
+        shenyu: Some(Box::new(terms)),
     }
 }
 

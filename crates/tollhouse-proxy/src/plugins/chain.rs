@@ -78,10 +78,12 @@ pub struct StepSet {
     pub off: Vec<Box<str>>,
 }
 
-/// Plugins by descending priority, one of each name.
+/// Plugins by descending priority, one of each name. Whether there are any comes first: see
+/// [`RouteEntry`].
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub struct Chain {
-    steps: Vec<Arc<PluginStep>>,
+    steps: Box<[Arc<PluginStep>]>,
     /// Names that are switched off.
     pub(super) off: Vec<Box<str>>,
     /// The phases that any of them takes part in.
@@ -109,7 +111,7 @@ impl Chain {
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
         let phases = steps.iter().fold(Phases::NONE, |all, step| all.union(step.phases));
         let filters_read_body = steps.iter().any(|step| step.filter_reads_body());
-        Self { steps, off, phases, filters_read_body }
+        Self { steps: steps.into(), off, phases, filters_read_body }
     }
 
     /// Of sets that do not go before one another: what one of them switches off, runs for another.

@@ -14,7 +14,7 @@ use crate::hash_key::HashKey;
 /// An upstream, ready to serve. What requests read comes first, and stands together up to the begin of what
 /// was configured: see [`RouteEntry`](super::RouteEntry).
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct UpstreamEntry {
     /// Its nodes and their health; outlives this entry.
     pub state: Arc<UpstreamState>,
@@ -26,12 +26,12 @@ pub struct UpstreamEntry {
     pub node_host: NodeHost,
     /// Bounds of its keep-alive pool.
     pub keepalive: KeepalivePool,
-    /// Time-outs, defaults filled in.
-    pub timeouts: Timeouts,
-    /// What consistent hashing hashes.
-    pub hash_key: Option<HashKey>,
     /// TLS towards https nodes.
     pub connector: Option<Connector>,
+    /// What consistent hashing hashes.
+    pub hash_key: Option<HashKey>,
+    /// Time-outs, defaults filled in.
+    pub timeouts: Timeouts,
     /// The upstream as configured.
     pub conf: Upstream,
     /// What nodes are shown that ask for a certificate.

@@ -56,7 +56,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         attempts_left -= 1;
         cx.body.replay();
         cx.worker.metrics.upstream_retries.increment();
-        if let Some(Again::Same { .. }) = way.route.shenyu.map(|terms| terms.again) {
+        if let Some(Again::Same { .. }) = way.route.shenyu.as_ref().map(|terms| terms.again) {
             Box::pin(pause(cx, way, retries(way) - attempts_left - 1)).await;
             same = Some(picked);
         }

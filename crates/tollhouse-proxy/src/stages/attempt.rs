@@ -24,7 +24,7 @@ use crate::head::response::write_interim;
 use crate::settings::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD};
 use crate::transfer::pump::{PumpError, RequestPump};
 use crate::transfer::{Sides, Waiting};
-use crate::worker::pools::{PoolKey, UpstreamConnection};
+use crate::worker::pools::UpstreamConnection;
 
 /// One try of one node.
 #[derive(Debug)]
@@ -39,8 +39,6 @@ pub(crate) struct Attempt<'a> {
 pub(crate) struct Answer {
     /// What the body comes over; the head is at the front of its buffer.
     pub connection: Box<UpstreamConnection>,
-    /// Where the connection goes when it is free again.
-    pub key: PoolKey,
     /// The status, where plugins have changed it.
     pub status: Option<Status>,
     /// Whether plugins have seen the head.
@@ -117,7 +115,7 @@ impl Attempt<'_> {
         if connection.requests > 1 {
             cx.worker.metrics.upstream_connections_reused.increment();
         }
-        Ok(Answer { connection, key, status: None, is_seen_by_plugins: false })
+        Ok(Answer { connection, status: None, is_seen_by_plugins: false })
     }
 
     /// Sends the request and reads until the head of the final answer is parsed.

@@ -146,7 +146,7 @@ async fn relay_body<R: BodyRelay>(
 /// Puts the node's connection back where the next request finds it, if it is of use.
 #[inline]
 fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
-    let Answer { mut connection, key, .. } = answer;
+    let mut connection = answer.connection;
     let (worker, bounds) = (cx.worker, &way.upstream.keepalive);
     // What is left of the request would stand before the next one, and what the node has sent
     // behind its answer would be taken for the next answer.
@@ -156,7 +156,7 @@ fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
         && !connection.link.stream.is_shared();
     if clean && keeps && !worker.is_draining() {
         connection.link.release_if_empty(&worker.buffers);
-        worker.pools.give(&key, connection, bounds, worker.clock.now_ms());
+        worker.pools.give(connection, bounds, worker.clock.now_ms());
     } else {
         connection.link.release_buffer(&worker.buffers);
     }

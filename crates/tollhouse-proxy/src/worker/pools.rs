@@ -68,6 +68,8 @@ pub struct UpstreamConnection {
     pub link: Link,
     /// Requests sent over it.
     pub requests: u32,
+    /// What it is kept under between requests; nothing where it is not.
+    key: Option<PoolKey>,
     /// Where it is counted; a stream of a shared connection is not.
     metrics: Option<Rc<CoreHandle>>,
 }
@@ -78,12 +80,20 @@ impl UpstreamConnection {
     pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
-        Box::new(Self { link, requests: 0, metrics: Some(Rc::clone(metrics)) })
+        Box::new(Self { link, requests: 0, key: None, metrics: Some(Rc::clone(metrics)) })
+    }
+
+    /// One just opened that is kept under `key` between requests. The key travels with it, and not with
+    /// each of its answers.
+    pub fn kept_under(key: PoolKey, link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
+        let mut connection = Self::new(link, metrics);
+        connection.key = Some(key);
+        connection
     }
 
     /// A stream of a connection that others share, over which `requests` have been sent.
     pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
-        Box::new(Self { link, requests, metrics: None })
+        Box::new(Self { link, requests, key: None, metrics: None })
     }
 }
 
@@ -150,34 +160,31 @@ impl Pools {
 
     /// Keeps a connection for the next request, within the bounds of its pool.
     #[inline]
-    pub fn give(
-        &self,
-        key: &PoolKey,
-        connection: Box<UpstreamConnection>,
-        bounds: &KeepalivePool,
-        now_ms: u64,
-    ) {
+    pub fn give(&self, connection: Box<UpstreamConnection>, bounds: &KeepalivePool, now_ms: u64) {
+        let Some(key) = &connection.key else { return };
         let idle_ms = u64::try_from(bounds.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         // An idle time-out of 0 is no time-out, as in nginx.
         let expires_ms = if idle_ms == 0 { u64::MAX } else { now_ms.saturating_add(idle_ms) };
-        self.gives.set(self.gives.get() + 1);
-        let entry = Idle { connection, expires_ms, given: self.gives.get() };
+        let given = self.gives.get() + 1;
+        self.gives.set(given);
+        let key_bytes = key.bytes();
         let mut idle = self.idle.borrow_mut();
         match idle.get_mut(key) {
             Some(stack) if stack.len() >= bounds.size as usize => {
                 stack.remove(0);
-                stack.push(entry);
+                stack.push(Idle { connection, expires_ms, given });
                 return;
             }
-            Some(stack) => stack.push(entry),
+            Some(stack) => stack.push(Idle { connection, expires_ms, given }),
             None => {
                 if idle.len() >= KEYS_KEPT_MAX {
                     idle.retain(|_, stack| !stack.is_empty());
                 }
-                idle.insert(key.clone(), vec![entry]);
+                let key = key.clone();
+                idle.insert(key, vec![Idle { connection, expires_ms, given }]);
             }
         }
-        let bytes = self.bytes.get() + key.bytes();
+        let bytes = self.bytes.get() + key_bytes;
         self.bytes.set(bytes);
         if bytes > self.bytes_max {
             self.close_oldest(&mut idle);
@@ -260,13 +267,16 @@ mod tests {
 
     /// Runs `test` with something that opens connections, the other ends of which stay open.
     fn with_connections(
-        test: impl AsyncFnOnce(&dyn Fn(TcpStream) -> Box<UpstreamConnection>, TcpListener),
+        test: impl AsyncFnOnce(&dyn Fn(&str, TcpStream) -> Box<UpstreamConnection>, TcpListener),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.expect("a runtime").block_on(async {
             let metrics = Rc::new(Arc::new(Metrics::default()).for_core());
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let open = |stream| UpstreamConnection::new(Link::new(Stream::Plain(stream)), &metrics);
+            let open = |name: &str, stream| {
+                let link = Link::new(Stream::Plain(stream));
+                UpstreamConnection::kept_under(key(name), link, &metrics)
+            };
             test(&open, listener).await;
         });
     }
@@ -281,7 +291,7 @@ mod tests {
             for number in 0..100 {
                 let stream = TcpStream::connect(address).await.expect("a connection");
                 others.push(listener.accept().await.expect("its other end"));
-                pools.give(&key(&format!("n{number}.test")), open(stream), &bounds, 0);
+                pools.give(open(&format!("n{number}.test"), stream), &bounds, 0);
                 assert!(pools.len() <= 16, "{number}: {}", pools.len());
                 assert_eq!(pools.len(), pools.idle.borrow().len());
             }
@@ -304,7 +314,7 @@ mod tests {
             for _ in 0..4 {
                 let stream = TcpStream::connect(address).await.expect("a connection");
                 others.push(listener.accept().await.expect("its other end"));
-                pools.give(&key("a"), open(stream), &bounds, 0);
+                pools.give(open("a", stream), &bounds, 0);
             }
             assert_eq!((pools.len(), pools.bytes.get()), (2, 2 * (TLS_BYTES + 1)));
             while pools.take(&key("a")).is_some() {}

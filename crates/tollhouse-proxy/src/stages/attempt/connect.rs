@@ -41,7 +41,7 @@ impl Attempt<'_> {
             return self.connect_shared(cx, key).await;
         }
         let stream = self.open_socket(cx).await?;
-        Ok(UpstreamConnection::new(Link::new(stream), &cx.worker.metrics))
+        Ok(UpstreamConnection::kept_under(key.clone(), Link::new(stream), &cx.worker.metrics))
     }
 
     /// A stream of a connection that others share; one of them opens it, and the others wait.

@@ -2,19 +2,34 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
 
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
-use crate::edits::RequestEdits;
+use crate::edits::{PreparedName, RequestEdits};
 use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
 use crate::memory::Memory;
 
 /// What nodes are told about who asks, under the names that APISIX gives them.
-const CONSUMER_HEADERS: [&str; 3] =
-    ["X-Consumer-Username", "X-Credential-Identifier", "X-Consumer-Custom-ID"];
+static CONSUMER_HEADERS: LazyLock<ConsumerHeaders> = LazyLock::new(|| ConsumerHeaders {
+    username: PreparedName::new("X-Consumer-Username"),
+    credential: PreparedName::new("X-Credential-Identifier"),
+    custom_id: PreparedName::new("X-Consumer-Custom-ID"),
+});
+
+struct ConsumerHeaders {
+    username: PreparedName,
+    credential: PreparedName,
+    custom_id: PreparedName,
+}
+
+impl ConsumerHeaders {
+    fn all(&self) -> [&PreparedName; 3] {
+        [&self.username, &self.credential, &self.custom_id]
+    }
+}
 
 /// Joins the values of all lines of that name, as one line would have them; `None` without any.
 pub(crate) fn join_lines(
@@ -292,16 +307,17 @@ impl<'r> RequestContext<'r> {
         let known_before = self.consumer.replace(consumer).is_some();
         self.exchange.note_consumer(&consumer.username, consumer.group_id.as_deref());
         let headers = &mut self.exchange.edits_mut().headers;
+        let names = &*CONSUMER_HEADERS;
         if known_before {
-            CONSUMER_HEADERS.iter().for_each(|name| headers.remove(name));
+            names.all().iter().for_each(|name| headers.remove(name.as_str()));
         }
         // The client's own copies are for nobody, in any spelling, so there is nothing to hide.
-        headers.add("X-Consumer-Username", consumer.username.as_bytes());
+        headers.add_prepared(&names.username, consumer.username.as_bytes());
         if let Some(id) = credential_id {
-            headers.add("X-Credential-Identifier", id.as_bytes());
+            headers.add_prepared(&names.credential, id.as_bytes());
         }
         if let Some(id) = &consumer.custom_id {
-            headers.add("X-Consumer-Custom-ID", id.as_bytes());
+            headers.add_prepared(&names.custom_id, id.as_bytes());
         }
     }
 

@@ -21,6 +21,9 @@ pub struct HeaderEdits {
     /// Header lines as they are sent, those that have been taken back among them.
     bytes: Vec<u8>,
     lines: Vec<Line>,
+    /// One bit for the length of each name among the lines: most names that are looked for are as long as
+    /// none of them.
+    lengths: u64,
     /// Names whose lines in the message itself do not count any more.
     hidden: Vec<Box<str>>,
     /// Whether `bytes` holds more than `lines`.
@@ -57,6 +60,7 @@ impl HeaderEdits {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
+        self.lengths = 0;
         self.hidden.clear();
         self.has_gaps = false;
     }
@@ -77,7 +81,7 @@ impl HeaderEdits {
     #[inline]
     pub fn add(&mut self, name: &str, value: &[u8]) {
         let line = self.keep(name, value);
-        self.lines.push(line);
+        self.push(line);
     }
 
     /// The same of a name that is ready to be written.
@@ -87,6 +91,12 @@ impl HeaderEdits {
         self.bytes.reserve(name.start.len() + value.len() + b"\r\n".len());
         self.bytes.extend_from_slice(&name.start);
         let line = self.keep_value(start, name.start.len() - b": ".len(), value);
+        self.push(line);
+    }
+
+    #[inline]
+    fn push(&mut self, line: Line) {
+        self.lengths |= length_bit(line.name_bytes as usize);
         self.lines.push(line);
     }
 
@@ -119,6 +129,9 @@ impl HeaderEdits {
     /// The first line of that name among those added.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        if self.lengths & length_bit(name.len()) == 0 {
+            return None;
+        }
         let line = self.lines.iter().find(|line| line.is_named(&self.bytes, name))?;
         Some(line.value(&self.bytes))
     }
@@ -160,6 +173,12 @@ impl HeaderEdits {
         self.bytes.extend_from_slice(b"\r\n");
         Line { start: start as u32, name_bytes: name_bytes as u32, value_bytes: value_bytes as u32 }
     }
+}
+
+/// The bit of a length; lengths that are 64 apart share one.
+#[inline]
+const fn length_bit(bytes: usize) -> u64 {
+    1 << (bytes % u64::BITS as usize)
 }
 
 /// A name under which lines are added to message after message: encoded once.

@@ -5,40 +5,130 @@
 
 use std::any::Any;
 
+/// Rooms that stay for later requests; few have more plugins that remember something.
+const SPARE_MAX: usize = 8;
+
 /// Values by the instance that left them.
 #[derive(Default)]
 pub struct Memory {
-    entries: Vec<(usize, Box<dyn Any>)>,
+    /// Those in use, and behind them empty ones of earlier requests, so that remembering the same again
+    /// allocates nothing.
+    places: Vec<Place>,
+    used: usize,
+}
+
+struct Place {
+    owner: usize,
+    room: Box<dyn Room>,
+}
+
+/// Where a value stands, or stood.
+trait Room: Any {
+    fn empty(&mut self);
+}
+
+impl<T: 'static> Room for Option<T> {
+    fn empty(&mut self) {
+        *self = None;
+    }
+}
+
+impl Place {
+    #[inline]
+    fn room_of<T: 'static>(&mut self) -> Option<&mut Option<T>> {
+        let room: &mut dyn Any = &mut *self.room;
+        room.downcast_mut()
+    }
 }
 
 impl std::fmt::Debug for Memory {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Memory({})", self.entries.len())
+        write!(out, "Memory({})", self.used)
     }
 }
 
 impl Memory {
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        let used = std::mem::take(&mut self.used);
+        self.places.iter_mut().take(used).for_each(|place| place.room.empty());
+        self.places.truncate(SPARE_MAX);
     }
 
     /// Leaves `value` for the instance `owner`, instead of what it left before.
     pub fn put<T: 'static>(&mut self, owner: usize, value: T) {
-        self.entries.retain(|(other, kept)| *other != owner || !kept.is::<T>());
-        self.entries.push((owner, Box::new(value)));
+        if let Some(room) = self.room(owner) {
+            *room = Some(value);
+            return;
+        }
+        let mut spare = self.places.iter_mut().skip(self.used);
+        match spare.position(|place| place.room_of::<T>().is_some()) {
+            Some(at) => self.places.swap(self.used, self.used + at),
+            None => {
+                self.places.push(Place { owner, room: Box::new(None::<T>) });
+                let last = self.places.len() - 1;
+                self.places.swap(self.used, last);
+            }
+        }
+        let place = &mut self.places[self.used];
+        self.used += 1;
+        place.owner = owner;
+        if let Some(room) = place.room_of() {
+            *room = Some(value);
+        }
     }
 
     /// What `owner` left.
     pub fn get<T: 'static>(&mut self, owner: usize) -> Option<&mut T> {
-        let mut own = self.entries.iter_mut().filter(|(other, _)| *other == owner);
-        own.find_map(|(_, value)| value.downcast_mut())
+        self.room(owner)?.as_mut()
     }
 
     /// Takes what `owner` left.
     pub fn take<T: 'static>(&mut self, owner: usize) -> Option<T> {
-        let at =
-            self.entries.iter().position(|(other, value)| *other == owner && value.is::<T>())?;
-        self.entries.swap_remove(at).1.downcast().ok().map(|value| *value)
+        self.room(owner)?.take()
+    }
+
+    fn room<T: 'static>(&mut self, owner: usize) -> Option<&mut Option<T>> {
+        let used = self.places.iter_mut().take(self.used);
+        used.filter(|place| place.owner == owner).find_map(Place::room_of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_owner_and_type_until_they_are_forgotten() {
+        let mut memory = Memory::default();
+        for round in 0..3_u32 {
+            assert_eq!(memory.get::<u32>(1), None);
+            memory.put(1, round);
+            memory.put(1, round + 1);
+            memory.put(2, round + 2);
+            memory.put(1, "text");
+            assert_eq!(memory.get(1), Some(&mut (round + 1)));
+            assert_eq!(memory.take(2), Some(round + 2));
+            assert_eq!(memory.take::<u32>(2), None);
+            memory.put(2, round + 3);
+            assert_eq!(memory.get(2), Some(&mut (round + 3)));
+            assert_eq!(memory.get(1), Some(&mut "text"));
+            assert_eq!(memory.places.len(), 3, "the rooms of the round before are used again");
+            memory.clear();
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_dropped_at_once_and_few_rooms_stay() {
+        let held = Rc::new(());
+        let mut memory = Memory::default();
+        for owner in 0..20 {
+            memory.put(owner, Rc::clone(&held));
+        }
+        assert_eq!(Rc::strong_count(&held), 21);
+        memory.clear();
+        assert_eq!((Rc::strong_count(&held), memory.places.len()), (1, SPARE_MAX));
     }
 }

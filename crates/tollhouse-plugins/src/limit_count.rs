@@ -299,16 +299,16 @@ fn check(config: &Config) -> Result<(), ConfError> {
 fn rules(config: Config, metadata: &Metadata) -> Box<[Rule]> {
     if let (Some(count), Some(window_seconds)) = (config.count, config.time_window) {
         let key = LimitKey::parse(config.key_type, &config.key);
-        let names = HeaderNames::plain(metadata);
+        let names = HeaderNames::plain(metadata).beside(&count);
         return Box::new([Rule { count, window_seconds, key, names }]);
     }
     let rules = config.rules.into_iter().flatten().enumerate().map(|(index, rule)| {
         let prefix = rule.header_prefix.unwrap_or_else(|| (index + 1).to_string());
         Rule {
+            names: HeaderNames::prefixed(metadata, &prefix).beside(&rule.count),
             count: rule.count,
             window_seconds: rule.time_window,
             key: LimitKey::parse_rule(&rule.key),
-            names: HeaderNames::prefixed(metadata, &prefix),
         }
     });
     rules.collect()

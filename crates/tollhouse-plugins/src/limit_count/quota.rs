@@ -3,6 +3,7 @@
 use tollhouse_plugin::PreparedName;
 
 use super::Metadata;
+use crate::shared::limits::amount::Amount;
 
 /// Where a rule's prefix goes in the name of a header.
 const PREFIX_PLACE: &str = "RateLimit-";
@@ -37,6 +38,8 @@ pub(super) struct HeaderNames {
     pub(super) limit: PreparedName,
     pub(super) remaining: PreparedName,
     pub(super) reset: PreparedName,
+    /// A limit that is the same for all requests, and its text.
+    fixed_limit: Option<(u64, Box<[u8]>)>,
 }
 
 impl HeaderNames {
@@ -45,6 +48,7 @@ impl HeaderNames {
             limit: PreparedName::new(&metadata.limit_header),
             remaining: PreparedName::new(&metadata.remaining_header),
             reset: PreparedName::new(&metadata.reset_header),
+            fixed_limit: None,
         }
     }
 
@@ -57,7 +61,17 @@ impl HeaderNames {
             limit: named(&metadata.limit_header),
             remaining: named(&metadata.remaining_header),
             reset: named(&metadata.reset_header),
+            fixed_limit: None,
         }
+    }
+
+    /// The same beside a limit of which the text is made once, where it is the same for all requests.
+    pub(super) fn beside(self, count: &Amount<1>) -> Self {
+        let fixed_limit = match count {
+            Amount::Fixed(limit) => Some((*limit, limit.to_string().into_bytes().into())),
+            Amount::Of(_) => None,
+        };
+        Self { fixed_limit, ..self }
     }
 }
 
@@ -65,7 +79,10 @@ impl Quota {
     /// Hands each header to `set`.
     pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&PreparedName, &[u8])) {
         let mut text = NumberText::default();
-        set(&names.limit, text.whole(self.limit));
+        match &names.fixed_limit {
+            Some((limit, text)) if *limit == self.limit => set(&names.limit, text),
+            _ => set(&names.limit, text.whole(self.limit)),
+        }
         set(&names.remaining, text.whole(self.remaining));
         set(&names.reset, text.hundredths(self.reset_ms / 10));
     }

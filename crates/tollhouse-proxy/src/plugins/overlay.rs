@@ -65,7 +65,8 @@ fn drop_lines(out: &mut Vec<u8>, drops: impl Fn(&[u8]) -> bool) {
 /// Whether lines of that name are the gateway's. Asked for every line; the length decides for most.
 #[inline]
 fn is_own(name: &[u8], side: Side) -> bool {
-    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    let first = name.first().map_or(0, |first| first | 0x20);
+    let is = |other: &[u8]| other.first() == Some(&first) && name.eq_ignore_ascii_case(other);
     match name.len() {
         2 => is(b"te"),
         4 => side == Side::Request && is(b"host"),

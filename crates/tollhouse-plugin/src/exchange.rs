@@ -7,9 +7,11 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
+use tollhouse_stdx::MemoryBudget;
 
 use crate::edits::RequestEdits;
 
@@ -110,6 +112,10 @@ pub trait Exchange: Lookup {
     /// Whether the request cannot go on, whatever plugins answer.
     fn is_refused(&self) -> bool {
         false
+    }
+    /// What bodies that are held take their bytes of.
+    fn memory(&self) -> Arc<MemoryBudget> {
+        MemoryBudget::unlimited()
     }
     /// Notes who asks, for variables, log and metrics.
     fn note_consumer(&mut self, username: &str, group: Option<&str>);

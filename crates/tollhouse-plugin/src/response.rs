@@ -7,6 +7,7 @@ use tollhouse_model::variable::Lookup;
 use crate::context::join_lines;
 use crate::edits::{HeaderEdits, PreparedName, is_own};
 use crate::exchange::Moment;
+use crate::held::HeldBody;
 use crate::memory::Memory;
 
 /// The head of an answer as it arrived or was made up.
@@ -29,6 +30,12 @@ pub trait BodyFilter {
     /// behind them; right before the last piece, and only where there are any or could be. What is left
     /// of them goes on to the next filter, and to a client that has asked for trailers.
     fn trailers(&mut self, _section: &mut Vec<u8>) {}
+
+    /// Whether the body cannot go on, for want of memory: the answer breaks off then, so that nobody takes what
+    /// has come of it for all of it.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// What a filter does to the body.
@@ -192,6 +199,11 @@ impl<'r> ResponseContext<'r> {
     pub fn filter_body(&mut self, effect: Effect, filter: Box<dyn BodyFilter>) {
         let at = self.filters.len().saturating_sub(self.filters_kept_last);
         self.filters.insert(at, (effect, filter));
+    }
+
+    /// Holds a body until it is whole, within the memory of the process.
+    pub fn hold_body(&self) -> HeldBody {
+        HeldBody::new(self.client.memory())
     }
 
     /// Encodes what all other filters have made of the body, also those installed later.

@@ -191,7 +191,7 @@ impl ResponseRewrite {
                 _ => None,
             };
             let filters = std::sync::Arc::clone(&self.filters);
-            Box::new(Filters::new(filters, encoding, self.body_bytes_max))
+            Box::new(Filters::new(filters, encoding, cx.hold_body(), self.body_bytes_max))
         } else if let Some(body) = &self.body {
             Box::new(FixedBody(std::sync::Arc::clone(body)))
         } else {

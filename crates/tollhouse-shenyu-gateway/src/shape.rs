@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::RequestContext;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
+use tollhouse_plugin::{HeldBody, RequestContext};
 use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::shaping::{BodyEdits, Edits, RequestRule, ResponseRule, Unique};
 
@@ -193,7 +193,8 @@ fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
         .header("content-type")
         .is_some_and(|kind| kind.to_ascii_lowercase().windows(4).any(|word| word == b"json"));
     if is_json && !rule.body.is_empty() && cx.header("content-encoding").is_none() {
-        let filter = JsonFilter { rule: Arc::clone(rule), held: Vec::new(), is_too_long: false };
+        let filter =
+            JsonFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_too_long: false };
         cx.filter_body(Effect::Rewrites, Box::new(filter));
     }
     let edits = &rule.headers;
@@ -238,7 +239,7 @@ fn replace(cx: &mut ResponseContext<'_>, name: &str, values: Vec<Vec<u8>>) {
 /// Holds a body of JSON until it is whole, and edits it.
 struct JsonFilter {
     rule: Arc<ResponseRule>,
-    held: Vec<u8>,
+    held: HeldBody,
     is_too_long: bool,
 }
 
@@ -246,16 +247,20 @@ impl BodyFilter for JsonFilter {
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
         if !self.is_too_long && self.held.len() + input.len() > EDITED_BODY_BYTES_MAX {
             self.is_too_long = true;
-            out.append(&mut self.held);
+            out.append(&mut self.held.take());
         }
         if self.is_too_long {
             return out.extend_from_slice(input);
         }
-        self.held.extend_from_slice(input);
-        if is_last {
-            let held = std::mem::take(&mut self.held);
+        self.held.push(input);
+        if is_last && !self.held.has_failed() {
+            let held = self.held.take();
             // What is no JSON stays as it is.
             out.extend(self.rule.body.apply_to_text(&held).unwrap_or(held));
         }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.held.has_failed()
     }
 }

@@ -28,6 +28,7 @@ pub mod pattern;
 pub mod rpc;
 pub mod shaping;
 pub mod sign;
+pub mod weight;
 
 pub use document::{Document, DocumentError, Fields};
 pub use key::{KEY_PREFIX, Kind, key, parse_key};

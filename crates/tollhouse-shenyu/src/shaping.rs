@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::divide::HandleError;
 use crate::json_path::JsonPath;
+use crate::weight::is_light;
 use crate::{handle, lenient};
 
 /// Edits of named values.
@@ -287,8 +288,11 @@ impl BodyEdits {
         }
     }
 
-    /// The text of a body edited; `None` where it is no JSON.
+    /// The text of a body edited; `None` where it is no JSON, or has too many values to become a tree.
     pub fn apply_to_text(&self, body: &[u8]) -> Option<Vec<u8>> {
+        if !is_light(body) {
+            return None;
+        }
         let mut value: Value = serde_json::from_slice(body).ok()?;
         self.apply(&mut value);
         serde_json::to_vec(&value).ok()

@@ -21,6 +21,7 @@ use crate::key::Kind;
 use crate::matching::Problem;
 use crate::model::AppAuth;
 use crate::pattern::AntPattern;
+use crate::weight::is_light;
 use crate::{handle, lenient};
 
 /// Minutes that a signature may be old, or ahead, where nothing else is configured (`sign.delay`).
@@ -245,6 +246,9 @@ impl Application {
 fn text_v1(signed: &Signed<'_>) -> Option<String> {
     let mut members: BTreeMap<Cow<'_, str>, Cow<'_, str>> = BTreeMap::new();
     if let Some(body) = signed.body.filter(|body| !body.is_empty()) {
+        if !is_light(body) {
+            return None;
+        }
         let body: serde_json::Map<String, Value> = serde_json::from_slice(body).ok()?;
         for (name, value) in body {
             let value = match value {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::BodyFilter;
+use tollhouse_plugin::{BodyFilter, HeldBody};
 
 use super::{Filter, Reach};
 use crate::shared::confs::substitute;
@@ -23,7 +23,7 @@ impl BodyFilter for FixedBody {
 pub(super) struct Filters {
     filters: Arc<[Filter]>,
     encoding: Option<Encoding>,
-    body: Vec<u8>,
+    body: HeldBody,
     bytes_max: u64,
 }
 
@@ -31,9 +31,10 @@ impl Filters {
     pub(super) fn new(
         filters: Arc<[Filter]>,
         encoding: Option<Encoding>,
+        body: HeldBody,
         bytes_max: u64,
     ) -> Filters {
-        Filters { filters, encoding, body: Vec::new(), bytes_max }
+        Filters { filters, encoding, body, bytes_max }
     }
 
     /// Replaces what each filter finds; a search that takes too long finds nothing.
@@ -61,11 +62,11 @@ impl BodyFilter for Filters {
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let room = self.bytes_max.saturating_sub(self.body.len() as u64);
         let taken = usize::try_from(room).unwrap_or(usize::MAX).min(input.len());
-        self.body.extend_from_slice(&input[..taken]);
-        if !is_last {
+        self.body.push(&input[..taken]);
+        if !is_last || self.body.has_failed() {
             return;
         }
-        let body = std::mem::take(&mut self.body);
+        let body = self.body.take();
         let body = match self.encoding {
             Some(encoding) => match encoding.decode(&body, self.bytes_max) {
                 Some(decoded) => decoded,
@@ -77,5 +78,9 @@ impl BodyFilter for Filters {
             None => body,
         };
         out.extend(self.rewritten(body));
+    }
+
+    fn has_failed(&self) -> bool {
+        self.body.has_failed()
     }
 }

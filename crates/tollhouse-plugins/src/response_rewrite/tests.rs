@@ -1,7 +1,9 @@
 //! What clients get, and which confs are refused.
 
 use std::io::Write;
+use std::sync::Arc;
 
+use tollhouse_plugin::HeldBody;
 use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
 
 use super::*;
@@ -104,12 +106,22 @@ fn an_encoded_body_is_decoded_for_filters() {
     let encoded = encoder.finish().unwrap();
     let config = json!({"regex": "hello", "replace": "bye", "scope": "once"});
     let config: FilterConfig = serde_json::from_value(config).unwrap();
-    let filters: std::sync::Arc<[Filter]> = vec![Filter::compile(&config).unwrap()].into();
+    let filters: Arc<[Filter]> = vec![Filter::compile(&config).unwrap()].into();
     let mut out = Vec::new();
-    let mut filter = Filters::new(filters, Some(Encoding::Gzip), 1000);
+    let held = || HeldBody::new(tollhouse_stdx::MemoryBudget::new(1_000));
+    let mut filter = Filters::new(Arc::clone(&filters), Some(Encoding::Gzip), held(), 1000);
     filter.filter(&encoded[..5], false, &mut out);
     filter.filter(&encoded[5..], true, &mut out);
     assert_eq!(out, b"bye world");
+
+    // What finds no memory is no body at all, and says so.
+    let mut filter = Filters::new(filters, None, held(), 10_000);
+    let mut out = Vec::new();
+    filter.filter(&[b'x'; 600], false, &mut out);
+    assert!(!filter.has_failed());
+    filter.filter(&[b'x'; 600], false, &mut out);
+    filter.filter(b"", true, &mut out);
+    assert!(filter.has_failed() && out.is_empty());
 
     let conf = json!({"filters": [{"regex": "hello", "replace": "bye"}]});
     for (encoding, body, header) in

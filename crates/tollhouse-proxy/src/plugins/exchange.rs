@@ -3,10 +3,12 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
 use tollhouse_plugin::{BodyError, BodyExaminer, LocalFuture, Moment, RequestEdits};
+use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::error::GatewayError;
@@ -108,6 +110,10 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
 
     fn is_refused(&self) -> bool {
         self.state.plugins.refused.is_some()
+    }
+
+    fn memory(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.worker.settings.limits.memory)
     }
 
     fn note_consumer(&mut self, username: &str, group: Option<&str>) {

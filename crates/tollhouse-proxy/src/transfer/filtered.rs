@@ -143,13 +143,16 @@ impl FilteredRelay {
     }
 
     /// Sends the piece through the filters and frames what comes out.
-    fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) {
+    fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) -> Result<(), RelayError> {
         for (effect, filter) in &mut self.filters {
             if is_last {
                 filter.trailers(self.trailers.section());
             }
             self.made.clear();
             filter.filter(&self.piece, is_last, &mut self.made);
+            if filter.has_failed() {
+                return Err(RelayError::MemoryLimit);
+            }
             if *effect == Effect::Rewrites {
                 std::mem::swap(&mut self.piece, &mut self.made);
             }
@@ -168,6 +171,7 @@ impl FilteredRelay {
                 false => out.extend_from_slice(LAST_CHUNK),
             }
         }
+        Ok(())
     }
 
     fn poll_receive(
@@ -194,7 +198,7 @@ impl BodyRelay for FilteredRelay {
     ) -> Poll<Result<(), RelayError>> {
         loop {
             if let Some(is_last) = self.take_piece(sides.upstream)? {
-                self.emit(is_last, out);
+                self.emit(is_last, out)?;
             }
             ready!(self.poll_write(context, out, sides))?;
             if sides.upstream.buffer.is_empty() || matches!(self.source, Source::Finished) {

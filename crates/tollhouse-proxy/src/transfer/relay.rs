@@ -34,6 +34,8 @@ pub(crate) enum RelayError {
     BadBody,
     /// A message of a call passes the limit.
     MessageTooLarge,
+    /// A plugin had to hold the body, and there was no memory for it.
+    MemoryLimit,
 }
 
 impl RelayError {
@@ -44,6 +46,7 @@ impl RelayError {
             RelayError::UpstreamTruncated => ErrorCode::UpstreamReset,
             RelayError::BadBody => ErrorCode::UpstreamBadResponse,
             RelayError::MessageTooLarge => ErrorCode::GrpcMessageTooLarge,
+            RelayError::MemoryLimit => ErrorCode::MemoryLimit,
         }
     }
 }

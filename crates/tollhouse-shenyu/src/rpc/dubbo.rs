@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::name;
 use crate::divide::HandleError;
 use crate::model::Metadata;
+use crate::weight::is_light;
 use crate::{handle, lenient};
 
 /// A call that nothing else is said of.
@@ -147,6 +148,9 @@ impl DubboMethod {
         };
         if types.is_empty() {
             return Some((types, Vec::new()));
+        }
+        if !is_light(body) {
+            return None;
         }
         if let [only] = types.as_slice()
             && !is_plain(only)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::name;
 use crate::model::Metadata;
+use crate::weight::is_light;
 use crate::{handle, lenient};
 
 /// A call that nothing else is said of.
@@ -71,7 +72,7 @@ pub fn frames_of_body(body: &[u8]) -> Option<Vec<u8>> {
         data: Vec<Value>,
     }
     // Derived readers would take a list for the members in their order.
-    if body.trim_ascii_start().first() != Some(&b'{') {
+    if body.trim_ascii_start().first() != Some(&b'{') || !is_light(body) {
         return None;
     }
     let Body { data } = serde_json::from_slice(body).ok()?;

@@ -2,6 +2,7 @@
 //! serving thread, and nothing held for routes that do not ask.
 
 use serde_json::{Value, json};
+use tollhouse_testkit::origin::answer;
 use tollhouse_testkit::{Gateway, Origin};
 
 use crate::support::{gateway, upstream};
@@ -104,4 +105,33 @@ fn long_bodies_are_judged_chosen_by_and_filtered_by_like_short_ones() {
         assert_eq!(bodies.post("/judged", &body), 200);
         assert!(bodies.origin.last_request().text() == body, "{padding}");
     }
+}
+
+#[test]
+fn an_answer_that_has_to_be_held_breaks_off_where_there_is_no_memory() {
+    let long = "x".repeat(300_000);
+    let origin = Origin::script(move |connection| {
+        while let Some(head) = connection.head() {
+            let body = if head.target().contains("long") { &long } else { "short" };
+            connection.send(answer(200, body));
+        }
+    });
+    let filters = json!([{ "regex": "short", "replace": "shorter" }]);
+    let route = json!({ "id": "held", "uri": "/held/*", "upstream": upstream([origin.address()]),
+        "plugins": { "response-rewrite": { "filters": filters } } });
+    let plain = json!({ "id": "plain", "uri": "/*", "upstream": upstream([origin.address()]) });
+    let gateway = gateway()
+        .set("limits.buffered_bytes", "64KiB")
+        .resources(&json!({ "routes": [route, plain] }))
+        .start();
+    for _ in 0..3 {
+        let mut client = gateway.client();
+        client.send("GET /held/long HTTP/1.1\r\nHost: a\r\n\r\n");
+        let rest = client.wire.take_all().unwrap_or_default();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "nobody takes it for whole");
+        assert!(!String::from_utf8_lossy(&rest).contains("xxx"), "nor for unchanged");
+        assert_eq!(gateway.client().get("/held/short").text(), "shorter");
+        assert_eq!(gateway.client().get("/long").text().len(), 300_000);
+    }
+    gateway.wait_failures("memory_limit", 3);
 }

@@ -73,17 +73,21 @@ fn frame(flags: u8, status: u8, id: u64, body: &[u8]) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
+    /// How far frames have been taken out. What is behind moves to the front once a piece, not once a frame: a
+    /// piece may be thousands of frames.
+    read: usize,
 }
 
 impl Frames {
     /// Takes the next piece.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..std::mem::take(&mut self.read));
         self.buffer.extend_from_slice(bytes);
     }
 
     /// Whether a frame has begun and not ended.
     pub fn is_within(&self) -> bool {
-        !self.buffer.is_empty()
+        self.read < self.buffer.len()
     }
 
     /// The next frame that is whole; `None` until there is one.
@@ -91,9 +95,10 @@ impl Frames {
     /// # Errors
     /// When it is none, or too long.
     pub fn message(&mut self) -> Result<Option<Message>, FrameError> {
-        let Some((head, rest)) = self.buffer.split_first_chunk::<HEAD_BYTES>() else {
-            let known = self.buffer.len().min(MAGIC.len());
-            return match self.buffer[..known] == MAGIC[..known] {
+        let waiting = &self.buffer[self.read..];
+        let Some((head, rest)) = waiting.split_first_chunk::<HEAD_BYTES>() else {
+            let known = waiting.len().min(MAGIC.len());
+            return match waiting[..known] == MAGIC[..known] {
                 true => Ok(None),
                 false => Err(FrameError::Magic),
             };
@@ -120,7 +125,7 @@ impl Frames {
             }
             (false, false) => Message::Reply { id, status, body: body.to_vec() },
         };
-        self.buffer.drain(..HEAD_BYTES + length);
+        self.read += HEAD_BYTES + length;
         Ok(Some(message))
     }
 }
@@ -153,6 +158,25 @@ mod tests {
             assert_eq!(messages, expected, "{piece_bytes}");
             assert!(!frames.is_within());
         }
+    }
+
+    #[test]
+    fn a_flood_of_short_frames_moves_no_byte_more_than_once() {
+        let mut flood = Vec::new();
+        for id in 0..100_000 {
+            flood.extend(frame(REQUEST | EVENT | HESSIAN2, 0, id, b"N"));
+        }
+        let mut frames = Frames::default();
+        frames.push(&flood);
+        let begin = frames.buffer.as_ptr();
+        for _ in 0..100_000 {
+            assert_eq!(frames.message(), Ok(Some(Message::Notice)));
+            assert_eq!(frames.buffer.len(), flood.len(), "nothing is moved to the front");
+        }
+        assert_eq!((frames.message(), frames.is_within()), (Ok(None), false));
+        assert_eq!(frames.buffer.as_ptr(), begin);
+        frames.push(&MAGIC);
+        assert_eq!(frames.buffer.len(), MAGIC.len());
     }
 
     #[test]

@@ -10,11 +10,11 @@ use tollhouse_stdx::civil::CivilTime;
 /// Values within values: far more than people nest, and little enough for the stack.
 const DEPTH_MAX: usize = 64;
 
-/// Values that one message may grow to, copies among them.
-const VALUES_MAX: usize = 1 << 20;
+/// Values that one message may grow to, copies among them: some twenty megabytes as JSON's tree.
+const VALUES_MAX: usize = 1 << 18;
 
-/// Bytes of texts that one message may grow to, copies among them.
-const TEXT_BYTES_MAX: usize = 64 << 20;
+/// Bytes of texts that one message may grow to, copies among them: twice what a message may have.
+const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// Classes and names of types that one message may define.
 const DEFINITIONS_MAX: usize = 4096;

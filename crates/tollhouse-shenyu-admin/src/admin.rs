@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_stdx::MemoryBudget;
 use tollhouse_store::{Store, StoreError};
 
 use crate::aes::Aes;
@@ -17,7 +18,7 @@ use crate::answer::{Outcome, Refusal};
 use crate::clock;
 use crate::draft::Draft;
 use crate::instances::Instances;
-use crate::limits::{GATEWAYS_MAX, LOGINS_AT_ONCE};
+use crate::limits::{BODIES_BYTES_MAX, GATEWAYS_MAX, LOGINS_AT_ONCE};
 use crate::password;
 use crate::records::Records;
 use crate::rights::Rights;
@@ -80,6 +81,8 @@ pub struct ShenyuAdmin {
     pub(crate) probing: Probing,
     pub(crate) aes: Option<Arc<Aes>>,
     pub(crate) hosts: HostNames,
+    /// What bodies of requests take their bytes of.
+    pub(crate) memory: Arc<MemoryBudget>,
     sync_token: Option<Arc<str>>,
     logins: Arc<Semaphore>,
     key: TokenKey,
@@ -125,6 +128,7 @@ impl ShenyuAdmin {
             probing: options.probing,
             aes: options.aes.map(Arc::new),
             hosts: options.hosts,
+            memory: MemoryBudget::new(BODIES_BYTES_MAX),
             sync_token: options.sync_token.map(Arc::from),
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
             instances: Arc::default(),

@@ -15,10 +15,12 @@ use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tollhouse_stdx::Reservation;
 
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::clock;
+use crate::limits::{BODY_BYTES_MAX, OPEN_BODY_BYTES_MAX};
 use crate::query::Arguments;
 use crate::resource::Resource;
 use crate::rights::Asked;
@@ -33,6 +35,8 @@ pub(crate) struct Call {
     pub(crate) body: Value,
     /// The file of a form in parts.
     pub(crate) file: Option<Bytes>,
+    /// What body and file take, until the call is answered.
+    pub(crate) _held: Option<Reservation>,
 }
 
 impl Call {
@@ -78,7 +82,8 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
             Err(refusal) => refusal.into_response(),
         };
     }
-    let call = match intake::read(arguments, request).await {
+    let call = intake::read((&admin.memory, OPEN_BODY_BYTES_MAX), arguments, request).await;
+    let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };
@@ -146,7 +151,8 @@ async fn answer_caller(
     arguments: Arguments,
     request: Request,
 ) -> Response {
-    let call = match intake::read(arguments, request).await {
+    let call = intake::read((&admin.memory, BODY_BYTES_MAX), arguments, request).await;
+    let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };

@@ -23,6 +23,9 @@ const INSTANCES_MAX: usize = 1_024;
 /// Bytes of what an instance says of itself: versions and sizes of a JVM.
 const INFO_BYTES_MAX: usize = 8 << 10;
 
+/// Bytes of each part of who an instance is: a name of a host has 253.
+const PART_BYTES_MAX: usize = 256;
+
 /// Who an instance is: its namespace, its type, its address and its port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
@@ -55,6 +58,10 @@ impl Instances {
             ip,
             port: row::text(body, "instancePort").unwrap_or_default(),
         };
+        let parts = [&identity.namespace, &identity.kind, &identity.ip, &identity.port];
+        if parts.iter().any(|part| part.len() > PART_BYTES_MAX) {
+            return;
+        }
         let info = row::document(body, "instanceInfo").unwrap_or_default();
         let info = if info.len() > INFO_BYTES_MAX { String::new() } else { info };
         let last = clock::text_at(now_ms);
@@ -146,5 +153,13 @@ mod tests {
         assert_eq!(instances.list(&|_| None, 3_000).len(), INSTANCES_MAX);
         instances.beat(&Row::new(), 3_000);
         assert_eq!(instances.list(&|_| None, 3_000).len(), INSTANCES_MAX);
+        let long = "x".repeat(PART_BYTES_MAX + 1);
+        for part in ["instanceIp", "instancePort", "instanceType", "namespaceId"] {
+            let instances = Instances::default();
+            let mut body = json!({"instanceIp": "10.0.0.1"});
+            body[part] = json!(long);
+            instances.beat(body.as_object().unwrap(), 1_000);
+            assert_eq!(instances.list(&|_| None, 1_000).len(), 0, "{part}");
+        }
     }
 }

@@ -5,6 +5,15 @@ use std::time::Duration;
 /// Largest body of a request, in bytes: what a store takes in a transaction.
 pub(crate) const BODY_BYTES_MAX: usize = 32 << 20;
 
+/// Largest body of a request for which no token is asked: a name and a password.
+pub(crate) const OPEN_BODY_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of all bodies that are being read or answered, with what is made of them.
+pub(crate) const BODIES_BYTES_MAX: u64 = 256 << 20;
+
+/// What a value of JSON takes in memory, in bytes; its text may have two.
+pub(crate) const VALUE_BYTES: u64 = 80;
+
 /// Rows of a page, at most: some megabytes of text.
 pub(crate) const PAGE_ROWS_MAX: usize = 10_000;
 

@@ -197,6 +197,34 @@ async fn no_website_logs_in_or_follows() {
 }
 
 #[tokio::test]
+async fn bodies_of_strangers_are_short_and_those_of_all_share_one_bound() {
+    let fixture = Fixture::new().await;
+    let login = |padding: usize| {
+        let password = "x".repeat(padding);
+        json!({"userName": "admin", "password": password}).to_string()
+    };
+    let ask = async |path: &str, body: String| {
+        let (_, text) = fixture.send("POST", path, "application/json", body).await;
+        serde_json::from_str::<Value>(&text).expect("JSON")["message"].to_string()
+    };
+    let said = ask("/platform/login", login(20_000)).await;
+    assert!(said.contains("more than 16384 bytes"), "{said}");
+    let said = ask("/platform/login", login(10_000)).await;
+    assert!(said.contains("username or password error"), "{said}");
+    // Two letters of text are a value of eighty bytes: what fits as text may not fit as what it becomes.
+    let many = format!("[1{}]", ",1".repeat(7 << 20));
+    let said = ask("/selector", many).await;
+    assert!(said.contains("all the memory that they may"), "{said}");
+    assert_eq!(fixture.admin.memory.held(), 0, "it is given back");
+    let others = fixture.admin.memory.take(crate::limits::BODIES_BYTES_MAX - 100).expect("free");
+    let said = ask("/selector", json!({"name": "x".repeat(200)}).to_string()).await;
+    assert!(said.contains("all the memory that they may"), "{said}");
+    drop(others);
+    fixture.pair().await;
+    assert_eq!(fixture.admin.memory.held(), 0);
+}
+
+#[tokio::test]
 async fn passwords_come_plain_or_encrypted() {
     let store = tollhouse_store::open(&Location::Memory).expect("memory");
     let aes = Aes::new("2095132720951327".to_owned(), "6075877187097700".to_owned());

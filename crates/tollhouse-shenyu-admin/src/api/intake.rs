@@ -1,34 +1,41 @@
 //! Bodies: JSON, forms, and forms in parts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::to_bytes;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Limited};
 use memchr::memmem;
 use serde_json::Value;
+use tollhouse_shenyu::weight::values_at_most;
+use tollhouse_stdx::{MemoryBudget, Reservation};
 
 use super::Call;
 use crate::answer::Refusal;
-use crate::limits::BODY_BYTES_MAX;
+use crate::limits::VALUE_BYTES;
 use crate::query::Arguments;
 use crate::row::Row;
 
 /// How long a body may take to come.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Reads a request whole.
+/// Reads a request whole, of which the body has so many bytes at most, within the memory of all of them.
 ///
 /// # Errors
-/// When its body is too long, too slow, or not what it says it is.
-pub(super) async fn read(arguments: Arguments, request: Request) -> Result<Call, Refusal> {
+/// When its body is too long, too slow, or not what it says it is, or finds no memory.
+pub(super) async fn read(
+    (memory, bytes_max): (&Arc<MemoryBudget>, usize),
+    arguments: Arguments,
+    request: Request,
+) -> Result<Call, Refusal> {
     let (head, body) = request.into_parts();
-    let body = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, BODY_BYTES_MAX)).await;
-    let body = body.map_err(|_| Refusal::error("the body has not come in time"))?;
-    let body = body.map_err(|_| {
-        Refusal::error(format!("the body cannot be read, or has more than {BODY_BYTES_MAX} bytes"))
-    })?;
+    let mut held = None;
+    let body = collect(body, bytes_max, memory, &mut held);
+    let body = tokio::time::timeout(BODY_TIME_MAX, body).await;
+    let body = body.map_err(|_| Refusal::error("the body has not come in time"))??;
     let kind =
         head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let mut file = None;
@@ -37,15 +44,52 @@ pub(super) async fn read(arguments: Arguments, request: Request) -> Result<Call,
     } else if kind.starts_with("application/x-www-form-urlencoded") {
         form(&String::from_utf8_lossy(&body))
     } else if let Some(boundary) = boundary(kind) {
+        // A part that is no file is copied as text.
+        grow(&mut held, body.len() as u64)?;
         let parts = parts(&body, boundary)?;
         file = parts.file;
         Value::Object(parts.members)
     } else {
+        grow(&mut held, (values_at_most(&body) as u64).saturating_mul(VALUE_BYTES))?;
         serde_json::from_slice(&body).map_err(|error| {
             Refusal::error(format!("Request error! invalid argument [body: {error}]"))
         })?
     };
-    Ok(Call { method: head.method, arguments, body, file })
+    Ok(Call { method: head.method, arguments, body, file, _held: held })
+}
+
+/// The body, whose bytes are taken of the memory as they come.
+async fn collect(
+    body: Body,
+    bytes_max: usize,
+    memory: &Arc<MemoryBudget>,
+    held: &mut Option<Reservation>,
+) -> Result<Bytes, Refusal> {
+    let mut body = Limited::new(body, bytes_max);
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| {
+            Refusal::error(format!("the body cannot be read, or has more than {bytes_max} bytes"))
+        })?;
+        let Ok(piece) = frame.into_data() else { continue };
+        match held {
+            None => *held = Some(memory.take(piece.len() as u64).ok_or_else(no_memory)?),
+            Some(_) => grow(held, piece.len() as u64)?,
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.freeze())
+}
+
+/// Takes more for what is made of a body.
+fn grow(held: &mut Option<Reservation>, bytes: u64) -> Result<(), Refusal> {
+    let Some(held) = held else { return Ok(()) };
+    let more = held.bytes().saturating_add(bytes);
+    if held.resize(more) { Ok(()) } else { Err(no_memory()) }
+}
+
+fn no_memory() -> Refusal {
+    Refusal::error("bodies of requests take all the memory that they may; ask again")
 }
 
 fn form(text: &str) -> Value {

@@ -8,13 +8,14 @@
 //! accepting. Since both hold the same sockets, connections waiting in their queues are lost at no
 //! moment.
 
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,35 @@ const LEAVING: u8 = b'G';
 /// Old side: it has waited too long and goes on to serve itself.
 const GIVEN_UP: u8 = b'X';
 
+/// Longest path of a socket, in bytes: an address has room for 108, one of which ends it (`unix(7)`).
+const PATH_BYTES_MAX: usize = 107;
+
+/// A path that fits into an address: the file of a folder that lies too deep is reached by a handle on that folder,
+/// for as long as this lives.
+struct ShortPath {
+    path: PathBuf,
+    _folder: Option<File>,
+}
+
+impl ShortPath {
+    fn new(path: &Path) -> io::Result<Self> {
+        let whole = Self { path: path.to_owned(), _folder: None };
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(whole);
+        };
+        if path.as_os_str().len() <= PATH_BYTES_MAX {
+            return Ok(whole);
+        }
+        let folder = File::open(folder)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
+        Ok(Self { path, _folder: Some(folder) })
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Opens the file that a successor connects to, replacing one left by a dead process.
 ///
 /// # Errors
@@ -74,7 +104,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(path)?;
+    let listener = UnixListener::bind(ShortPath::new(path)?.path())?;
     // Whoever connects is given the listening sockets.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
@@ -183,7 +213,7 @@ impl Inheritance {
     /// # Errors
     /// When nobody listens there, or the answer holds no sockets.
     pub fn receive(path: &Path) -> io::Result<Inheritance> {
-        let mut predecessor = UnixStream::connect(path)?;
+        let mut predecessor = UnixStream::connect(ShortPath::new(path)?.path())?;
         predecessor.set_read_timeout(Some(RELEASE_TIME))?;
         predecessor.write_all(GREETING)?;
         let mut head = [0; 5];
@@ -297,7 +327,6 @@ fn adopt(descriptor: OwnedFd) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
-    use std::path::PathBuf;
 
     use super::*;
 
@@ -307,9 +336,35 @@ mod tests {
     ) -> (tempfile::TempDir, PathBuf, std::thread::JoinHandle<T>) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("handover.sock");
+        let (path, thread) = old_side_at(path, act);
+        (directory, path, thread)
+    }
+
+    fn old_side_at<T: Send + 'static>(
+        path: PathBuf,
+        act: impl FnOnce(UnixStream) -> T + Send + 'static,
+    ) -> (PathBuf, std::thread::JoinHandle<T>) {
         let server = listen(&path).expect("the file can be bound");
         let thread = std::thread::spawn(move || act(server.accept().expect("a successor").0));
-        (directory, path, thread)
+        (path, thread)
+    }
+
+    #[test]
+    fn a_folder_that_lies_deep_holds_the_socket_too() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let deep = directory.path().join("deep".repeat(20)).join("deeper".repeat(20));
+        std::fs::create_dir_all(&deep).expect("a folder");
+        let path = deep.join("handover.sock");
+        assert!(path.as_os_str().len() > PATH_BYTES_MAX);
+        let (sockets, address) = bound(1);
+        let (path, old) =
+            old_side_at(path, move |stream| give_all(stream, &sockets).await_serving());
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut inheritance = Inheritance::receive(&path).expect("sockets arrive");
+        assert_eq!(inheritance.take(address).len(), 1);
+        inheritance.confirm().expect("the old process leaves");
+        old.join().expect("no panic").expect("the old side ends well");
     }
 
     fn bound(count: usize) -> (Vec<TcpListener>, SocketAddr) {

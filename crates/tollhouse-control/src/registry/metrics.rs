@@ -207,6 +207,7 @@ impl Page {
         self.single(&catalogue::CONNECTIONS, opened.saturating_sub(ended));
         self.single(&catalogue::CONNECTIONS_OPENED, opened);
         self.single(&catalogue::CONNECTIONS_REFUSED, counts.connections_refused.get());
+        self.single(&catalogue::CONNECTIONS_FAULTED, counts.connections_faulted.get());
         self.single(&catalogue::CALLS_FAILED, counts.calls_failed.get());
     }
 

@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
+use tollhouse_h2::ConnectionError;
 use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_stdx::LogLimit;
 
@@ -72,6 +73,8 @@ pub struct Counts {
     pub connections_ended: Count,
     /// Connections closed at once because there were too many.
     pub connections_refused: Count,
+    /// Connections ended for what the client sent, of those accepted.
+    pub connections_faulted: Count,
     /// Times that accepting failed for want of something, such as file descriptors.
     pub accept_failures: Count,
     /// Connections that did not speak HTTP/2, or no TLS where they had to, of those accepted.
@@ -97,6 +100,8 @@ pub(super) struct Server {
     slots: Slots,
     tls: Option<ListenerTls>,
     started: Instant,
+    /// Holds back lines about what clients send.
+    faults: LogLimit,
 }
 
 /// Serves `listeners` until `stop` becomes true or has no sender left, then lets calls under way end
@@ -175,6 +180,7 @@ impl Server {
             stopping: Rc::default(),
             read_buffer: Cell::new(vec![0; READ_BYTES]),
             started: Instant::now(),
+            faults: LogLimit::new(LOG_INTERVAL),
             roster: Rc::default(),
             budget: ThreadBudget::default(),
             slots: options.slots,
@@ -185,6 +191,16 @@ impl Server {
     /// Milliseconds since it began.
     pub(super) fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
+    }
+
+    /// A connection ends for what its client has sent: counted, and said now and then, since whoever looks at a
+    /// client that comes and goes looks here.
+    pub(super) fn note_fault(&self, peer: SocketAddr, error: &ConnectionError) {
+        self.counts.connections_faulted.add_one();
+        if let Some(suppressed) = self.faults.admit(std::time::Instant::now()) {
+            let reason = error.reason;
+            tracing::warn!(%peer, reason, suppressed, "a registry client's connection is ended for what it sent");
+        }
     }
 
     fn take(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {

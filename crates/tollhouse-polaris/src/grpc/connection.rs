@@ -193,7 +193,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                     session.receive(&buffer[..bytes], link.server.now_ms(), |stream, head| {
                         begun.push(Begun::new(link, stream, head));
                     });
-                if received.is_ok() { Moved::On } else { Moved::Ended }
+                match received {
+                    Ok(()) => Moved::On,
+                    Err(error) => {
+                        link.server.note_fault(link.peer, &error);
+                        Moved::Ended
+                    }
+                }
             }
             Poll::Ready(_) => Moved::Ended,
         };

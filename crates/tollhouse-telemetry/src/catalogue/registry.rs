@@ -51,6 +51,8 @@ metrics! {
         "Connections of clients over gRPC accepted.";
     CONNECTIONS_REFUSED: "counter", "tollhouse_registry_connections_refused_total", None,
         "Connections of clients over gRPC closed at once, because there were too many.";
+    CONNECTIONS_FAULTED: "counter", "tollhouse_registry_connections_faulted_total", None,
+        "Connections of clients over gRPC ended for what the client sent: a fault against HTTP/2, or more than a bound allows.";
     WATCHES: "gauge", "tollhouse_registry_watches", None, "Watches open through the Admin API.";
     CALLS_FAILED: "counter", "tollhouse_registry_calls_failed_total", None,
         "Calls over gRPC that ended with another status than OK.";

@@ -280,10 +280,12 @@ fn a_flood_of_resets_ends_its_connection_and_no_other() {
     // An error is an end too.
     let _ = reading.read_to_end(&mut seen);
     writing.join().expect("no panic");
+    assert_eq!(server.counts.connections_faulted.get(), 1, "somebody looks for why it ended");
     run(async {
         let other = Client::connect(server.address).await;
         assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
     });
+    assert_eq!(server.counts.connections_faulted.get(), 1);
 }
 
 #[test]

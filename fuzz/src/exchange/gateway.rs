@@ -10,7 +10,9 @@ use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_plugin::Services;
-use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
+use tollhouse_proxy::settings::{
+    Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
+};
 use tollhouse_proxy::worker::{Transport, WorkerListener};
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
@@ -224,5 +226,6 @@ fn settings() -> Settings {
         streams: StreamSettings::default(),
         proxy_protocol: ProxyProtocol::default(),
         tls: TlsSettings::default(),
+        shenyu: ShenyuSettings::default(),
     }
 }

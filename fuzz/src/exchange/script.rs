@@ -88,6 +88,7 @@ const CLIENT_WORDS: &[&[u8]] = &[
     b"Trailer: x-a\r\n",
     b"X-Consumer-Username: root\r\n",
     b"X_Consumer_Username: root\r\n",
+    b"X.Consumer_Groups: root\r\n",
     b"X-Mark: forged\r\n",
     b"Content-Type: application/json\r\n",
     b"Content-Type: application/x-www-form-urlencoded\r\n",

@@ -209,7 +209,7 @@ impl ApiBreaker {
 
     fn is_open(&self, health: &Health, now: Moment) -> bool {
         let Some(opened_ms) = health.opened_ms else { return false };
-        let is_forgotten = now.unix_ms >= opened_ms.saturating_add(self.seconds_max * 1000);
+        let is_forgotten = now.unix_ms >= opened_ms.saturating_add(self.seconds_max.saturating_mul(1000));
         let times = health.failures.div_ceil(self.unhealthy.failures).max(1);
         let seconds = u32::try_from(times).ok().and_then(|times| 1u64.checked_shl(times));
         let seconds = seconds.unwrap_or(u64::MAX).min(self.seconds_max);

@@ -204,7 +204,7 @@ impl Plugin for LimitConn {
                 Ok(Some((conn, burst))) => {
                     applied += 1;
                     let key = &self.rules[index].key;
-                    key.with(cx.variables(), |key| self.places.enter(key, conn + burst))
+                    key.with(cx.variables(), |key| self.places.enter(key, conn.saturating_add(burst)))
                         .map(|entered| (entered, conn))
                 }
             };
@@ -329,7 +329,7 @@ impl LimitConn {
             applied += 1;
             let key = self.rules[index].key.with(cx.variables(), <[u8]>::to_vec);
             let (now, random) = (cx.now(), cx.random());
-            let answer = self.places.ask(&key.unwrap_or_default(), conn + burst, now, random).await;
+            let answer = self.places.ask(&key.unwrap_or_default(), conn.saturating_add(burst), now, random).await;
             let Ok(entered) = answer else { return self.unknown() };
             match self.admit(cx, index, entered, conn) {
                 Err(flow) => return flow,

@@ -1,6 +1,11 @@
 //! What holds for every plugin.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollhouse_plugin::testing::{FakeExchange, Harness};
+use tollhouse_plugin::{PluginType, Scope, Services};
 
 use super::*;
 
@@ -51,6 +56,112 @@ fn every_example_is_a_good_conf() {
         };
         catalogue.check(name, &conf, &scope).expect(name);
     }
+}
+
+/// Those that ask other servers or write files, which is no matter of numbers.
+const OUTSIDE: [&str; 6] =
+    ["file-logger", "forward-auth", "grpc-transcode", "http-logger", "opa", "proxy-mirror"];
+
+/// Numbers at the ends of what a document can hold.
+fn extremes() -> Vec<Value> {
+    vec![
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(0.5),
+        json!(1e-9),
+        json!(1_000_000_000_000_u64),
+        json!(i64::MAX),
+        json!(i64::MIN),
+        json!(u64::MAX),
+        json!(1e308),
+        json!(-1e308),
+    ]
+}
+
+/// Where a conf has numbers, or its schema would let it have some at its top.
+fn places_of_numbers(schema: &Value, conf: &Value) -> BTreeSet<String> {
+    fn walk(value: &Value, at: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Number(_) => drop(found.insert(at.to_owned())),
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    walk(item, &format!("{at}/{index}"), found);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    walk(field, &format!("{at}/{name}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    walk(conf, "", &mut found);
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let text = field.to_string();
+        if text.contains("\"integer\"") || text.contains("\"number\"") {
+            found.insert(format!("/{name}"));
+        }
+    }
+    found
+}
+
+/// The conf with a number at that place.
+fn with_number(conf: &Value, place: &str, number: Value) -> Value {
+    let mut conf = conf.clone();
+    match conf.pointer_mut(place) {
+        Some(there) => *there = number,
+        None => drop(conf.as_object_mut().map(|it| it.insert(place[1..].to_owned(), number))),
+    }
+    conf
+}
+
+#[test]
+fn no_number_that_is_taken_makes_a_plugin_panic() {
+    let catalogue = catalogue();
+    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    let (mut taken, mut panicked) = (0, Vec::new());
+    for (name, source) in PAGES.iter().filter(|(name, _)| !OUTSIDE.contains(name)) {
+        let example = example(source).and_then(|text| serde_json::from_str(&text).ok());
+        let example: Value = example.unwrap_or_else(|| panic!("{name}: no example"));
+        let plugin = catalogue.get(name).expect("it has a page");
+        for place in places_of_numbers(plugin.schema(), &example) {
+            for number in extremes() {
+                let conf = with_number(&example, &place, number);
+                let run = || run(plugin, &catalogue, &services, &conf);
+                match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+                    Ok(is_taken) => taken += usize::from(is_taken),
+                    Err(_) => panicked.push(format!("{name} {conf}")),
+                }
+            }
+        }
+    }
+    assert_eq!(panicked, [""; 0]);
+    assert!(taken > 100, "{taken} confs were taken");
+}
+
+/// Whether a conf is taken; then requests and answers go through it.
+fn run(plugin: &PluginType, catalogue: &Catalogue, services: &Arc<Services>, conf: &Value) -> bool {
+    let scope =
+        Scope { owner: "routes/1", conf, metadata: None, protos: None, catalogue, services };
+    let Ok(handler) = plugin.compile(conf, &scope) else { return false };
+    let mut harness = Harness::with(handler, Arc::clone(services));
+    for text in [
+        "GET /hello?x=1 HTTP/1.1\nHost: a\nAccept-Encoding: gzip, br\n\n",
+        "POST /hello HTTP/1.1\nHost: a\nContent-Type: application/json\n\n{\"a\":1}",
+        "GET /hello?x=1 HTTP/1.1\nHost: a\n\n",
+    ] {
+        let mut exchange = FakeExchange::parse(text, harness.now_ms);
+        harness.run(&mut exchange);
+        for status in ["200", "500", "304"] {
+            let head = format!("{status}\nContent-Type: text/html\nCache-Control: max-age=9");
+            harness.respond(&mut exchange, &head, &["<html>", "hello</html>"]);
+        }
+        harness.now_ms = harness.now_ms.saturating_add(1_500);
+    }
+    true
 }
 
 /// The first JSON block of a manual page.

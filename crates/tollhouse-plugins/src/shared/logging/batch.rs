@@ -25,6 +25,13 @@ pub(crate) trait Delivery: Send + Sync + 'static {
     fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), String>> + Send;
 }
 
+/// Longest time that is waited for anything, in seconds: a year. More would be beyond what a clock holds.
+const LONGEST_S: u64 = 365 * 24 * 60 * 60;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count.min(LONGEST_S))
+}
+
 /// When batches go out.
 #[derive(Debug, Clone)]
 struct Settings {
@@ -42,9 +49,9 @@ impl Settings {
         Self {
             name: fields.name.clone(),
             tries_max: fields.max_retry_count.saturating_add(1),
-            retry_delay: Duration::from_secs(fields.retry_delay),
-            age_max: Duration::from_secs(fields.buffer_duration),
-            pause_max: Duration::from_secs(fields.inactive_timeout),
+            retry_delay: seconds(fields.retry_delay),
+            age_max: seconds(fields.buffer_duration),
+            pause_max: seconds(fields.inactive_timeout),
             entries_max: size,
         }
     }
@@ -240,6 +247,23 @@ mod tests {
         assert_eq!(start.elapsed(), Duration::ZERO);
         assert_eq!(sent.recv().await, Some(vec![3]));
         assert_eq!(start.elapsed().as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_time_that_a_conf_may_have_ends_the_delivery() {
+        let endless = fields(|f| {
+            (f.batch_max_size, f.max_retry_count) = (2, 1);
+            (f.buffer_duration, f.inactive_timeout) = (u64::MAX, u64::MAX);
+            f.retry_delay = u64::MAX;
+        });
+        let (batches, mut sent) = batches(&endless, 1, 10);
+        for entry in 1..=4 {
+            batches.push(entry, 1);
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(sent.recv().await, Some(vec![1, 2]));
+        assert_eq!(sent.recv().await, Some(vec![1, 2]), "tried again after a year");
+        assert_eq!(sent.recv().await, Some(vec![3, 4]));
     }
 
     #[tokio::test(start_paused = true)]

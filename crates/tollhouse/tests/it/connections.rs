@@ -135,7 +135,7 @@ fn a_connection_closes_after_its_last_request() {
 fn an_idle_connection_closes_without_an_answer() {
     let origin = Origin::named("a");
     let gateway = crate::support::gateway()
-        .set("limits.idle_time", "100ms")
+        .set("limits.idle_time", "1s")
         .resources(&crate::support::everything_to(origin.address()))
         .start();
     gateway.client().expect_end();

@@ -45,7 +45,7 @@ fn routes_requests_and_rates_are_printed_as_the_console_shows_them() {
     });
 
     let follow_all = Running::start(&mut command(&gateway, &["requests", "--follow", "--json"]));
-    // Each of them is asked for anew until it shows, at the second look or later.
+    // They come after the first look.
     for path in ["/first", "/second"] {
         ask(&gateway, path);
         follow_all.output().wait_line("a request that came later", |line| {

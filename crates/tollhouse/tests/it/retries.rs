@@ -62,7 +62,7 @@ fn a_request_that_may_be_repeated_goes_to_the_next_node() {
     let methods = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"];
     for script in scripts {
         let (failing, good) = (Origin::script(script), Origin::named("good"));
-        let timeout = json!({ "timeout": { "connect": 5, "send": 5, "read": 0.1 } });
+        let timeout = json!({ "timeout": { "connect": 5, "send": 5, "read": 1 } });
         let gateway = first_then(failing.address().port(), &good, timeout);
         for method in methods {
             let mut client = gateway.client();
@@ -86,7 +86,7 @@ fn a_request_that_may_not_be_repeated_is_sent_once() {
     ];
     for (script, status) in scripts {
         let (failing, good) = (Origin::script(script), Origin::named("good"));
-        let timeout = json!({ "timeout": { "connect": 5, "send": 5, "read": 0.1 } });
+        let timeout = json!({ "timeout": { "connect": 5, "send": 5, "read": 1 } });
         let gateway = first_then(failing.address().port(), &good, timeout);
         for method in ["POST", "PATCH", "LOCK"] {
             let answer = gateway.client().ask(POST.replace("POST", method));

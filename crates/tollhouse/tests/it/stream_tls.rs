@@ -225,7 +225,7 @@ fn half_a_hello_and_what_is_no_tls_end_at_the_deadline_and_others_are_served() {
     let pair = authority.server(&["a.test"]);
     let origin = Origin::named("a");
     let gateway = terminating(json!({}))
-        .set("limits.handshake_time", "300ms")
+        .set("limits.handshake_time", "3s")
         .set("limits.client_hello_bytes", "4KiB")
         .resources(&resources(&[route("1", origin.address())], &[ssl("1", &["a.test"], &pair)]))
         .start();

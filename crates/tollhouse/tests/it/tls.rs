@@ -253,7 +253,7 @@ fn half_open_handshakes_end_at_the_deadline_and_others_are_served() {
     let origin = Origin::named("hello");
     let gateway = gateway()
         .tls()
-        .set("limits.handshake_time", "1s")
+        .set("limits.handshake_time", "5s")
         .set("limits.handshakes_per_worker", "600")
         .resources(&resources(&origin, &[ssl("1", &["a.test"], &pair)]))
         .start();

@@ -161,7 +161,7 @@ fn a_quiet_tunnel_ends_after_the_read_time_out() {
     let origin = Origin::script(echo);
     let route = json!({
         "id": "chat", "uri": "/chat", "enable_websocket": true,
-        "timeout": { "connect": 1, "send": 1, "read": 0.2 },
+        "timeout": { "connect": 1, "send": 5, "read": 1 },
         "upstream": upstream([origin.address()]),
     });
     let gateway = gateway().resources(&routes([route])).start();

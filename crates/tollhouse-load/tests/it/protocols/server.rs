@@ -167,9 +167,14 @@ pub(super) fn http1_server() -> SocketAddr {
     let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut bytes = [0; 4096];
-            let _ = stream.read(&mut bytes);
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                let _ = stream.read(&mut bytes);
+                let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+                // What is left unread would end the connection with a reset, and the client might see only that.
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            });
         }
     });
     address

@@ -1,11 +1,12 @@
-//! Memory of a process as the kernel counts it.
+//! Memory of a process as the kernel counts it, but for pages of its program: of a debug build these come by the
+//! megabyte when something is done for the first time.
 
 /// Bytes of memory that the process holds now.
 ///
 /// # Panics
 /// When there is no such process.
 pub fn resident_bytes(process: u32) -> u64 {
-    status_kibibytes(process, "VmRSS:") * 1024
+    own_kibibytes(process, "VmRSS:") * 1024
 }
 
 /// Forgets what it held before: the peak begins with what it holds now (proc(5), `clear_refs`).
@@ -21,7 +22,13 @@ pub fn forget_peak(process: u32) {
 /// # Panics
 /// When there is no such process.
 pub fn resident_bytes_max(process: u32) -> u64 {
-    status_kibibytes(process, "VmHWM:") * 1024
+    own_kibibytes(process, "VmHWM:") * 1024
+}
+
+/// Without what is mapped of files, of which there is seldom more at the peak than later.
+fn own_kibibytes(process: u32, name: &str) -> u64 {
+    let status = |name| status_kibibytes(process, name);
+    status(name).saturating_sub(status("RssFile:"))
 }
 
 fn status_kibibytes(process: u32, name: &str) -> u64 {

@@ -28,7 +28,8 @@ fn on(etcd: &Etcd, gateway: GatewayBuilder) -> GatewayBuilder {
     gateway
         .without_resources()
         .set("store.etcd.endpoints", &etcd.url())
-        .set("store.etcd.timeout", "1s")
+        // A first handshake on a machine that builds beside takes its time.
+        .set("store.etcd.timeout", "5s")
         .set("encryption.keyring", KEYRING)
 }
 
@@ -219,7 +220,7 @@ fn a_gateway_with_another_keyring_is_refused_by_name() {
 fn an_etcd_that_stands_still_keeps_nobody_waiting_for_long() {
     let Some(etcd) = Etcd::start() else { return };
     let origin = Origin::named("a");
-    let gateway = sharing(&etcd).start();
+    let gateway = sharing(&etcd).set("store.etcd.timeout", "2s").start();
     put(&gateway, "/routes/1", &route(&origin));
     etcd.pause();
     let answer = gateway.admin("PUT", "/routes/2", &route(&origin));

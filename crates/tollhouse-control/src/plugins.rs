@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tollhouse_config::Bootstrap;
 use tollhouse_model::Problem;
 use tollhouse_model::secret::{SecretRef, SecretSource};
-use tollhouse_plugin::{Brand, Catalogue, Services};
+use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, Services};
 use tollhouse_stdx::MemoryBudget;
 
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
@@ -48,7 +48,8 @@ pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
     if bootstrap.plugins.is_empty() {
         return Ok(catalogue());
     }
-    let chosen = tollhouse_plugins::catalogue().only(&bootstrap.plugins).map_err(|name| {
+    let chosen = tollhouse_plugins::catalogue().only(&bootstrap.plugins);
+    let chosen = chosen.map_err(|NoSuchPlugin(name)| {
         let hint = tollhouse_stdx::nearest(&name, catalogue().iter().map(|plugin| plugin.name))
             .map(|near| format!("did you mean \"{near}\"?"))
             .unwrap_or_else(|| "`tollhouse plugins` lists all".to_owned());

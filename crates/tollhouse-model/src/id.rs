@@ -26,7 +26,7 @@ impl Id {
     pub fn parse(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
         match text_of(value) {
             Ok(text) => Some(Self::new(text)),
-            Err(reason) => {
+            Err(NotAnId(reason)) => {
                 let hint = "an id is 1 to 64 of a-z, A-Z, 0-9, - _ . or an integer from 1";
                 problems.push(Problem::error(path, reason).with_value(value).with_hint(hint));
                 None
@@ -40,17 +40,20 @@ impl Id {
     }
 }
 
+/// Why a value is no id, in the words of a schema.
+struct NotAnId(String);
+
 impl fmt::Display for Id {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
 }
 
-fn text_of(value: &Value) -> Result<String, String> {
+fn text_of(value: &Value) -> Result<String, NotAnId> {
     match value {
         Value::String(text) => match reason_against(text) {
             None => Ok(text.clone()),
-            Some(reason) => Err(reason),
+            Some(reason) => Err(NotAnId(reason)),
         },
         Value::Number(number) => {
             // A float beyond this could stand for its neighbour.
@@ -58,12 +61,15 @@ fn text_of(value: &Value) -> Result<String, String> {
             let float = number.as_f64().filter(exact);
             let integer = number.as_u64().or(float.map(|float| float as u64));
             match integer {
-                Some(0) => Err(format!("expected {number} to be at least 1")),
+                Some(0) => Err(NotAnId(format!("expected {number} to be at least 1"))),
                 Some(integer) => Ok(integer.to_string()),
-                None => Err("wrong type: expected integer, got number".to_owned()),
+                None => Err(NotAnId("wrong type: expected integer, got number".to_owned())),
             }
         }
-        _ => Err(format!("wrong type: expected one of string, integer, got {}", type_name(value))),
+        _ => {
+            let got = type_name(value);
+            Err(NotAnId(format!("wrong type: expected one of string, integer, got {got}")))
+        }
     }
 }
 

@@ -13,7 +13,7 @@ mod rewrite;
 mod scan;
 
 pub use self::outline::{Document, Malformed};
-pub use self::path::Path;
+pub use self::path::{Path, PathError};
 pub use self::piece::{Kind, Piece};
 pub use self::rewrite::{Additions, write_compact};
 

@@ -16,11 +16,13 @@ use crate::json::{Additions, Document};
 mod compile;
 mod core;
 mod equal;
+mod error;
 mod rules;
 mod text;
 mod walk;
 
 pub use self::core::{CoreSchema, check_core, core, core_names};
+pub use self::error::{SchemaError, Violation};
 use self::rules::{Node, NodeId};
 pub use self::walk::Fault;
 use self::walk::Walk;
@@ -49,16 +51,16 @@ impl Schema {
     /// Compiles the schema of an object of the configuration.
     ///
     /// # Errors
-    /// What is wrong with the document, as a fragment.
-    pub fn compile(document: &Value) -> Result<Schema, String> {
+    /// What is wrong with the document.
+    pub fn compile(document: &Value) -> Result<Schema, SchemaError> {
         Self::compile_for(document, Subject::Configuration)
     }
 
     /// Compiles a schema for what it is to be applied to.
     ///
     /// # Errors
-    /// What is wrong with the document, as a fragment.
-    pub fn compile_for(document: &Value, subject: Subject) -> Result<Schema, String> {
+    /// What is wrong with the document.
+    pub fn compile_for(document: &Value, subject: Subject) -> Result<Schema, SchemaError> {
         let (nodes, root) = compile::compile(document)?;
         Ok(Schema { nodes: nodes.into(), root, subject, fills: compile::may_fill(document) })
     }
@@ -68,7 +70,7 @@ impl Schema {
     /// # Errors
     /// The first thing that is wrong, such as `property "uri" validation failed: wrong type:
     /// expected string, got number`.
-    pub fn validate(&self, value: &Value) -> Result<(), String> {
+    pub fn validate(&self, value: &Value) -> Result<(), Violation> {
         self.validate_and_fill(&mut value.clone())
     }
 
@@ -82,7 +84,7 @@ impl Schema {
     ///
     /// # Errors
     /// As `validate`; the value then has some of its defaults.
-    pub fn validate_and_fill(&self, value: &mut Value) -> Result<(), String> {
+    pub fn validate_and_fill(&self, value: &mut Value) -> Result<(), Violation> {
         Walk::new(&self.nodes, self.subject).run(self.root, value)
     }
 
@@ -91,7 +93,7 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn validate_text(&self, document: &Document<'_>) -> Result<Additions, String> {
+    pub fn validate_text(&self, document: &Document<'_>) -> Result<Additions, Violation> {
         let fills = RefCell::new(Fills::default());
         let mut root = Read::new(document.root(), &fills);
         Walk::new(&self.nodes, self.subject).run(self.root, &mut root)?;

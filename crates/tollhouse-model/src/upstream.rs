@@ -13,7 +13,7 @@ mod parse;
 mod policy;
 pub(crate) mod warm_up;
 
-pub use nodes::parse_address;
+pub use nodes::{AddressError, parse_address};
 pub use policy::Policy;
 
 /// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema. What the data plane

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::body::is_graphql_name;
-use crate::json::Path;
+use crate::json::{Path, PathError};
 
 mod values;
 
@@ -88,7 +88,7 @@ impl Variable {
     }
 
     /// What is wrong with its name, where that is known: a path into a body that is none.
-    pub fn problem(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<PathError> {
         match self {
             Variable::PostJson(path) => Path::parse(path).err(),
             _ => None,

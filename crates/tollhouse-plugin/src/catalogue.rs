@@ -53,7 +53,7 @@ impl Rules {
     }
 
     /// Checks `conf` and fills in defaults.
-    fn complete(&self, conf: &Value) -> Result<Value, String> {
+    fn complete(&self, conf: &Value) -> Result<Value, ConfError> {
         let mut conf = conf.clone();
         self.compiled.validate_and_fill(&mut conf)?;
         empty_as_declared(&self.document, &mut conf);
@@ -212,6 +212,10 @@ impl Identified {
     }
 }
 
+/// A name that no plugin has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoSuchPlugin(pub String);
+
 /// All plugins.
 #[derive(Debug)]
 pub struct Catalogue {
@@ -232,10 +236,10 @@ impl Catalogue {
     /// The same without those that `names` does not name.
     ///
     /// # Errors
-    /// The first name that is no plugin's.
-    pub fn only(self, names: &[String]) -> Result<Self, String> {
+    /// The first name that no plugin has.
+    pub fn only(self, names: &[String]) -> Result<Self, NoSuchPlugin> {
         if let Some(unknown) = names.iter().find(|name| self.get(name).is_none()) {
-            return Err(unknown.clone());
+            return Err(NoSuchPlugin(unknown.clone()));
         }
         let types = self.by_priority.into_iter();
         Ok(Self::new(types.filter(|plugin| names.iter().any(|name| name == plugin.name))))

@@ -32,7 +32,7 @@ pub mod validation;
 
 pub use answer::{Answer, AnswerBody};
 pub use brand::Brand;
-pub use catalogue::{Catalogue, PluginType, SchemaOf};
+pub use catalogue::{Catalogue, NoSuchPlugin, PluginType, SchemaOf};
 pub use conf_error::ConfError;
 pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
 pub use context::RequestContext;

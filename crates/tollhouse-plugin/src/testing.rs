@@ -12,6 +12,7 @@ use serde_json::Value;
 use tollhouse_transcode::Protos;
 
 use crate::catalogue::{Catalogue, PluginType};
+use crate::conf_error::ConfError;
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
 use crate::context::RequestContext;
 use crate::handler::SharedHandler;
@@ -60,7 +61,7 @@ impl ConsumerIndex for TestConsumers {
 pub fn configure<P: Plugin>(
     conf: &Value,
     services: &Arc<Services>,
-) -> Result<SharedHandler, String> {
+) -> Result<SharedHandler, ConfError> {
     configure_among::<P>(conf, services, &Catalogue::new([PluginType::new::<P>()]), None)
 }
 
@@ -73,9 +74,9 @@ pub fn configure_among<P: Plugin>(
     services: &Arc<Services>,
     catalogue: &Catalogue,
     metadata: Option<&Value>,
-) -> Result<SharedHandler, String> {
+) -> Result<SharedHandler, ConfError> {
     let scope = Scope { owner: "routes/1", conf, metadata, protos: None, catalogue, services };
-    Ok(PluginType::new::<P>().compile(conf, &scope)?)
+    PluginType::new::<P>().compile(conf, &scope)
 }
 
 impl Harness {
@@ -89,7 +90,7 @@ impl Harness {
     /// The error text of a bad conf; empty for a good one.
     pub fn refusal<P: Plugin>(conf: &Value) -> String {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
-        configure::<P>(conf, &services).err().unwrap_or_default()
+        configure::<P>(conf, &services).err().map(String::from).unwrap_or_default()
     }
 
     /// With a good conf, beside definitions of gRPC services.

@@ -130,7 +130,7 @@ impl Origins {
         }
     }
 
-    fn matching(texts: &[String]) -> Result<Self, String> {
+    fn matching(texts: &[String]) -> Result<Self, ConfError> {
         Patterns::compile(texts, Case::Sensitive).map(Origins::Matching)
     }
 
@@ -233,7 +233,7 @@ impl Cors {
     }
 }
 
-fn refuse_credentials_for_all(config: &Config) -> Result<(), String> {
+fn refuse_credentials_for_all(config: &Config) -> Result<(), ConfError> {
     let optional = [&config.expose_headers, &config.timing_allow_origins];
     let says_all = [&config.allow_origins, &config.allow_methods, &config.allow_headers]
         .into_iter()

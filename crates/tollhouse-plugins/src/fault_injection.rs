@@ -102,7 +102,7 @@ struct Chance {
 }
 
 impl Chance {
-    fn read(percentage: Option<u64>, vars: Option<Vec<Value>>) -> Result<Self, String> {
+    fn read(percentage: Option<u64>, vars: Option<Vec<Value>>) -> Result<Self, ConfError> {
         let conditions = vars.as_deref().map(AnyOf::parse).transpose()?;
         Ok(Self { percentage, conditions })
     }
@@ -134,7 +134,7 @@ impl Plugin for FaultInjection {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
-        let abort = |abort: AbortConfig| -> Result<Abort, String> {
+        let abort = |abort: AbortConfig| -> Result<Abort, ConfError> {
             Ok(Abort {
                 chance: Chance::read(abort.percentage, abort.vars)?,
                 status: status_of(abort.http_status),
@@ -142,7 +142,7 @@ impl Plugin for FaultInjection {
                 headers: HeaderFields::read(abort.headers.as_ref()),
             })
         };
-        let delay = |delay: DelayConfig| -> Result<Delay, String> {
+        let delay = |delay: DelayConfig| -> Result<Delay, ConfError> {
             Ok(Delay {
                 chance: Chance::read(delay.percentage, delay.vars)?,
                 time: Duration::from_secs_f64(delay.duration.clamp(0.0, SECONDS_MAX)),

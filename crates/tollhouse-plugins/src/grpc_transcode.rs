@@ -42,7 +42,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_model::json::{Document, Piece};
+use tollhouse_model::json::{Document, Malformed, Piece};
 use tollhouse_model::{Id, Problems};
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
@@ -51,7 +51,7 @@ use tollhouse_plugin::{
 };
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_transcode::{
-    Defaults, Definition, EnumForm, Int64Form, JsonForm, Method, document_of_arguments,
+    Defaults, Definition, EncodeError, EnumForm, Int64Form, JsonForm, Method, document_of_arguments,
     encode_message,
 };
 
@@ -215,7 +215,7 @@ impl Plugin for GrpcTranscode {
                 let arguments = document_of_arguments(cx.query().unwrap_or_default());
                 match encoded(method, &arguments) {
                     Ok(message) => self.call(method, message, cx),
-                    Err(problem) => return refusal(&problem).into(),
+                    Err(problem) => return refusal(&problem.to_string()).into(),
                 }
                 Step::Continue
             }
@@ -356,7 +356,7 @@ async fn read_message<'a>(
         Err(error) => Err(error),
     };
     match examined {
-        Ok(encoded) => encoded.map_err(|problem| refusal(&problem)),
+        Ok(encoded) => encoded.map_err(|error| refusal(&error.to_string())),
         Err(BodyError::TooLarge) => {
             let message = format!("the body is longer than {REQUEST_BYTES_MAX} bytes");
             Err(Answer::error_msg(413, &message))
@@ -365,15 +365,25 @@ async fn read_message<'a>(
     }
 }
 
+/// Why a body is no message of a method.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    /// It is no JSON, from this byte on.
+    #[error("the body is no JSON: it is wrong at byte {0}")]
+    NotJson(usize),
+    /// It says what the message cannot hold.
+    #[error(transparent)]
+    Message(#[from] EncodeError),
+}
+
 /// What a JSON text says, as one frame; as one each where a method takes any number and the text is a
 /// list.
-fn encoded(method: &Method, text: &[u8]) -> Result<Vec<u8>, String> {
-    let document = Document::parse(text)
-        .map_err(|malformed| format!("the body is no JSON: it is wrong at byte {}", malformed.at))?;
+fn encoded(method: &Method, text: &[u8]) -> Result<Vec<u8>, RequestError> {
+    let document = Document::parse(text).map_err(|Malformed { at }| RequestError::NotJson(at))?;
     let mut out = Vec::new();
-    let mut append = |piece: Piece<'_>| -> Result<(), String> {
+    let mut append = |piece: Piece<'_>| -> Result<(), RequestError> {
         let mut message = Vec::new();
-        encode_message(&method.input, piece, &mut message).map_err(|error| error.to_string())?;
+        encode_message(&method.input, piece, &mut message)?;
         frames::append_frame(0, &message, &mut out);
         Ok(())
     };

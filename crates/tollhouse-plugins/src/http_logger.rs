@@ -31,8 +31,8 @@ use tollhouse_plugin::{
 
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
-use crate::shared::logging::batch::{Batches, Delivery};
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
+use crate::shared::logging::batch::{Batches, Delivery, DeliveryError};
 use crate::shared::logging::pending::ENTRIES_MAX;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
@@ -159,7 +159,7 @@ fn origin(cx: &LogContext<'_>) -> QueueOrigin {
 }
 
 struct Server {
-    target: Result<Target, String>,
+    target: Result<Target, TargetError>,
     client: HttpClient,
     authorization: Option<SecretText>,
     concat_method: ConcatMethod,
@@ -169,8 +169,8 @@ struct Server {
 impl Delivery for Server {
     type Entry = String;
 
-    async fn deliver(&self, batch: &[String]) -> Result<(), String> {
-        let target = self.target.as_ref().map_err(String::clone)?;
+    async fn deliver(&self, batch: &[String]) -> Result<(), DeliveryError> {
+        let target = self.target.as_ref().map_err(TargetError::clone)?;
         let content_type = match self.concat_method {
             ConcatMethod::Json => "application/json",
             ConcatMethod::NewLine => "text/plain",
@@ -186,10 +186,9 @@ impl Delivery for Server {
             body: Bytes::from(self.put_together(batch)),
             repeat: Repeat::ByMethod,
         };
-        let reply = self.client.send(target, call).await.map_err(|error| error.to_string())?;
-        match reply.status {
+        match self.client.send(target, call).await?.status {
             ..400 => Ok(()),
-            status => Err(format!("server returned status code[{status}]")),
+            status => Err(DeliveryError::Status(status)),
         }
     }
 }

@@ -179,7 +179,7 @@ impl Identity for TokenKey {
 }
 
 impl TokenKey {
-    fn verifier_of(&self, secret: &SecretText) -> Result<Option<Verifier>, String> {
+    fn verifier_of(&self, secret: &SecretText) -> Result<Option<Verifier>, ConfError> {
         // What a reference stands for is not known yet, so nothing is said about its form.
         if !self.base64_secret || is_reference(secret.as_str()) {
             return Ok(Verifier::from_secret(self.algorithm, secret.as_bytes()));

@@ -169,7 +169,7 @@ impl Mocking {
 }
 
 /// What bodies of a content type look like; parameters do not matter.
-fn form_of(content_type: &str) -> Result<Form, String> {
+fn form_of(content_type: &str) -> Result<Form, ConfError> {
     let kind = content_type.rsplit_once(';').map_or(content_type, |(kind, _)| kind);
     match kind {
         "application/json" | "text/plain" => Ok(Form::Json),

@@ -116,7 +116,7 @@ mod tests {
     use crate::basic_auth::BasicAuth;
     use crate::key_auth::KeyAuth;
 
-    fn configured(conf: &Value) -> Result<(SharedHandler, Arc<Services>), String> {
+    fn configured(conf: &Value) -> Result<(SharedHandler, Arc<Services>), ConfError> {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let handler = configure_among::<MultiAuth>(conf, &services, &crate::catalogue(), None)?;
         Ok((handler, services))
@@ -200,7 +200,7 @@ mod tests {
                  wrong type: expected string, got number",
             ),
         ] {
-            assert_eq!(configured(&conf).err().as_deref(), Some(expected), "{conf}");
+            assert_eq!(configured(&conf).err(), Some(expected.into()), "{conf}");
         }
     }
 }

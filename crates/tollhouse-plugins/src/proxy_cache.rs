@@ -196,7 +196,7 @@ impl Plugin for ProxyCache {
             return Err(ConfError::in_field("cache_key", text));
         }
         let zone = Zone::open(&config.cache_zone, config.cache_strategy, scope)
-            .map_err(|text| ConfError::in_field("cache_zone", text))?;
+            .map_err(|error| error.at("cache_zone"))?;
         Ok(Self {
             zone,
             memory: Arc::clone(&scope.services.memory),

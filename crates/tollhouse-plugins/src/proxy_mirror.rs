@@ -133,7 +133,11 @@ impl Plugin for ProxyMirror {
         let reuse = Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX };
         let mut client = HttpClient::new(timeout(scope.services), Verification::Off, reuse);
         let is_grpc = config.host.starts_with("grpc");
-        let target = if is_grpc { None } else { Some(Arc::new(Target::parse(&config.host)?)) };
+        let target = match Target::parse(&config.host) {
+            _ if is_grpc => None,
+            Ok(target) => Some(Arc::new(target)),
+            Err(error) => return Err(ConfError::from(error.to_string()).at("host")),
+        };
         if let Some(target) = &target {
             client = client.prepared_for(target);
         }

@@ -175,7 +175,7 @@ impl ProxyRewrite {
         }
         let captures = match self.rewrite_uri(cx) {
             Ok(captures) => captures,
-            Err(message) => return Some(Answer::error_msg(500, &message)),
+            Err(given_up) => return Some(Answer::error_msg(500, &given_up.to_string())),
         };
         self.rewrite_headers(cx, captures.as_ref());
         if let Some(method) = self.method {
@@ -185,8 +185,17 @@ impl ProxyRewrite {
     }
 }
 
+/// The search of a pattern in a path took more steps than searches may take: the client is told so,
+/// for a node that got the path unchanged would serve what the rule was to lead elsewhere.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to match the uri {path} ({pattern})  : pcre_exec() failed: -8")]
+struct GivenUp {
+    path: String,
+    pattern: String,
+}
+
 /// Compiles the pairs of `regex_uri`.
-fn rules_of(texts: &[String]) -> Result<Vec<Rule>, String> {
+fn rules_of(texts: &[String]) -> Result<Vec<Rule>, ConfError> {
     let (pairs, rest) = texts.as_chunks::<2>();
     if !rest.is_empty() {
         return Err("The length of regex_uri should be an even number".into());
@@ -202,7 +211,7 @@ fn rules_of(texts: &[String]) -> Result<Vec<Rule>, String> {
 
 impl ProxyRewrite {
     /// Writes the URI for the node; returns what a pattern found in it.
-    fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, String> {
+    fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, GivenUp> {
         let (uri, captures) = match &self.uri {
             Some(template) => {
                 let mut uri = Vec::new();
@@ -227,12 +236,12 @@ impl ProxyRewrite {
     }
 
     /// Applies the first pair whose pattern matches.
-    fn substitute(&self, path: Vec<u8>) -> Result<(Vec<u8>, Option<Captures>), String> {
+    fn substitute(&self, path: Vec<u8>) -> Result<(Vec<u8>, Option<Captures>), GivenUp> {
         for rule in &self.rules {
             let found = substitute::first(&rule.pattern, &path, &rule.replacement);
-            let found = found.map_err(|_| {
-                let path = String::from_utf8_lossy(&path);
-                format!("failed to match the uri {path} ({})  : pcre_exec() failed: -8", rule.text)
+            let found = found.map_err(|_| GivenUp {
+                path: String::from_utf8_lossy(&path).into_owned(),
+                pattern: rule.text.clone(),
             })?;
             if let Some((uri, groups)) = found {
                 return Ok((uri, Some(Captures { path, groups })));
@@ -297,7 +306,7 @@ impl Lookup for Separated<'_> {
 }
 
 impl HeaderRules {
-    fn parse(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
+    fn parse(conf: &Map<String, Value>) -> Result<HeaderRules, ConfError> {
         if headers::is_structured(conf) {
             return Ok(HeaderRules {
                 add: HeaderRule::all(headers::lists(conf.get("add"))),

@@ -189,7 +189,7 @@ impl Target {
         segments.iter().any(reads_body)
     }
 
-    fn parse(config: &Config, scope: &Scope<'_>) -> Result<Target, String> {
+    fn parse(config: &Config, scope: &Scope<'_>) -> Result<Target, ConfError> {
         if let Some(uri) = &config.uri {
             return Ok(Target::Uri(segments(uri)));
         }

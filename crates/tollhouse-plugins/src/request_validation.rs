@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::json::{Document, Malformed, write_compact};
-use tollhouse_model::schema::{Schema, Subject};
+use tollhouse_model::schema::{Schema, Subject, Violation};
 use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
@@ -100,7 +100,7 @@ impl Plugin for RequestValidation {
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let compile = |field, document: Map<String, Value>| {
             Schema::compile_for(&Value::Object(document), Subject::Traffic)
-                .map_err(|text| ConfError::in_field(field, text))
+                .map_err(|error| ConfError::from(error).at(field))
         };
         let headers = config.header_schema.map(|document| {
             let names = foreign_names(&document);
@@ -143,10 +143,10 @@ impl RequestValidation {
         &self,
         schema: &Arc<Schema>,
         cx: &mut RequestContext<'_>,
-    ) -> Result<(), Option<String>> {
+    ) -> Result<(), Option<Violation>> {
         let types = cx.headers_named("Content-Type");
         if types.len() > 1 {
-            return Err(Some("more than one Content-Type".into()));
+            return Err(Some(Violation::new("more than one Content-Type")));
         }
         let is_form = types.first().is_some_and(|value| is_form(value));
         if cx.read_body(self.body_bytes_max).await.map_err(|_| None)?.is_empty() {
@@ -167,31 +167,31 @@ impl RequestValidation {
         Ok(())
     }
 
-    fn refusal<'a>(&'a self, problem: Option<String>) -> Answer<'a> {
+    fn refusal<'a>(&'a self, problem: Option<Violation>) -> Answer<'a> {
         match (&self.message, problem) {
             (Some(message), _) => Answer::text(self.status, message.as_bytes()),
-            (None, Some(problem)) => Answer::text(self.status, problem.into_bytes()),
+            (None, Some(problem)) => Answer::text(self.status, String::from(problem).into_bytes()),
             (None, None) => Answer::status(self.status),
         }
     }
 }
 
-fn check_form(schema: &Schema, body: &[u8]) -> Result<(), String> {
+fn check_form(schema: &Schema, body: &[u8]) -> Result<(), Violation> {
     if memchr::memchr_iter(b'&', body).count() >= FIELDS_MAX {
-        return Err(format!("more than {FIELDS_MAX} fields"));
+        return Err(Violation::new(format!("more than {FIELDS_MAX} fields")));
     }
     schema.validate_and_fill(&mut form(body))
 }
 
 /// Checks JSON where it stands; returns it as the node gets it, where that is not as it came.
-fn check_json(schema: &Schema, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
+fn check_json(schema: &Schema, body: &[u8]) -> Result<Option<Vec<u8>>, Violation> {
     let document = Document::parse(body).map_err(|fault| undecodable(body, fault))?;
     let additions = schema.validate_text(&document)?;
     Ok(write_compact(&document, &additions))
 }
 
 impl HeaderRules {
-    fn check(&self, cx: &RequestContext<'_>) -> Result<(), String> {
+    fn check(&self, cx: &RequestContext<'_>) -> Result<(), Violation> {
         let mut headers = Map::new();
         cx.each_header(&mut |name, value| {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -284,11 +284,10 @@ fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// What is wrong with a text that is no JSON, in the words that clients know.
-fn undecodable(body: &[u8], fault: Malformed) -> String {
-    if fault.at >= body.len() {
-        return format!("Expected value but found T_END at character {}", body.len() + 1);
-    }
-    format!("Expected value but found invalid token at character {}", fault.at + 1)
+fn undecodable(body: &[u8], fault: Malformed) -> Violation {
+    let (found, at) =
+        if fault.at >= body.len() { ("T_END", body.len()) } else { ("invalid token", fault.at) };
+    Violation::new(format!("Expected value but found {found} at character {}", at + 1))
 }
 
 #[cfg(test)]

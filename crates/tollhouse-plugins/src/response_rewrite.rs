@@ -157,7 +157,7 @@ impl Plugin for ResponseRewrite {
         let body = body_of(config.body, config.body_base64)?;
         let vars = config.vars.map(|vars| expression(Value::Array(vars))).transpose()?;
         let filters = config.filters.unwrap_or_default();
-        let filters: Result<Vec<Filter>, String> = filters.iter().map(Filter::compile).collect();
+        let filters: Result<Vec<Filter>, ConfError> = filters.iter().map(Filter::compile).collect();
         Ok(Self {
             vars,
             status: config.status_code,
@@ -202,7 +202,7 @@ impl ResponseRewrite {
     }
 }
 
-fn body_of(text: Option<String>, is_base64: bool) -> Result<Option<std::sync::Arc<[u8]>>, String> {
+fn body_of(text: Option<String>, is_base64: bool) -> Result<Option<std::sync::Arc<[u8]>>, ConfError> {
     if !is_base64 {
         return Ok(text.map(|text| text.into_bytes().into()));
     }
@@ -211,17 +211,17 @@ fn body_of(text: Option<String>, is_base64: bool) -> Result<Option<std::sync::Ar
     decoded.map(|body| Some(body.into())).ok_or_else(|| "invalid base64 content".into())
 }
 
-fn expression(vars: Value) -> Result<Expr, String> {
+fn expression(vars: Value) -> Result<Expr, ConfError> {
     let mut problems = Problems::new();
     let parsed = Expr::parse(&vars, "vars", &mut problems);
     parsed.ok_or_else(|| {
         let first = problems.iter().next().map(|problem| problem.reason.clone());
-        first.unwrap_or_else(|| "failed to validate the 'vars' expression".into())
+        first.unwrap_or_else(|| "failed to validate the 'vars' expression".into()).into()
     })
 }
 
 impl HeaderRules {
-    fn parse(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
+    fn parse(conf: &Map<String, Value>) -> Result<HeaderRules, ConfError> {
         let parsed = |pairs: Vec<(String, String)>| {
             pairs.into_iter().map(|(name, value)| (name, Template::parse(&value))).collect()
         };
@@ -261,7 +261,7 @@ impl HeaderRules {
 }
 
 impl Filter {
-    fn compile(config: &FilterConfig) -> Result<Filter, String> {
+    fn compile(config: &FilterConfig) -> Result<Filter, ConfError> {
         let FilterConfig { regex, options, .. } = config;
         let invalid = |error| format!("regex \"{regex}\" validation failed: {error}");
         let text = with_flags(regex, options).map_err(invalid)?;
@@ -273,7 +273,7 @@ impl Filter {
 
 /// A pattern with its flags written into it. Those about how it is compiled or cached (`j`, `o`,
 /// `d`, `D`, `J`) and about UTF-8 (`u`, `U`) change nothing here.
-fn with_flags(regex: &str, options: &str) -> Result<String, String> {
+fn with_flags(regex: &str, options: &str) -> Result<String, ConfError> {
     let mut inline = String::new();
     let mut anchor = "";
     for flag in options.chars() {
@@ -281,7 +281,9 @@ fn with_flags(regex: &str, options: &str) -> Result<String, String> {
             'i' | 's' | 'm' | 'x' if !inline.contains(flag) => inline.push(flag),
             'a' => anchor = r"\A",
             'i' | 's' | 'm' | 'x' | 'j' | 'o' | 'd' | 'D' | 'J' | 'u' | 'U' => {}
-            other => return Err(format!("unknown flag \"{other}\" (flags \"{options}\")")),
+            other => {
+                return Err(format!("unknown flag \"{other}\" (flags \"{options}\")").into());
+            }
         }
     }
     // The line end keeps a comment at the end of an extended pattern from swallowing the bracket.

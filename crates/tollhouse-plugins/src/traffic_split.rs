@@ -152,7 +152,7 @@ impl Plugin for TrafficSplit {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let mut targets = Vec::new();
         let rules = config.rules.into_iter().flatten();
-        let rules: Result<Box<[Rule]>, String> =
+        let rules: Result<Box<[Rule]>, ConfError> =
             rules.map(|rule| Rule::compile(rule, &mut targets)).collect();
         let rules = rules?;
         let make = || Turns(rules.iter().map(|_| AtomicU64::new(0)).collect());
@@ -197,13 +197,13 @@ impl TrafficSplit {
 }
 
 impl Rule {
-    fn compile(config: RuleConfig, targets: &mut Vec<Target>) -> Result<Self, String> {
+    fn compile(config: RuleConfig, targets: &mut Vec<Target>) -> Result<Self, ConfError> {
         let conditions = config.conditions.map(|conditions| {
             let parsed = conditions.into_iter().map(|condition| {
                 let vars = condition.vars.map(Value::Array);
                 vars.as_ref().map(conditions::parse).transpose()
             });
-            parsed.collect::<Result<Box<[_]>, String>>()
+            parsed.collect::<Result<Box<[_]>, ConfError>>()
         });
         let conditions = conditions
             .transpose()
@@ -230,10 +230,10 @@ impl Rule {
 }
 
 impl Target {
-    fn parse(entry: WeightedUpstream) -> Result<Self, String> {
+    fn parse(entry: WeightedUpstream) -> Result<Self, ConfError> {
         let reason = |problems: &Problems| {
             let first = problems.iter().next();
-            first.map_or_else(String::new, |problem| problem.reason.clone())
+            ConfError::from(first.map_or("", |problem| &*problem.reason))
         };
         if let Some(id) = entry.upstream_id {
             let mut problems = Problems::new();

@@ -164,33 +164,35 @@ impl Workflow {
 }
 
 impl Rule {
-    fn compile(config: RuleConfig, number: usize, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: RuleConfig, number: usize, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let case = config.case.map(|case| conditions::parse(&Value::Array(case)));
         let case = case
             .transpose()
             .map_err(|error| format!("failed to validate the 'case' expression: {error}"))?;
         // All of them must be good, though the first alone is performed.
-        let actions: Result<Vec<Action>, String> =
+        let actions: Result<Vec<Action>, ConfError> =
             config.actions.iter().map(|action| Action::compile(action, number, scope)).collect();
         Ok(Self { case, action: actions?.into_iter().next() })
     }
 }
 
 impl Action {
-    fn compile(action: &[Value], rule_number: usize, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(action: &[Value], rule_number: usize, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let none = Value::Null;
         let (name, conf) = (action.first().unwrap_or(&none), action.get(1).unwrap_or(&none));
         let name_text = || name.as_str().map_or_else(|| name.to_string(), str::to_owned);
         let action = match name.as_str() {
             Some("return") => returned(conf),
             Some(name) if PLUGIN_ACTIONS.contains(&name) => limited(name, conf, rule_number, scope),
-            _ => return Err(format!("unsupported action: {}", name_text())),
+            _ => return Err(format!("unsupported action: {}", name_text()).into()),
         };
-        action.map_err(|error| format!("failed to validate the '{}' action: {error}", name_text()))
+        action.map_err(|error| {
+            format!("failed to validate the '{}' action: {error}", name_text()).into()
+        })
     }
 }
 
-fn returned(conf: &Value) -> Result<Action, String> {
+fn returned(conf: &Value) -> Result<Action, ConfError> {
     let schema = Schema::compile(&json!({
         "type": "object",
         "properties": {"code": {"type": "integer", "minimum": 100, "maximum": 599}},
@@ -207,7 +209,7 @@ fn limited(
     conf: &Value,
     rule_number: usize,
     scope: &Scope<'_>,
-) -> Result<Action, String> {
+) -> Result<Action, ConfError> {
     let plugin = scope.catalogue.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
     // The rule's number keeps counts of rules apart.
     let owner = format!("{}/workflow/{rule_number}", scope.owner);
@@ -230,7 +232,7 @@ mod tests {
     use crate::limit_conn::LimitConn;
     use crate::limit_count::LimitCount;
 
-    fn configured(conf: &Value) -> Result<Harness, String> {
+    fn configured(conf: &Value) -> Result<Harness, ConfError> {
         let services = Arc::new(Services::new("test"));
         let types = [PluginType::new::<LimitCount>(), PluginType::new::<LimitConn>()];
         let catalogue = Catalogue::new(types);
@@ -347,7 +349,7 @@ mod tests {
             ),
         ];
         for (conf, expected) in cases {
-            assert_eq!(configured(&conf).err().unwrap_or_default(), expected, "{conf}");
+            assert_eq!(configured(&conf).err(), Some(expected.into()), "{conf}");
         }
     }
 }

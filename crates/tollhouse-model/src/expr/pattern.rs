@@ -37,6 +37,25 @@ pub enum Case {
 /// in it.
 pub type Groups = Vec<Option<Range<usize>>>;
 
+/// Why a text is no pattern: the engine's words, on one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PatternError(String);
+
+impl PatternError {
+    /// The engine's words, such as `unclosed group`.
+    pub fn reason(&self) -> &str {
+        &self.0
+    }
+
+    /// The engine draws the pattern with a caret under the fault; its last line says what it is.
+    fn from_engine(error: &regex::Error) -> Self {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default().trim();
+        Self(last.strip_prefix("error: ").unwrap_or(last).to_owned())
+    }
+}
+
 /// A search took more steps than searches may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
@@ -64,23 +83,26 @@ impl Pattern {
     ///
     /// Bytes are what patterns match, as the gateway's users know it; Unicode classes are tried
     /// for patterns that make no sense otherwise.
-    pub fn compile(text: &str, case: Case) -> Result<Pattern, String> {
+    pub fn compile(text: &str, case: Case) -> Result<Pattern, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
-            return Err(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes"));
+            let reason = format!("pattern is longer than {PATTERN_BYTES_MAX} bytes");
+            return Err(PatternError(reason));
         }
         let linear = linear(text, case, BytesMode::Ascii)
             .or_else(|_| linear(text, case, BytesMode::UnicodeBytes));
         let problem = match linear {
             Ok(regex) => return Ok(Pattern::Linear(Linear { regex, has_end: has_end(text) })),
             // A pattern too large for this engine would not be smaller in the other.
-            Err(error @ regex::Error::CompiledTooBig(_)) => return Err(one_line(&error)),
+            Err(error @ regex::Error::CompiledTooBig(_)) => {
+                return Err(PatternError::from_engine(&error));
+            }
             Err(error) => error,
         };
         let text = with_both_ends(text);
         backtracking(&text, case, BytesMode::Ascii)
             .or_else(|_| backtracking(&text, case, BytesMode::UnicodeBytes))
             .map(|regex| Pattern::Backtracking(Box::new(regex)))
-            .map_err(|_| one_line(&problem))
+            .map_err(|_| PatternError::from_engine(&problem))
     }
 
     /// Whether it occurs in a value.
@@ -203,13 +225,6 @@ fn backtracking(
         .max_prog_size(PROGRAM_LENGTH_MAX)
         .build()
         .map_err(Box::new)
-}
-
-/// The engine draws the pattern with a caret under the fault; its last line says what it is.
-fn one_line(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default().trim();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
 #[cfg(test)]

@@ -72,6 +72,28 @@ enum Literal {
     Null,
 }
 
+/// Why a text is no path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// A character that nothing can begin with at its place, counted from 1.
+    #[error("unexpected '{letter}' at character {at}")]
+    Unexpected {
+        /// The character.
+        letter: char,
+        /// Where it stands.
+        at: usize,
+    },
+    /// More is to come where the text ends.
+    #[error("it ends too early")]
+    EndsEarly,
+    /// A quote is not closed.
+    #[error("a quote that does not end")]
+    OpenQuote,
+    /// A slice goes backwards, or not at all.
+    #[error("a step that is not above zero")]
+    Step,
+}
+
 /// Whether a walk over pieces goes on.
 type Going = ControlFlow<()>;
 /// What is done with a piece.
@@ -81,8 +103,8 @@ impl Path {
     /// Takes a path apart.
     ///
     /// # Errors
-    /// What is wrong with it, as a fragment.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong with it, and where.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
         Parser::new(text).path()
     }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::SchemaError;
 use super::rules::{Branch, Node, NodeId};
 
 mod keywords;
@@ -20,7 +21,7 @@ const DOCUMENT_DEPTH_MAX: usize = 96;
 const DOCUMENT_VALUES_MAX: usize = 50_000;
 
 /// The nodes of a document and which of them is its root.
-pub(super) fn compile(document: &Value) -> Result<(Vec<Node>, NodeId), String> {
+pub(super) fn compile(document: &Value) -> Result<(Vec<Node>, NodeId), SchemaError> {
     let mut values_left = DOCUMENT_VALUES_MAX;
     measure(document, DOCUMENT_DEPTH_MAX, &mut values_left)?;
     let mut compiler =
@@ -46,13 +47,11 @@ pub(super) fn may_fill(schema: &Value) -> bool {
     }
 }
 
-fn measure(value: &Value, depth_left: usize, values_left: &mut usize) -> Result<(), String> {
+fn measure(value: &Value, depth_left: usize, values_left: &mut usize) -> Result<(), SchemaError> {
     let Some(depth_left) = depth_left.checked_sub(1) else {
-        return Err(format!("nested more than {DOCUMENT_DEPTH_MAX} levels deep"));
+        return Err(SchemaError::TooDeep(DOCUMENT_DEPTH_MAX));
     };
-    *values_left = values_left
-        .checked_sub(1)
-        .ok_or_else(|| format!("more than {DOCUMENT_VALUES_MAX} values"))?;
+    *values_left = values_left.checked_sub(1).ok_or(SchemaError::TooLarge(DOCUMENT_VALUES_MAX))?;
     match value {
         Value::Array(items) => {
             items.iter().try_for_each(|item| measure(item, depth_left, values_left))
@@ -75,7 +74,7 @@ struct Compiler<'d> {
 
 impl<'d> Compiler<'d> {
     /// The node of a schema; compiles it where that has not been done yet.
-    fn node_of(&mut self, schema: &'d Value) -> Result<NodeId, String> {
+    fn node_of(&mut self, schema: &'d Value) -> Result<NodeId, SchemaError> {
         let address = std::ptr::from_ref(schema);
         if let Some(id) = self.known.get(&address) {
             return Ok(*id);
@@ -94,33 +93,33 @@ impl<'d> Compiler<'d> {
                 }
                 None => self.rules(fields)?,
             },
-            _ => return Err("a schema must be an object or a boolean".to_owned()),
+            _ => return Err(SchemaError::NotASchema),
         };
         self.nodes[id] = node;
         Ok(id)
     }
 
     /// What a reference such as `#/definitions/a` leads to.
-    fn target_of(&self, reference: &Value) -> Result<&'d Value, String> {
+    fn target_of(&self, reference: &Value) -> Result<&'d Value, SchemaError> {
         let text = reference.as_str().ok_or_else(|| invalid("$ref", "a string"))?;
         let target = text.strip_prefix('#').and_then(|path| self.document.pointer(path));
-        target.ok_or_else(|| format!("invalid reference {text:?}: it leads nowhere in the schema"))
+        target.ok_or_else(|| SchemaError::Reference(text.to_owned()))
     }
 
     /// A schema that may turn out not to apply.
-    fn branch(&mut self, schema: &'d Value) -> Result<Branch, String> {
+    fn branch(&mut self, schema: &'d Value) -> Result<Branch, SchemaError> {
         Ok(Branch { node: self.node_of(schema)?, fills: may_fill(schema) })
     }
 
-    fn node_at(&mut self, fields: &'d Fields, name: &str) -> Result<Option<NodeId>, String> {
+    fn node_at(&mut self, fields: &'d Fields, name: &str) -> Result<Option<NodeId>, SchemaError> {
         fields.get(name).map(|schema| self.node_of(schema)).transpose()
     }
 
-    fn branch_at(&mut self, fields: &'d Fields, name: &str) -> Result<Option<Branch>, String> {
+    fn branch_at(&mut self, fields: &'d Fields, name: &str) -> Result<Option<Branch>, SchemaError> {
         fields.get(name).map(|schema| self.branch(schema)).transpose()
     }
 
-    fn nodes_at(&mut self, fields: &'d Fields, name: &str) -> Result<Vec<NodeId>, String> {
+    fn nodes_at(&mut self, fields: &'d Fields, name: &str) -> Result<Vec<NodeId>, SchemaError> {
         let schemas = list_at(fields, name)?.unwrap_or_default();
         schemas.iter().map(|schema| self.node_of(schema)).collect()
     }
@@ -129,7 +128,7 @@ impl<'d> Compiler<'d> {
         &mut self,
         fields: &'d Fields,
         name: &str,
-    ) -> Result<Option<Vec<Branch>>, String> {
+    ) -> Result<Option<Vec<Branch>>, SchemaError> {
         let Some(schemas) = list_at(fields, name)? else { return Ok(None) };
         schemas.iter().map(|schema| self.branch(schema)).collect::<Result<_, _>>().map(Some)
     }
@@ -137,11 +136,11 @@ impl<'d> Compiler<'d> {
 
 type Fields = Map<String, Value>;
 
-fn invalid(keyword: &str, expected: &str) -> String {
-    format!("invalid \"{keyword}\": expected {expected}")
+fn invalid(keyword: &str, expected: &'static str) -> SchemaError {
+    SchemaError::Keyword { keyword: keyword.to_owned(), expected }
 }
 
-fn list_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d [Value]>, String> {
+fn list_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d [Value]>, SchemaError> {
     match fields.get(name) {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items)),
@@ -149,7 +148,7 @@ fn list_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d [Value]>, St
     }
 }
 
-fn map_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d Fields>, String> {
+fn map_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d Fields>, SchemaError> {
     match fields.get(name) {
         None => Ok(None),
         Some(Value::Object(entries)) => Ok(Some(entries)),

@@ -7,9 +7,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::Subject;
 use super::rules::{Branch, Format, Kind, Node, NodeId, NumberRules, Rules, TextRules, Types};
 use super::text::{number, plain, quoted, type_name};
+use super::{Subject, Violation};
 
 use self::instance::Instance;
 use crate::json::Kind as Shape;
@@ -37,7 +37,7 @@ const STEPS_MAX: usize = 1_000_000;
 const SECRET_PREFIXES: [&str; 3] = ["$secret://", "$env://", "$ENV://"];
 
 /// Whether a value is good, and if not, why.
-type Verdict = Result<(), String>;
+type Verdict = Result<(), Violation>;
 
 /// Whether what is wrong will be read by anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) struct Walk<'s> {
     depth: usize,
     steps_left: usize,
     /// Why judging was given up; then no verdict of a branch counts.
-    stopped: Option<String>,
+    stopped: Option<Violation>,
     /// What is wrong so far, where more than the first fault is asked for.
     faults: Option<Faults>,
 }
@@ -117,14 +117,16 @@ impl<'s> Walk<'s> {
         }
         if self.stopped.is_none() {
             if self.depth == DEPTH_MAX {
-                self.stopped = Some(format!("nested more than {DEPTH_MAX} levels deep"));
+                let text = format!("nested more than {DEPTH_MAX} levels deep");
+                self.stopped = Some(Violation::new(text));
             }
             if self.steps_left == 0 {
-                self.stopped = Some(format!("more than {STEPS_MAX} steps to validate"));
+                let text = format!("more than {STEPS_MAX} steps to validate");
+                self.stopped = Some(Violation::new(text));
             }
         }
         if self.stopped.is_some() {
-            return Err(String::new());
+            return Err(Violation::unread());
         }
         self.steps_left -= 1;
         self.depth += 1;
@@ -255,16 +257,16 @@ impl<'s> Walk<'s> {
     }
 
     fn refuse(&self, text: impl FnOnce() -> String) -> Verdict {
-        self.nest(String::new(), |_| text())
+        self.nest(Violation::unread(), |_| text())
     }
 
     /// Says around what is wrong where it is.
-    fn nest(&self, inner: String, text: impl FnOnce(String) -> String) -> Verdict {
+    fn nest(&self, inner: Violation, text: impl FnOnce(Violation) -> String) -> Verdict {
         // Nobody reads what a silent or given-up walk says.
         if self.voice == Voice::Silent || self.stopped.is_some() {
-            return Err(String::new());
+            return Err(Violation::unread());
         }
-        Err(text(inner))
+        Err(Violation::new(text(inner)))
     }
 
     /// Whether a value is good by a branch; what that fills in stays where it is.

@@ -30,7 +30,7 @@ fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Ve
             let address = match parse_address(address) {
                 Ok(address) => Some(address),
                 Err(reason) => {
-                    reader.error_unquoted(reason, ADDRESS_HINT);
+                    reader.error_unquoted(reason.to_string(), ADDRESS_HINT);
                     None
                 }
             };
@@ -90,41 +90,61 @@ impl Scheme {
     }
 }
 
+/// Why a text is no address of a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// An IPv6 address whose end cannot be told from its port.
+    #[error("IPv6 address must be enclosed with '[' and ']'")]
+    Brackets,
+    /// Something else than a port follows the brackets.
+    #[error("unexpected text after ']': {0:?}")]
+    Trailing(String),
+    /// The host is neither a name nor an address.
+    #[error("invalid host {0:?}")]
+    Host(String),
+    /// What stands in brackets is no IPv6 address.
+    #[error("invalid IPv6 address {0:?}")]
+    Ipv6(String),
+    /// The port is no number from 1 to 65535.
+    #[error("invalid port {0}")]
+    Port(String),
+}
+
 /// Takes `host`, `host:port`, `[v6]` or `[v6]:port` apart; the host comes without brackets.
 ///
 /// # Errors
-/// The reason as a fragment, such as `invalid port 65536`.
-pub fn parse_address(text: &str) -> Result<(String, Option<u16>), String> {
+/// What is no host, or no port.
+pub fn parse_address(text: &str) -> Result<(String, Option<u16>), AddressError> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((host, after)) = rest.split_once(']') else {
-            return Err("IPv6 address must be enclosed with '[' and ']'".to_owned());
+            return Err(AddressError::Brackets);
         };
         match after.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if after.is_empty() => (host, None),
-            None => return Err(format!("unexpected text after ']': {after:?}")),
+            None => return Err(AddressError::Trailing(after.to_owned())),
         }
     } else {
         match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err("IPv6 address must be enclosed with '[' and ']'".to_owned());
+                return Err(AddressError::Brackets);
             }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         }
     };
     if !host_is_valid(host) {
-        return Err(format!("invalid host {host:?}"));
+        return Err(AddressError::Host(host.to_owned()));
     }
     if text.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_err() {
-        return Err(format!("invalid IPv6 address {host:?}"));
+        return Err(AddressError::Ipv6(host.to_owned()));
     }
     let port = port.map(parse_port).transpose()?;
     Ok((host.to_owned(), port))
 }
 
-fn parse_port(text: &str) -> Result<u16, String> {
+fn parse_port(text: &str) -> Result<u16, AddressError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let port = if digits { text.parse::<u16>().ok().filter(|port| *port > 0) } else { None };
-    port.ok_or_else(|| format!("invalid port {text}"))
+    port.ok_or_else(|| AddressError::Port(text.to_owned()))
 }

@@ -7,7 +7,7 @@ use tollhouse_transcode::{JsonForm, Method, Status};
 
 use super::Terms;
 use crate::shared::auth::base64::decode_base64;
-use crate::shared::grpc::frames::Deframer;
+use crate::shared::grpc::frames::{Deframer, FrameError};
 use crate::shared::grpc::outcome::Outcome;
 
 /// What a message costs in memory while it is written as JSON: of a list of small numbers, which take a
@@ -22,6 +22,20 @@ const UNKNOWN: i32 = 2;
 
 /// What APISIX answers to a message that is none.
 const UNDECODABLE: &str = "failed to decode response data by protobuf";
+
+/// Why an answer cannot be written as JSON any further.
+#[derive(Debug, thiserror::Error)]
+enum AnswerFault {
+    /// Its frames cannot be read.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// There are more messages than the method gives.
+    #[error("more than one message came of a method that gives one")]
+    Several,
+    /// A message is none of the method's.
+    #[error("{UNDECODABLE}")]
+    Undecodable,
+}
 
 /// Writes the messages of an answer as JSON: one as it is, of a stream a line each.
 pub(super) struct Transcoding {
@@ -49,22 +63,27 @@ impl Transcoding {
     }
 
     /// Takes the next piece of the body.
-    fn take(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), String> {
-        self.frames.push(input).map_err(|error| error.to_string())?;
-        while let Some(message) = self.frames.message().map_err(|error| error.to_string())? {
+    fn take(
+        &mut self,
+        input: &[u8],
+        is_last: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), AnswerFault> {
+        self.frames.push(input)?;
+        while let Some(message) = self.frames.message()? {
             if self.messages > 0 && !self.streams {
-                return Err("more than one message came of a method that gives one".into());
+                return Err(AnswerFault::Several);
             }
             self.messages += 1;
             let bytes = TREE_BYTES_PER_BYTE.saturating_mul(message.len() as u64);
-            let _tree = self.terms.memory.take(bytes).ok_or("there is no memory for a message")?;
+            let _tree = self.terms.memory.take(bytes).ok_or(FrameError::NoMemory)?;
             let written = self.terms.form.write(&self.method.output, message, out);
-            written.map_err(|_| UNDECODABLE.to_owned())?;
+            written.map_err(|_| AnswerFault::Undecodable)?;
             if self.streams {
                 out.push(b'\n');
             }
         }
-        if is_last { self.frames.finish().map_err(|error| error.to_string()) } else { Ok(()) }
+        if is_last { Ok(self.frames.finish()?) } else { Ok(()) }
     }
 }
 
@@ -74,7 +93,8 @@ impl BodyFilter for Transcoding {
             return;
         }
         let start = out.len();
-        if let Err(problem) = self.take(input, is_last, out) {
+        if let Err(fault) = self.take(input, is_last, out) {
+            let problem = fault.to_string();
             self.has_failed = true;
             if self.streams {
                 // Half a line would make the next one unreadable too.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use redis::Script;
 use serde_json::Value;
-use tollhouse_plugin::{Moment, Scope};
+use tollhouse_plugin::{ConfError, Moment, Scope};
 
 use crate::shared::confs::identity::identity;
 use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
@@ -73,7 +73,7 @@ pub(super) enum Hold {
 }
 
 impl Places {
-    pub(super) fn open(policy: Policy, scope: &Scope<'_>) -> Result<Self, String> {
+    pub(super) fn open(policy: Policy, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let owner = identity(scope);
         let Some(servers) = Servers::parse(policy, scope.conf)? else {
             let table = scope.keep("limit-conn", Table::new);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollhouse_plugin::{Moment, Scope};
+use tollhouse_plugin::{ConfError, Moment, Scope};
 
 use crate::shared::confs::identity::identity;
 use crate::shared::redis::{Servers, Unavailable};
@@ -50,7 +50,7 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    pub(super) fn open(config: &Config, scope: &Scope<'_>) -> Result<Self, String> {
+    pub(super) fn open(config: &Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let owner = match &config.group {
             Some(group) => group.clone(),
             None => identity(scope),

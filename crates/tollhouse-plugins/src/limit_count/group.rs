@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tollhouse_plugin::Scope;
+use tollhouse_plugin::{ConfError, Scope};
 
 /// How long a group outlives its last conf. The Admin API judges a conf a little before it is used,
 /// and the next one that is written must meet it already.
@@ -28,7 +28,7 @@ impl Group {
     ///
     /// # Errors
     /// Its members say something else.
-    pub(super) fn join(name: &str, scope: &Scope<'_>) -> Result<Arc<Self>, String> {
+    pub(super) fn join(name: &str, scope: &Scope<'_>) -> Result<Arc<Self>, ConfError> {
         let now = Instant::now();
         let mut recent = recent_groups();
         while recent.front().is_some_and(|(at, _)| now.duration_since(*at) > HELD_FOR) {

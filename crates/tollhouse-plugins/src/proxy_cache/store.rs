@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollhouse_plugin::{BodyFilter, Scope};
+use tollhouse_plugin::{BodyFilter, ConfError, Scope};
 use tollhouse_stdx::Reservation;
 
 use super::Strategy;
@@ -20,7 +20,7 @@ pub(super) enum Zone {
 
 impl Zone {
     /// The zone of that name, shared by all confs that name it.
-    pub fn open(name: &str, strategy: Strategy, scope: &Scope<'_>) -> Result<Self, String> {
+    pub fn open(name: &str, strategy: Strategy, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let settings = zones::find(name, scope.services)?;
         let key = format!("proxy-cache/{name}");
         match (strategy, settings.disk) {
@@ -42,7 +42,8 @@ impl Zone {
             }
             (strategy, _) => {
                 let strategy = if strategy == Strategy::Disk { "disk" } else { "memory" };
-                Err(format!("invalid or empty cache_zone for cache_strategy: {strategy}"))
+                let text = format!("invalid or empty cache_zone for cache_strategy: {strategy}");
+                Err(text.into())
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tollhouse_plugin::Services;
+use tollhouse_plugin::{ConfError, Services};
 
 /// The zone on the disk that exists where the bootstrap file names none.
 pub(super) const DISK_ZONE: &str = "disk_cache_one";
@@ -44,10 +44,10 @@ pub(super) struct DiskSettings {
 ///
 /// # Errors
 /// When there is none, or what is said of it makes no sense; the text reaches whoever named it.
-pub(super) fn find(name: &str, services: &Services) -> Result<ZoneSettings, String> {
+pub(super) fn find(name: &str, services: &Services) -> Result<ZoneSettings, ConfError> {
     let ttl = services.attribute("proxy-cache", "cache_ttl");
     let default_ttl_ms = ttl.and_then(ttl_ms).unwrap_or(TTL_MS_DEFAULT);
-    let unknown = || format!("cache_zone {name} not found");
+    let unknown = || ConfError::from(format!("cache_zone {name} not found"));
     let Some(zones) = services.attribute("proxy-cache", "zones").and_then(Value::as_array) else {
         let disk =
             DiskSettings { path: None, levels: LEVELS_DEFAULT.into(), bytes: DISK_BYTES_DEFAULT };
@@ -63,7 +63,7 @@ pub(super) fn find(name: &str, services: &Services) -> Result<ZoneSettings, Stri
     Ok(ZoneSettings { disk: disk_of(found)?, memory_bytes, default_ttl_ms })
 }
 
-fn disk_of(zone: &Value) -> Result<Option<DiskSettings>, String> {
+fn disk_of(zone: &Value) -> Result<Option<DiskSettings>, ConfError> {
     let path = zone.get("disk_path").filter(|path| !path.is_null());
     let bytes = size_of(zone, "disk_size")?;
     if path.is_none() && bytes.is_none() {
@@ -91,16 +91,16 @@ fn levels_of(value: &Value) -> Option<Vec<u8>> {
     (levels.len() <= LEVELS_MAX).then_some(levels)
 }
 
-fn size_of(zone: &Value, field: &str) -> Result<Option<u64>, String> {
+fn size_of(zone: &Value, field: &str) -> Result<Option<u64>, ConfError> {
     match zone.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => bytes(value).map(Some).ok_or_else(|| bad(zone, field)),
     }
 }
 
-fn bad(zone: &Value, field: &str) -> String {
+fn bad(zone: &Value, field: &str) -> ConfError {
     let (name, value) = (&zone["name"], &zone[field]);
-    format!("{field} {value} of cache_zone {name} makes no sense")
+    format!("{field} {value} of cache_zone {name} makes no sense").into()
 }
 
 /// `50m`, `1G`, `512k`, or a number of bytes.
@@ -138,7 +138,7 @@ mod tests {
         let mut services = Services::new("APISIX");
         assert!(find(DISK_ZONE, &services).unwrap().disk.is_some());
         assert!(find(MEMORY_ZONE, &services).unwrap().disk.is_none());
-        assert_eq!(find("other", &services).unwrap_err(), "cache_zone other not found");
+        assert_eq!(find("other", &services).unwrap_err().text(), "cache_zone other not found");
         let attributes = json!({"cache_ttl": "1m", "zones": [
             {"name": "a", "memory_size": "1m", "disk_size": "2G", "disk_path": "/x",
              "cache_levels": "1:2"},
@@ -169,7 +169,7 @@ mod tests {
             zone[field] = value.clone();
             services.attributes.insert("proxy-cache".into(), json!({"zones": [zone]}));
             let expected = format!("{field} {value} of cache_zone \"a\" makes no sense");
-            assert_eq!(find("a", &services), Err(expected));
+            assert_eq!(find("a", &services), Err(expected.into()));
         }
     }
 }

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use tollhouse_net::Stream;
-use tollhouse_net::tls::{self, Connector, Trust};
+use tollhouse_net::tls::{self, Connector, TlsError, Trust};
 
 use self::pool::{Live, PoolKey};
 use self::stream::HyperStream;
@@ -24,7 +24,7 @@ pub(crate) mod service;
 mod stream;
 mod target;
 
-pub(crate) use self::target::{Scheme, Target};
+pub(crate) use self::target::{Scheme, Target, TargetError};
 
 /// Most bytes of an answer's body: such services say yes, no, or a page; whatever is longer comes
 /// from the wrong server.
@@ -266,14 +266,14 @@ async fn addresses(target: &Target) -> io::Result<Vec<SocketAddr>> {
 }
 
 fn connector(verification: Verification) -> io::Result<&'static Connector> {
-    static VERIFYING: OnceLock<Result<Connector, String>> = OnceLock::new();
-    static TRUSTING: OnceLock<Result<Connector, String>> = OnceLock::new();
-    let open = |trust| tls::connector(None, trust).map_err(|error| error.to_string());
+    static VERIFYING: OnceLock<Result<Connector, TlsError>> = OnceLock::new();
+    static TRUSTING: OnceLock<Result<Connector, TlsError>> = OnceLock::new();
+    let open = |trust| tls::connector(None, trust);
     let connector = match verification {
         Verification::System => VERIFYING.get_or_init(|| open(Trust::System)),
         Verification::Off => TRUSTING.get_or_init(|| open(Trust::Anybody)),
     };
-    connector.as_ref().map_err(|error| io::Error::other(error.clone()))
+    connector.as_ref().map_err(io::Error::other)
 }
 
 /// `call` as the library takes it.

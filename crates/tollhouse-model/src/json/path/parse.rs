@@ -1,6 +1,6 @@
 //! Reads paths.
 
-use super::{Comparison, Literal, Path, Segment, Selector, Test};
+use super::{Comparison, Literal, Path, PathError, Segment, Selector, Test};
 
 /// Filters within filters, at most.
 const DEPTH_MAX: usize = 8;
@@ -18,7 +18,7 @@ impl<'t> Parser<'t> {
     }
 
     /// All of the text as a path; the first step needs no dot.
-    pub(super) fn path(mut self) -> Result<Path, String> {
+    pub(super) fn path(mut self) -> Result<Path, PathError> {
         let mut segments = Vec::new();
         if !self.rest().starts_with(['.', '[']) {
             segments.push(self.name_or_any(false)?);
@@ -31,7 +31,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Steps that begin with a dot or a bracket.
-    fn further(&mut self, segments: &mut Vec<Segment>) -> Result<(), String> {
+    fn further(&mut self, segments: &mut Vec<Segment>) -> Result<(), PathError> {
         loop {
             if self.takes("..") {
                 let segment =
@@ -47,7 +47,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn name_or_any(&mut self, descends: bool) -> Result<Segment, String> {
+    fn name_or_any(&mut self, descends: bool) -> Result<Segment, PathError> {
         let ends: &[char] = if self.depth > 0 {
             &['.', '[', ']', ' ', '=', '!', '<', '>', '&', '|', ')', '\'', '"']
         } else {
@@ -63,7 +63,7 @@ impl<'t> Parser<'t> {
     }
 
     /// What stands between brackets, the first of which has been taken.
-    fn bracket(&mut self, descends: bool) -> Result<Segment, String> {
+    fn bracket(&mut self, descends: bool) -> Result<Segment, PathError> {
         let mut selectors = vec![self.selector()?];
         while self.takes(",") {
             selectors.push(self.selector()?);
@@ -71,7 +71,7 @@ impl<'t> Parser<'t> {
         if self.takes("]") { Ok(Segment { descends, selectors }) } else { Err(self.unexpected()) }
     }
 
-    fn selector(&mut self) -> Result<Selector, String> {
+    fn selector(&mut self) -> Result<Selector, PathError> {
         self.space();
         let selector = match self.rest().chars().next() {
             Some('*') => {
@@ -86,7 +86,7 @@ impl<'t> Parser<'t> {
         Ok(selector)
     }
 
-    fn place_or_slice(&mut self) -> Result<Selector, String> {
+    fn place_or_slice(&mut self) -> Result<Selector, PathError> {
         let from = self.integer()?;
         self.space();
         if !self.takes(":") {
@@ -97,10 +97,10 @@ impl<'t> Parser<'t> {
         self.space();
         let step = if self.takes(":") { self.integer()?.unwrap_or(1) } else { 1 };
         let step = usize::try_from(step).ok().filter(|step| *step > 0);
-        Ok(Selector::Slice { from, to, step: step.ok_or("a step that is not above zero")? })
+        Ok(Selector::Slice { from, to, step: step.ok_or(PathError::Step)? })
     }
 
-    fn integer(&mut self) -> Result<Option<i64>, String> {
+    fn integer(&mut self) -> Result<Option<i64>, PathError> {
         let is_part = |letter: char| letter.is_ascii_digit() || letter == '-';
         let rest = self.rest();
         let digits = &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())];
@@ -112,7 +112,7 @@ impl<'t> Parser<'t> {
         Ok(Some(number))
     }
 
-    fn quoted(&mut self) -> Result<String, String> {
+    fn quoted(&mut self) -> Result<String, PathError> {
         let quote = self.rest().chars().next().unwrap_or('"');
         let mut text = String::new();
         let mut letters = self.rest().char_indices().skip(1);
@@ -126,11 +126,11 @@ impl<'t> Parser<'t> {
                 _ => text.push(letter),
             }
         }
-        Err("a quote that does not end".into())
+        Err(PathError::OpenQuote)
     }
 
     /// `?(@.a == 1 && @.b || @.c)`.
-    fn filter(&mut self) -> Result<Selector, String> {
+    fn filter(&mut self) -> Result<Selector, PathError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX || !self.takes("?(") {
             return Err(self.unexpected());
@@ -152,7 +152,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn test(&mut self) -> Result<Test, String> {
+    fn test(&mut self) -> Result<Test, PathError> {
         self.space();
         if !self.takes("@") {
             return Err(self.unexpected());
@@ -179,7 +179,7 @@ impl<'t> Parser<'t> {
         Ok(Test { path: Path { segments }, comparison })
     }
 
-    fn literal(&mut self) -> Result<Literal, String> {
+    fn literal(&mut self) -> Result<Literal, PathError> {
         self.space();
         if self.rest().starts_with(['\'', '"']) {
             return self.quoted().map(Literal::Text);
@@ -211,10 +211,10 @@ impl<'t> Parser<'t> {
         takes
     }
 
-    fn unexpected(&self) -> String {
+    fn unexpected(&self) -> PathError {
         match self.rest().chars().next() {
-            Some(letter) => format!("unexpected '{letter}' at character {}", self.at + 1),
-            None => "it ends too early".into(),
+            Some(letter) => PathError::Unexpected { letter, at: self.at + 1 },
+            None => PathError::EndsEarly,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::rules::{
     NumberRules, ObjectRules, Presence, Property, Rules, TextRules, Types,
 };
 use super::super::text::quoted;
-use super::{Compiler, Fields, invalid, list_at, map_at};
+use super::{Compiler, Fields, SchemaError, invalid, list_at, map_at};
 use crate::expr::pattern::{Case, Pattern};
 
 const OBJECT_KEYWORDS: [&str; 7] = [
@@ -33,7 +33,7 @@ const COMBINING_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "if", "not"];
 const NO_BRANCH: &str = "object matches none of the required";
 
 impl<'d> Compiler<'d> {
-    pub(super) fn rules(&mut self, fields: &'d Fields) -> Result<Node, String> {
+    pub(super) fn rules(&mut self, fields: &'d Fields) -> Result<Node, SchemaError> {
         let has = |keywords: &[&str]| keywords.iter().any(|name| fields.contains_key(*name));
         let mut rules = Rules { types: types(fields)?, ..Rules::default() };
         if has(&OBJECT_KEYWORDS) {
@@ -63,7 +63,7 @@ impl<'d> Compiler<'d> {
         Ok(Node::Rules(Box::new(rules)))
     }
 
-    fn object(&mut self, fields: &'d Fields) -> Result<ObjectRules, String> {
+    fn object(&mut self, fields: &'d Fields) -> Result<ObjectRules, SchemaError> {
         let mut rules = ObjectRules {
             least: count(fields, "minProperties")?,
             most: count(fields, "maxProperties")?,
@@ -104,14 +104,14 @@ impl<'d> Compiler<'d> {
         Ok(rules)
     }
 
-    fn dependency(&mut self, value: &'d Value) -> Result<Dependency, String> {
+    fn dependency(&mut self, value: &'d Value) -> Result<Dependency, SchemaError> {
         match value {
             Value::Array(names) => names_of(names, "dependencies").map(Dependency::Names),
             schema => self.node_of(schema).map(Dependency::Schema),
         }
     }
 
-    fn additional(&mut self, fields: &'d Fields, name: &str) -> Result<Additional, String> {
+    fn additional(&mut self, fields: &'d Fields, name: &str) -> Result<Additional, SchemaError> {
         match fields.get(name) {
             None | Some(Value::Bool(true)) => Ok(Additional::Allowed),
             Some(Value::Bool(false)) => Ok(Additional::Forbidden),
@@ -119,7 +119,7 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    fn array(&mut self, fields: &'d Fields) -> Result<ArrayRules, String> {
+    fn array(&mut self, fields: &'d Fields) -> Result<ArrayRules, SchemaError> {
         let items = match fields.get("items") {
             None => Items::Any,
             Some(Value::Array(schemas)) => {
@@ -138,7 +138,7 @@ impl<'d> Compiler<'d> {
         Ok(ArrayRules { least, most, unique, items })
     }
 
-    fn combined(&mut self, fields: &'d Fields) -> Result<Combined, String> {
+    fn combined(&mut self, fields: &'d Fields) -> Result<Combined, SchemaError> {
         let any_of = self.branches_at(fields, "anyOf")?;
         let refusal = refusal_of(list_at(fields, "anyOf")?.unwrap_or_default());
         let conditional = match self.branch_at(fields, "if")? {
@@ -159,7 +159,7 @@ impl<'d> Compiler<'d> {
     }
 }
 
-fn types(fields: &Fields) -> Result<Option<Types>, String> {
+fn types(fields: &Fields) -> Result<Option<Types>, SchemaError> {
     let Some(value) = fields.get("type") else { return Ok(None) };
     let (names, prefix) = match value {
         Value::Array(names) => (names.as_slice(), "one of "),
@@ -170,14 +170,14 @@ fn types(fields: &Fields) -> Result<Option<Types>, String> {
     for value in names {
         let name = value.as_str().unwrap_or_default();
         let known = Kind::NAMES.iter().find(|(known, _)| *known == name);
-        let (name, kind) = known.ok_or_else(|| format!("invalid JSON type: {value}"))?;
+        let (name, kind) = known.ok_or_else(|| SchemaError::Type(value.clone()))?;
         allowed.push(*kind);
         shown.push(*name);
     }
     Ok(Some(Types { allowed, shown: format!("{prefix}{}", shown.join(", ")).into() }))
 }
 
-fn required(fields: &Fields) -> Result<Vec<Box<str>>, String> {
+fn required(fields: &Fields) -> Result<Vec<Box<str>>, SchemaError> {
     match fields.get("required") {
         // Draft 3 wrote a boolean beside the type; it says nothing today.
         None | Some(Value::Bool(_)) => Ok(Vec::new()),
@@ -186,7 +186,7 @@ fn required(fields: &Fields) -> Result<Vec<Box<str>>, String> {
     }
 }
 
-fn names_of(values: &[Value], keyword: &str) -> Result<Vec<Box<str>>, String> {
+fn names_of(values: &[Value], keyword: &str) -> Result<Vec<Box<str>>, SchemaError> {
     let name = |value: &Value| value.as_str().map(Box::from);
     let names: Option<Vec<Box<str>>> = values.iter().map(name).collect();
     names.ok_or_else(|| invalid(keyword, "an array of strings"))
@@ -202,7 +202,7 @@ fn refusal_of(branches: &[Value]) -> Box<str> {
     format!("{NO_BRANCH}: {}", lists.join(" or ")).into()
 }
 
-fn text(fields: &Fields) -> Result<TextRules, String> {
+fn text(fields: &Fields) -> Result<TextRules, SchemaError> {
     let pattern = match fields.get("pattern") {
         None => None,
         Some(Value::String(text)) => Some((compiled(text)?, quoted(text).into())),
@@ -211,12 +211,12 @@ fn text(fields: &Fields) -> Result<TextRules, String> {
     Ok(TextRules { least: count(fields, "minLength")?, most: count(fields, "maxLength")?, pattern })
 }
 
-fn compiled(pattern: &str) -> Result<Pattern, String> {
+fn compiled(pattern: &str) -> Result<Pattern, SchemaError> {
     Pattern::compile(pattern, Case::Sensitive)
-        .map_err(|reason| format!("invalid pattern {}: {reason}", quoted(pattern)))
+        .map_err(|error| SchemaError::Pattern { quoted: quoted(pattern), error })
 }
 
-fn number(fields: &Fields) -> Result<NumberRules, String> {
+fn number(fields: &Fields) -> Result<NumberRules, SchemaError> {
     let multiple_of = bound(fields, "multipleOf")?;
     if multiple_of.is_some_and(|divisor| divisor <= 0.0) {
         return Err(invalid("multipleOf", "a number above 0"));
@@ -234,12 +234,12 @@ fn number(fields: &Fields) -> Result<NumberRules, String> {
     Ok(NumberRules { minimum, above, maximum, below, multiple_of })
 }
 
-fn bound(fields: &Fields, name: &str) -> Result<Option<f64>, String> {
+fn bound(fields: &Fields, name: &str) -> Result<Option<f64>, SchemaError> {
     let Some(value) = fields.get(name) else { return Ok(None) };
     value.as_f64().map(Some).ok_or_else(|| invalid(name, "a number"))
 }
 
-fn count(fields: &Fields, name: &str) -> Result<Option<usize>, String> {
+fn count(fields: &Fields, name: &str) -> Result<Option<usize>, SchemaError> {
     let Some(value) = bound(fields, name)? else { return Ok(None) };
     if value < 0.0 || value.fract() != 0.0 {
         return Err(invalid(name, "an integer from 0"));

@@ -9,6 +9,7 @@ use super::core;
 use crate::expr::Expr;
 use crate::problem::Severity;
 use crate::reader::{Fields, Reader};
+use crate::schema::Violation;
 use crate::schema::text::quoted;
 use crate::upstream::{Policy, balance, discovery, parse_address, warm_up};
 use crate::{Problem, Problems};
@@ -21,12 +22,13 @@ const SCHEMA_PREFIX: &str = "invalid configuration: ";
 /// # Errors
 /// The first thing that is wrong, in full: `invalid configuration: …` where a schema found it,
 /// and bare where a rule did.
-pub fn check_core(name: &str, value: &Value) -> Result<(), String> {
-    let core = core(name).ok_or_else(|| format!("not found schema: {name}"))?;
+pub fn check_core(name: &str, value: &Value) -> Result<(), Violation> {
+    let refused = |text: String| Violation::new(text);
+    let core = core(name).ok_or_else(|| refused(format!("not found schema: {name}")))?;
     if name == "route" {
         check_pairs(value)?;
     }
-    core.schema().validate(value).map_err(|reason| format!("{SCHEMA_PREFIX}{reason}"))?;
+    core.schema().validate(value).map_err(|reason| refused(format!("{SCHEMA_PREFIX}{reason}")))?;
     match name {
         "upstream" => check_upstream(value),
         "route" => {
@@ -44,28 +46,28 @@ pub fn check_core(name: &str, value: &Value) -> Result<(), String> {
 }
 
 /// The schema finds these too; its words would not say which fields are meant.
-fn check_pairs(route: &Value) -> Result<(), String> {
+fn check_pairs(route: &Value) -> Result<(), Violation> {
     for (one, many) in [("host", "hosts"), ("remote_addr", "remote_addrs")] {
         if route.get(one).is_some() && route.get(many).is_some() {
-            return Err(format!("only one of {one} or {many} is allowed"));
+            return Err(Violation::new(format!("only one of {one} or {many} is allowed")));
         }
     }
     Ok(())
 }
 
-fn check_vars(route: &Value) -> Result<(), String> {
+fn check_vars(route: &Value) -> Result<(), Violation> {
     let written = route.get("vars").filter(|vars| vars.is_array());
     let Some(vars) = written else { return Ok(()) };
     let mut problems = Problems::new();
     Expr::parse(vars, "vars", &mut problems);
     let is_error = |problem: &&Problem| problem.severity == Severity::Error;
     match problems.iter().find(is_error) {
-        Some(problem) => Err(problem.reason.clone()),
+        Some(problem) => Err(Violation::new(&*problem.reason)),
         None => Ok(()),
     }
 }
 
-fn check_lua(value: &Value) -> Result<(), String> {
+fn check_lua(value: &Value) -> Result<(), Violation> {
     let fields = [
         ("filter_func", "say the condition in \"vars\""),
         ("script", "use plugins"),
@@ -73,26 +75,28 @@ fn check_lua(value: &Value) -> Result<(), String> {
     ];
     for (name, hint) in fields {
         if value.get(name).is_some() {
-            return Err(format!("failed to load '{name}' string: Lua is not available; {hint}"));
+            let text = format!("failed to load '{name}' string: Lua is not available; {hint}");
+            return Err(Violation::new(text));
         }
     }
     Ok(())
 }
 
-fn check_inline_upstream(value: &Value) -> Result<(), String> {
+fn check_inline_upstream(value: &Value) -> Result<(), Violation> {
     value.get("upstream").map_or(Ok(()), check_upstream)
 }
 
-fn check_upstream(upstream: &Value) -> Result<(), String> {
+fn check_upstream(upstream: &Value) -> Result<(), Violation> {
     let Value::Object(fields) = upstream else { return Ok(()) };
     // Addresses stand in the map form only; the list form has a field for each part.
     let nodes = fields.get("nodes").and_then(Value::as_object);
     for address in nodes.into_iter().flat_map(|nodes| nodes.keys()) {
-        parse_address(address)?;
+        parse_address(address).map_err(|error| Violation::new(error.to_string()))?;
     }
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     if text("pass_host") == Some("rewrite") && text("upstream_host").is_none_or(str::is_empty) {
-        return Err("`upstream_host` can't be empty when `pass_host` is `rewrite`".to_owned());
+        let text = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
+        return Err(Violation::new(text));
     }
     if text("type").and_then(Policy::from_name).is_some_and(Policy::hashes_key) {
         check_hash_key(fields)?;
@@ -106,17 +110,17 @@ fn check_upstream(upstream: &Value) -> Result<(), String> {
 }
 
 /// What a reader of nouns says of it.
-fn check_read(read: impl FnOnce(&mut Reader<'_>)) -> Result<(), String> {
+fn check_read(read: impl FnOnce(&mut Reader<'_>)) -> Result<(), Violation> {
     let mut problems = Problems::new();
     read(&mut Reader::new("", &mut problems));
     match problems.iter().find(|problem| problem.severity == Severity::Error) {
-        Some(problem) if problem.path.is_empty() => Err(problem.reason.clone()),
-        Some(problem) => Err(format!("{}: {}", problem.path, problem.reason)),
+        Some(problem) if problem.path.is_empty() => Err(Violation::new(&*problem.reason)),
+        Some(problem) => Err(Violation::new(format!("{}: {}", problem.path, problem.reason))),
         None => Ok(()),
     }
 }
 
-fn check_hash_key(fields: &Fields) -> Result<(), String> {
+fn check_hash_key(fields: &Fields) -> Result<(), Violation> {
     type Valid = fn(&str) -> bool;
     let hash_on = fields.get("hash_on").and_then(Value::as_str).unwrap_or("vars");
     let (pattern, valid): (&str, Valid) = match hash_on {
@@ -125,11 +129,12 @@ fn check_hash_key(fields: &Fields) -> Result<(), String> {
         _ => return Ok(()),
     };
     let Some(key) = fields.get("key").and_then(Value::as_str) else {
-        return Err("missing key".to_owned());
+        return Err(Violation::new("missing key"));
     };
     if valid(key) {
         return Ok(());
     }
     let (pattern, key) = (quoted(pattern), quoted(key));
-    Err(format!("{SCHEMA_PREFIX}failed to match pattern {pattern} with {key}"))
+    let text = format!("{SCHEMA_PREFIX}failed to match pattern {pattern} with {key}");
+    Err(Violation::new(text))
 }

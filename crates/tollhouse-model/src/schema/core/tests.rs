@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn verdict(name: &str, value: Value) -> String {
-    check_core(name, &value).map_or_else(|reason| reason, |()| "ok".to_owned())
+    check_core(name, &value).map_or_else(String::from, |()| "ok".to_owned())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Judges lists: how many items, which, and whether any two are equal.
 
 use super::instance::Instance;
-use super::{Step, Verdict, Walk};
+use super::{Step, Verdict, Violation, Walk};
 use crate::json::Kind;
 use crate::schema::rules::{Additional, ArrayRules, Branch, Items, NodeId};
 
@@ -74,7 +74,7 @@ impl<'s> Walk<'s> {
         }
         // A walk over items ends with the first that is refused: here, with the first good one.
         let search = value.each_item(&mut |_, item| {
-            if self.would_apply(branch, item) { Err(String::new()) } else { Ok(()) }
+            if self.would_apply(branch, item) { Err(Violation::unread()) } else { Ok(()) }
         });
         match search {
             Err(_) => Ok(()),

@@ -49,8 +49,8 @@ impl Walk<'_> {
         let verdict = self.check(root, value);
         let verdict = self.stopped.take().map_or(verdict, Err);
         let mut found = self.faults.take().unwrap_or_default().found;
-        if let Err(text) = verdict {
-            found.push(Fault { pointer: String::new(), text });
+        if let Err(violation) = verdict {
+            found.push(Fault { pointer: String::new(), text: violation.into() });
         }
         found
     }
@@ -81,10 +81,11 @@ impl Walk<'_> {
             return verdict;
         }
         let Some(faults) = &mut self.faults else { return verdict };
-        if let Err(text) = verdict
+        if let Err(violation) = verdict
             && faults.found.len() < FAULTS_MAX
         {
-            faults.found.push(Fault { pointer: faults.pointer.clone(), text });
+            let (pointer, text) = (faults.pointer.clone(), violation.into());
+            faults.found.push(Fault { pointer, text });
         }
         let length = faults.lengths.pop().unwrap_or(0);
         faults.pointer.truncate(length);

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use tollhouse_plugin::ConfError;
 
 /// An address or a network, as written.
 #[derive(Debug, Deserialize)]
@@ -64,8 +65,8 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     /// Reads addresses and networks.
-    pub(crate) fn parse(texts: &[AddressText]) -> Result<Self, String> {
-        let ranges: Result<Vec<_>, String> = texts.iter().map(range).collect();
+    pub(crate) fn parse(texts: &[AddressText]) -> Result<Self, ConfError> {
+        let ranges: Result<Vec<_>, ConfError> = texts.iter().map(range).collect();
         let mut ranges = ranges?;
         ranges.sort_unstable();
         ranges.dedup_by(|next, kept| {
@@ -86,7 +87,7 @@ impl Addresses {
     }
 }
 
-fn range(text: &AddressText) -> Result<(u128, u128), String> {
+fn range(text: &AddressText) -> Result<(u128, u128), ConfError> {
     let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     let network = network.map_err(|_| format!("invalid ip address: {}", &**text))?;
     Ok((number(network.network()), number(network.broadcast())))
@@ -103,7 +104,7 @@ fn number(address: IpAddr) -> u128 {
 mod tests {
     use super::*;
 
-    fn addresses(texts: &[&str]) -> Result<Addresses, String> {
+    fn addresses(texts: &[&str]) -> Result<Addresses, ConfError> {
         let texts: Vec<_> = texts.iter().map(|text| AddressText((*text).into())).collect();
         Addresses::parse(&texts)
     }
@@ -133,7 +134,8 @@ mod tests {
     #[test]
     fn what_is_no_address_is_named() {
         for text in ["::1/129", "1.2.3.4/33", "a", "300.1.1.1/8"] {
-            assert_eq!(addresses(&[text]).unwrap_err(), format!("invalid ip address: {text}"));
+            let refusal = addresses(&[text]).unwrap_err();
+            assert_eq!(refusal.text(), format!("invalid ip address: {text}"));
         }
     }
 }

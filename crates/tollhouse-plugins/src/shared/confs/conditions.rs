@@ -4,6 +4,7 @@ use serde_json::Value;
 use tollhouse_model::Problems;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::Lookup;
+use tollhouse_plugin::ConfError;
 
 /// What problems of expressions begin with in objects; confs of plugins say the rest alone.
 const OBJECT_PREFIX: &str = "failed to validate the 'vars' expression: ";
@@ -14,8 +15,8 @@ pub(crate) struct AnyOf(Box<[Expr]>);
 
 impl AnyOf {
     /// Reads a list of expressions.
-    pub(crate) fn parse(list: &[Value]) -> Result<Self, String> {
-        let expressions: Result<Vec<Expr>, String> = list.iter().map(parse).collect();
+    pub(crate) fn parse(list: &[Value]) -> Result<Self, ConfError> {
+        let expressions: Result<Vec<Expr>, ConfError> = list.iter().map(parse).collect();
         Ok(Self(expressions?.into()))
     }
 
@@ -31,14 +32,14 @@ impl AnyOf {
 }
 
 /// Reads an expression, or says what is wrong with it.
-pub(crate) fn parse(value: &Value) -> Result<Expr, String> {
+pub(crate) fn parse(value: &Value) -> Result<Expr, ConfError> {
     // An empty list arrives as an empty object where its writer has one type for both.
     let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
     let value = if is_empty { &Value::Array(Vec::new()) } else { value };
     let mut problems = Problems::new();
     Expr::parse(value, "", &mut problems).ok_or_else(|| {
         let reason = problems.iter().next().map_or("invalid expression", |first| &first.reason);
-        reason.strip_prefix(OBJECT_PREFIX).unwrap_or(reason).to_owned()
+        reason.strip_prefix(OBJECT_PREFIX).unwrap_or(reason).into()
     })
 }
 
@@ -67,6 +68,6 @@ mod tests {
     #[test]
     fn a_bad_one_is_told_without_the_name_of_a_field() {
         let refusal = parse(&json!([["arg_a", "=", "2"]])).unwrap_err();
-        assert_eq!(refusal, "invalid operator '='");
+        assert_eq!(refusal.text(), "invalid operator '='");
     }
 }

@@ -2,6 +2,7 @@
 //! `{"add": …, "set": …, "remove": […]}`, or the older map of names to values, which sets.
 
 use serde_json::{Map, Value};
+use tollhouse_plugin::ConfError;
 
 use crate::shared::confs::lua_number::lua_number;
 
@@ -43,7 +44,7 @@ pub(crate) fn names(list: Option<&Value>) -> Vec<String> {
 }
 
 /// What the schema cannot say about a map of the older form.
-pub(crate) fn check_map(headers: &Map<String, Value>) -> Result<(), String> {
+pub(crate) fn check_map(headers: &Map<String, Value>) -> Result<(), ConfError> {
     for (name, value) in headers {
         if text_of(value).is_none() {
             return Err("invalid type as header value".into());

@@ -1,6 +1,7 @@
 //! Lists of regular expressions, any of which may match.
 
 use tollhouse_model::expr::pattern::{Case, Exhausted, Pattern};
+use tollhouse_plugin::ConfError;
 
 /// Regular expressions; matches where any of them does.
 #[derive(Debug)]
@@ -10,8 +11,8 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    pub(crate) fn compile(texts: &[String], case: Case) -> Result<Self, String> {
-        let each: Result<Vec<Pattern>, String> =
+    pub(crate) fn compile(texts: &[String], case: Case) -> Result<Self, ConfError> {
+        let each: Result<Vec<Pattern>, ConfError> =
             texts.iter().map(|text| compile(text, case)).collect();
         let each = each?;
         // Groups are numbered anew in a joined pattern, which only matters to those that look back.
@@ -43,9 +44,9 @@ impl Patterns {
 }
 
 /// Compiles a regular expression, or says what is wrong in the words that users know.
-pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
+pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, ConfError> {
     Pattern::compile(text, case).map_err(|error| {
-        let reason = match error.as_str() {
+        let reason = match error.reason() {
             "unclosed group" => "missing closing parenthesis",
             "unopened group" => "unmatched closing parenthesis",
             "unclosed character class" => "missing terminating ] for character class",
@@ -54,7 +55,7 @@ pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
             }
             other => other,
         };
-        format!("pcre2_compile() failed: {reason} in \"{text}\"")
+        format!("pcre2_compile() failed: {reason} in \"{text}\"").into()
     })
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
 mod tests {
     use super::*;
 
-    fn patterns(texts: &[&str]) -> Result<Patterns, String> {
+    fn patterns(texts: &[&str]) -> Result<Patterns, ConfError> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         Patterns::compile(&texts, Case::Sensitive)
     }
@@ -97,7 +98,7 @@ mod tests {
         ];
         for (text, reason) in cases {
             let expected = format!("pcre2_compile() failed: {reason} in \"{text}\"");
-            assert_eq!(patterns(&["a", text]).unwrap_err(), expected);
+            assert_eq!(patterns(&["a", text]).unwrap_err().text(), expected);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `$0` stand for groups, `$$` for a dollar.
 
 use tollhouse_model::expr::pattern::{Exhausted, Groups, Pattern};
+use tollhouse_plugin::ConfError;
 
 /// What takes the place of an occurrence.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ impl Replacement {
     ///
     /// # Errors
     /// A dollar that begins no group, in the words of that module.
-    pub(crate) fn parse(text: &str) -> Result<Replacement, String> {
+    pub(crate) fn parse(text: &str) -> Result<Replacement, ConfError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -32,8 +33,8 @@ impl Replacement {
                 rest = behind;
                 continue;
             }
-            let (number, behind) = group_number(after)
-                .ok_or_else(|| "failed to compile the replacement template".to_owned())?;
+            let (number, behind) =
+                group_number(after).ok_or("failed to compile the replacement template")?;
             if !literal.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut literal).into()));
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Call, ClientError, HttpClient, Reply, Reuse, Target};
+use super::{Call, ClientError, HttpClient, Reply, Reuse, Target, TargetError};
 
 /// What a conf says of it.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) fn default_keepalive_pool() -> u64 {
 pub(crate) struct Service {
     /// An address that cannot be understood is an error of each request, not of the conf: so the
     /// service may be named by a placeholder that is filled in later.
-    target: Result<Target, String>,
+    target: Result<Target, TargetError>,
     client: HttpClient,
 }
 
@@ -59,7 +59,8 @@ impl Service {
     /// # Errors
     /// When there is no answer within the time, or the conf's address is none.
     pub async fn ask(&self, call: Call) -> Result<Reply, ClientError> {
-        let target = self.target.as_ref().map_err(|error| ClientError::Request(error.clone()))?;
+        let refused = |error: &TargetError| ClientError::Request(error.to_string());
+        let target = self.target.as_ref().map_err(refused)?;
         let call = Call { path: target.path.clone().into_bytes(), ..call };
         self.client.send(target, call).await
     }

@@ -33,13 +33,21 @@ pub(crate) struct Target {
     pub path: String,
 }
 
+/// Why a text is no service's address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad uri {uri:?}: {reason}")]
+pub(crate) struct TargetError {
+    uri: String,
+    reason: &'static str,
+}
+
 impl Target {
     /// Takes an address apart.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Target, String> {
-        let refused = |reason: &str| format!("bad uri {text:?}: {reason}");
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        let refused = |reason| TargetError { uri: text.to_owned(), reason };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| refused("no scheme"))?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => Scheme::Http,

@@ -16,13 +16,31 @@ use tollhouse_plugin::queues::QueueOrigin;
 
 use super::BatchFields;
 use super::pending::Pending;
+use crate::shared::http_client::{ClientError, TargetError};
+
+/// Why a batch was not delivered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DeliveryError {
+    /// The conf names a server by no address.
+    #[error(transparent)]
+    Address(#[from] TargetError),
+    /// The server gave no answer.
+    #[error(transparent)]
+    Unanswered(#[from] ClientError),
+    /// It did not take the batch.
+    #[error("server returned status code[{0}]")]
+    Status(u16),
+}
 
 pub(crate) trait Delivery: Send + Sync + 'static {
     /// What a batch consists of.
     type Entry: Send + Sync + 'static;
 
     /// Delivers a batch, or says why it could not.
-    fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), String>> + Send;
+    fn deliver(
+        &self,
+        batch: &[Self::Entry],
+    ) -> impl Future<Output = Result<(), DeliveryError>> + Send;
 }
 
 /// Longest time that is waited for anything, in seconds: a year. More would be beyond what a clock holds.
@@ -185,6 +203,7 @@ async fn deliver<D: Delivery>(entries: &[D::Entry], settings: &Settings, deliver
     let (name, count) = (settings.name.as_str(), entries.len());
     for attempt in 1..=settings.tries_max {
         let Err(error) = delivery.deliver(entries).await else { return };
+        let error = error.to_string();
         tracing::warn!(name, attempt, error, "a batch of log entries was not delivered");
         if attempt < settings.tries_max {
             tokio::time::sleep(settings.retry_delay).await;
@@ -208,7 +227,7 @@ mod tests {
     impl Delivery for Notes {
         type Entry = u32;
 
-        async fn deliver(&self, batch: &[u32]) -> Result<(), String> {
+        async fn deliver(&self, batch: &[u32]) -> Result<(), DeliveryError> {
             // Nobody listens any more when the test is over.
             let _ = self.batches.send(batch.to_vec());
             let mut failures = self.failures.lock().expect("no test panicked here");
@@ -216,7 +235,7 @@ mod tests {
                 0 => Ok(()),
                 _ => {
                     *failures -= 1;
-                    Err("down".into())
+                    Err(DeliveryError::Status(503))
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 use tollhouse_model::expr::Expr;
 use tollhouse_plugin::{
-    Answer, BodyError, BodyFilter, Effect, Flow, RequestContext, ResponseContext, Step,
+    Answer, BodyError, BodyFilter, ConfError, Effect, Flow, RequestContext, ResponseContext, Step,
 };
 
 use super::BodyFields;
@@ -32,7 +32,7 @@ struct Rule {
 pub(super) type Collected = Rc<RefCell<Vec<u8>>>;
 
 impl Bodies {
-    pub fn compile(fields: BodyFields) -> Result<Self, String> {
+    pub fn compile(fields: BodyFields) -> Result<Self, ConfError> {
         let request = condition("include_req_body_expr", fields.include_req_body_expr)?;
         let response = condition("include_resp_body_expr", fields.include_resp_body_expr)?;
         let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -82,11 +82,11 @@ impl Bodies {
     }
 }
 
-fn condition(field: &str, expr: Option<Vec<Vec<Value>>>) -> Result<Option<Expr>, String> {
+fn condition(field: &str, expr: Option<Vec<Vec<Value>>>) -> Result<Option<Expr>, ConfError> {
     let Some(expr) = expr else { return Ok(None) };
     let expr = Value::Array(expr.into_iter().map(Value::Array).collect());
     let in_field = |error| format!("failed to validate the '{field}' expression: {error}");
-    conditions::parse(&expr).map(Some).map_err(in_field)
+    conditions::parse(&expr).map(Some).map_err(|error| in_field(error).into())
 }
 
 impl Rule {

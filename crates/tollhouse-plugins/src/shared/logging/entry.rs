@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    Brand, LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer, each_header,
+    Brand, ConfError, LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer,
+    each_header,
 };
 use tollhouse_stdx::civil::CivilTime;
 
@@ -43,7 +44,7 @@ impl Entries {
         bodies: BodyFields,
         format: FormatFields,
         scope: &Scope<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ConfError> {
         let from_metadata = |name: &str| {
             let format = scope.metadata_field(name).and_then(Value::as_object).cloned();
             format.filter(|format| !format.is_empty())

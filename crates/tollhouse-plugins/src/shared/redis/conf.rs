@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use tollhouse_plugin::SchemaOf;
+use tollhouse_plugin::{ConfError, SchemaOf};
 
 use super::{Kind, Servers};
 
@@ -249,7 +249,7 @@ impl Servers {
     ///
     /// # Errors
     /// A field that is wrong in a way that the schema cannot say.
-    pub(crate) fn parse(policy: Policy, conf: &Value) -> Result<Option<Self>, String> {
+    pub(crate) fn parse(policy: Policy, conf: &Value) -> Result<Option<Self>, ConfError> {
         let name = format!("{policy:?} {}", named_fields(conf));
         let (kind, timeout_ms) = match policy {
             Policy::Local => return Ok(None),
@@ -273,8 +273,8 @@ fn named_fields(conf: &Value) -> Value {
         .into()
 }
 
-fn read<T: DeserializeOwned>(conf: &Value) -> Result<T, String> {
-    serde_json::from_value(conf.clone()).map_err(|error| error.to_string())
+fn read<T: DeserializeOwned>(conf: &Value) -> Result<T, ConfError> {
+    serde_json::from_value(conf.clone()).map_err(|error| error.to_string().into())
 }
 
 /// Requests are small and each waits for its answer.

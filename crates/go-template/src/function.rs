@@ -8,6 +8,7 @@ mod text;
 
 use tollhouse_stdx::{Random, nearest};
 
+use super::fault::Fault;
 use super::value::Value;
 
 /// What functions may use beside their arguments.
@@ -17,7 +18,7 @@ pub(super) struct Context<'r> {
     pub(super) unix_ns: i64,
 }
 
-type Call = for<'v> fn(&mut Context<'_>, &[Value<'v>]) -> Result<Value<'v>, String>;
+type Call = for<'v> fn(&mut Context<'_>, &[Value<'v>]) -> Result<Value<'v>, Fault>;
 
 /// Where a function comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Function {
     }
 
     /// Whether it takes so many arguments; the message says what it takes.
-    pub(super) fn check_count(&self, count: usize) -> Result<(), String> {
+    pub(super) fn check_count(&self, count: usize) -> Result<(), Fault> {
         let fits = count >= self.count_min && self.count_max.is_none_or(|max| count <= max);
         if fits {
             return Ok(());
@@ -61,7 +62,7 @@ impl Function {
             Some(max) => format!("{} to {max}", self.count_min),
             None => format!("{} or more", self.count_min),
         };
-        Err(format!("`{}` takes {takes} values, not {count}", self.name))
+        Err(format!("`{}` takes {takes} values, not {count}", self.name).into())
     }
 
     /// Calls it; a refusal names the function.
@@ -69,8 +70,8 @@ impl Function {
         &self,
         context: &mut Context<'_>,
         arguments: &[Value<'v>],
-    ) -> Result<Value<'v>, String> {
-        (self.call)(context, arguments).map_err(|why| format!("`{}`: {why}", self.name))
+    ) -> Result<Value<'v>, Fault> {
+        (self.call)(context, arguments).map_err(|fault| format!("`{}`: {fault}", self.name).into())
     }
 }
 
@@ -179,7 +180,7 @@ static FUNCTIONS: &[Function] = &[
 const REFUSED: [&str; 3] = ["env", "expandenv", "getHostByName"];
 
 /// The function of a name.
-pub(super) fn find(name: &str) -> Result<&'static Function, String> {
+pub(super) fn find(name: &str) -> Result<&'static Function, Fault> {
     if let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) {
         return Ok(function);
     }
@@ -187,12 +188,13 @@ pub(super) fn find(name: &str) -> Result<&'static Function, String> {
         return Err(format!(
             "function `{name}` is refused: it would take what this machine knows into requests; \
              write the value itself"
-        ));
+        )
+        .into());
     }
     let names = || FUNCTIONS.iter().map(|function| function.name);
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "of sprig, those for texts, numbers, lists, choices and dates are offered".into(),
     };
-    Err(format!("function `{name}` is unknown; {hint}"))
+    Err(format!("function `{name}` is unknown; {hint}").into())
 }

@@ -2,6 +2,7 @@
 //! markers, comments, quotes, numbers; what the words mean is the parser's matter.
 
 use super::TemplateError;
+use super::fault::Fault;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,7 +151,7 @@ pub(super) fn tokens(
             continue;
         }
         let (token, bytes) = token(&inside[at..], first, is_glued)
-            .map_err(|why| error(template, start + at, &why))?;
+            .map_err(|fault| error(template, start + at, &fault.to_string()))?;
         is_glued = matches!(
             token,
             Token::Close | Token::Variable(_) | Token::Field(_) | Token::Chain(_) | Token::Word(_)
@@ -161,7 +162,7 @@ pub(super) fn tokens(
     Ok(tokens)
 }
 
-fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), String> {
+fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Fault> {
     let second = rest[first.len_utf8()..].chars().next();
     match first {
         '|' => Ok((Token::Pipe, 1)),
@@ -196,7 +197,7 @@ fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Stri
         '\\' => Err("a backslash means nothing here; inside JSON, texts of templates stand in \
                       backquotes, as in {{printf `%05d` .RequestNumber}}"
             .into()),
-        other => Err(format!("`{other}` means nothing inside {{{{…}}}}")),
+        other => Err(format!("`{other}` means nothing inside {{{{…}}}}").into()),
     }
 }
 
@@ -206,7 +207,7 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-fn number(rest: &str) -> Result<(Token, usize), String> {
+fn number(rest: &str) -> Result<(Token, usize), Fault> {
     let mut previous = ' ';
     let end = rest.find(|letter: char| {
         let is_sign = letter == '+' || letter == '-';
@@ -236,13 +237,13 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
         Some(value) => Token::Integer(value),
         None => match digits.parse::<f64>().ok().filter(|value| value.is_finite()) {
             Some(value) if radix.is_none() => Token::Float(value),
-            _ => return Err(format!("`{written}` is not a number")),
+            _ => return Err(format!("`{written}` is not a number").into()),
         },
     };
     Ok((token, written.len()))
 }
 
-fn quoted(rest: &str, quote: char) -> Result<(Token, usize), String> {
+fn quoted(rest: &str, quote: char) -> Result<(Token, usize), Fault> {
     let end = quote_end(rest.as_bytes(), 0, quote as u8)
         .filter(|end| *end <= rest.len())
         .ok_or_else(|| format!("this {quote} is not closed"))?;
@@ -257,11 +258,14 @@ fn quoted(rest: &str, quote: char) -> Result<(Token, usize), String> {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
         (Some(letter), None) => Ok((Token::Integer(i64::from(u32::from(letter))), end)),
-        _ => Err(format!("'{inside}' is not a single character; texts stand in double quotes")),
+        _ => {
+            Err(format!("'{inside}' is not a single character; texts stand in double quotes")
+                .into())
+        }
     }
 }
 
-fn unescaped(text: &str) -> Result<String, String> {
+fn unescaped(text: &str) -> Result<String, Fault> {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -287,7 +291,9 @@ fn unescaped(text: &str) -> Result<String, String> {
                 out.push(character.ok_or_else(|| format!("\\{escape}{code} is not a character"))?);
             }
             other => {
-                return Err(format!("\\{other} is not an escape; a backslash is written \\\\"));
+                return Err(
+                    format!("\\{other} is not an escape; a backslash is written \\\\").into()
+                );
             }
         }
     }

@@ -6,6 +6,7 @@
 //! lists are bounded, so that no template takes a worker with it. Nothing here reads files, the
 //! environment or the network.
 
+mod fault;
 mod function;
 pub mod golang;
 mod lexer;
@@ -154,7 +155,7 @@ impl Template {
             return Ok(());
         }
         render::render(&self.nodes, self.slots, variables, random, out)
-            .map_err(TemplateError::Render)
+            .map_err(|fault| TemplateError::Render(fault.to_string()))
     }
 }
 

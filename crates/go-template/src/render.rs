@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use tollhouse_stdx::Random;
 
+use super::fault::Fault;
 use super::function::Context;
 use super::node::{Call, Node, Operand, Pipeline, Range, TimePart, Variable};
 use super::value::Value;
@@ -22,7 +23,7 @@ pub(super) fn render(
     variables: &Variables<'_>,
     random: &mut Random,
     out: &mut String,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let out_bytes_max = out.len().saturating_add(OUTPUT_BYTES_MAX);
     let mut renderer = Renderer {
         variables,
@@ -53,24 +54,24 @@ enum Flow {
 }
 
 impl<'v> Renderer<'v, '_> {
-    fn nodes(&mut self, nodes: &'v [Node], out: &mut String) -> Result<Flow, String> {
+    fn nodes(&mut self, nodes: &'v [Node], out: &mut String) -> Result<Flow, Fault> {
         for node in nodes {
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(format!("takes more than {STEPS_MAX} steps"));
+                return Err(format!("takes more than {STEPS_MAX} steps").into());
             }
             match self.node(node, out)? {
                 Flow::Through => {}
                 flow => return Ok(flow),
             }
             if out.len() > self.out_bytes_max {
-                return Err(format!("writes more than {OUTPUT_BYTES_MAX} bytes"));
+                return Err(format!("writes more than {OUTPUT_BYTES_MAX} bytes").into());
             }
         }
         Ok(Flow::Through)
     }
 
-    fn node(&mut self, node: &'v Node, out: &mut String) -> Result<Flow, String> {
+    fn node(&mut self, node: &'v Node, out: &mut String) -> Result<Flow, Fault> {
         match node {
             Node::Text(text) => out.push_str(text),
             Node::Emit(Pipeline { first: Operand::Variable(variable), then })
@@ -104,14 +105,14 @@ impl<'v> Renderer<'v, '_> {
         Ok(Flow::Through)
     }
 
-    fn range(&mut self, range: &'v Range, out: &mut String) -> Result<Flow, String> {
+    fn range(&mut self, range: &'v Range, out: &mut String) -> Result<Flow, Fault> {
         let list = match self.pipeline(&range.list)? {
             Value::List(list) => list,
             Value::Integer(count) if (0..=STEPS_MAX as i64).contains(&count) => {
                 (0..count).map(Value::Integer).collect()
             }
             Value::Nil => Vec::new(),
-            other => return Err(format!("range needs a list, not {}", other.kind())),
+            other => return Err(format!("range needs a list, not {}", other.kind()).into()),
         };
         if list.is_empty() {
             return self.nodes(&range.otherwise, out);
@@ -134,7 +135,7 @@ impl<'v> Renderer<'v, '_> {
         Ok(Flow::Through)
     }
 
-    fn pipeline(&mut self, pipeline: &'v Pipeline) -> Result<Value<'v>, String> {
+    fn pipeline(&mut self, pipeline: &'v Pipeline) -> Result<Value<'v>, Fault> {
         let mut value = self.operand(&pipeline.first)?;
         for call in &pipeline.then {
             value = self.call(call, Some(value))?;
@@ -142,7 +143,7 @@ impl<'v> Renderer<'v, '_> {
         Ok(value)
     }
 
-    fn call(&mut self, call: &'v Call, last: Option<Value<'v>>) -> Result<Value<'v>, String> {
+    fn call(&mut self, call: &'v Call, last: Option<Value<'v>>) -> Result<Value<'v>, Fault> {
         let mut arguments = Vec::with_capacity(call.arguments.len() + 1);
         for argument in &call.arguments {
             let value = self.operand(argument)?;
@@ -152,7 +153,7 @@ impl<'v> Renderer<'v, '_> {
         call.function.call(&mut self.context, &arguments)
     }
 
-    fn operand(&mut self, operand: &'v Operand) -> Result<Value<'v>, String> {
+    fn operand(&mut self, operand: &'v Operand) -> Result<Value<'v>, Fault> {
         Ok(match operand {
             Operand::Nil => Value::Nil,
             Operand::Text(text) => Value::Text(Cow::Borrowed(text)),
@@ -173,7 +174,7 @@ impl<'v> Renderer<'v, '_> {
         })
     }
 
-    fn time_part(&mut self, time: i64, part: &'v TimePart) -> Result<Value<'v>, String> {
+    fn time_part(&mut self, time: i64, part: &'v TimePart) -> Result<Value<'v>, Fault> {
         Ok(match part {
             TimePart::Unix => Value::Integer(time.div_euclid(1_000_000_000)),
             TimePart::UnixMilli => Value::Integer(time.div_euclid(1_000_000)),

@@ -1,11 +1,12 @@
 //! Functions that give something else every time: random texts and numbers, identifiers, the time.
 
+use super::super::fault::Fault;
 use super::super::value::Value;
 use super::super::{put_uuid, random_128};
 use super::Context;
 use crate::golang::date as layout;
 
-type Answer<'v> = Result<Value<'v>, String>;
+type Answer<'v> = Result<Value<'v>, Fault>;
 
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LETTERS_AND_DIGITS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -49,7 +50,9 @@ pub(super) fn rand_int<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> A
 
 fn spread<'v>(context: &mut Context<'_>, from: i64, to: i64) -> Answer<'v> {
     if to <= from {
-        return Err(format!("{to} must be above {from}: numbers go up to, not including, it"));
+        return Err(
+            format!("{to} must be above {from}: numbers go up to, not including, it").into()
+        );
     }
     Ok(Value::Integer(between(context, from, to)))
 }
@@ -89,7 +92,9 @@ pub(super) fn rand_ascii<'v>(context: &mut Context<'_>, values: &[Value<'v>]) ->
 
 fn characters<'v>(context: &mut Context<'_>, from: &[u8], length: i64) -> Answer<'v> {
     if length > TEXT_BYTES_MAX {
-        return Err(format!("{length} characters are more than the {TEXT_BYTES_MAX} offered"));
+        return Err(
+            format!("{length} characters are more than the {TEXT_BYTES_MAX} offered").into()
+        );
     }
     let count = from.len() as u32;
     let text = (0..length.max(0)).map(|_| from[context.random.below(count) as usize] as char);
@@ -97,10 +102,10 @@ fn characters<'v>(context: &mut Context<'_>, from: &[u8], length: i64) -> Answer
 }
 
 /// Templates of ghz take only numbers here; a text would be a mistake, not a zero.
-fn whole(value: &Value<'_>) -> Result<i64, String> {
+fn whole(value: &Value<'_>) -> Result<i64, Fault> {
     match value {
         Value::Integer(number) => Ok(*number),
-        other => Err(format!("needs a whole number, not {}", other.kind())),
+        other => Err(format!("needs a whole number, not {}", other.kind()).into()),
     }
 }
 
@@ -119,7 +124,7 @@ pub(super) fn date<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answe
 pub(super) fn date_in_zone<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let zone = values[2].to_text();
     if !matches!(&*zone, "" | "UTC" | "GMT" | "Etc/UTC" | "Z") {
-        return Err(format!("zone {zone:?} is not offered; times are in UTC"));
+        return Err(format!("zone {zone:?} is not offered; times are in UTC").into());
     }
     date(context, values)
 }

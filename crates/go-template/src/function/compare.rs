@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 
+use super::super::fault::Fault;
 use super::super::value::Value;
 use super::Context;
 
-type Answer<'v> = Result<Value<'v>, String>;
+type Answer<'v> = Result<Value<'v>, Fault>;
 
 pub(super) fn and<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let chosen = values.iter().find(|value| !value.is_true()).or(values.last());

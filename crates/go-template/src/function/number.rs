@@ -1,10 +1,11 @@
 //! Functions of numbers and lists. Whole numbers wrap around at 64 bits, as in Go.
 
+use super::super::fault::Fault;
 use super::super::value::Value;
 use super::Context;
 use super::compare::equals;
 
-type Answer<'v> = Result<Value<'v>, String>;
+type Answer<'v> = Result<Value<'v>, Fault>;
 
 /// The longest list that a function makes: each element is a step of a `range`.
 const LIST_LENGTH_MAX: i64 = 10_000;
@@ -84,7 +85,7 @@ pub(super) fn len<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     match &values[0] {
         Value::Text(text) => Ok(Value::Integer(text.len() as i64)),
         Value::List(list) => Ok(Value::Integer(list.len() as i64)),
-        other => Err(format!("{} has no length", other.kind())),
+        other => Err(format!("{} has no length", other.kind()).into()),
     }
 }
 
@@ -96,9 +97,9 @@ pub(super) fn index<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v>
         Value::Text(text) => place
             .and_then(|place| text.as_bytes().get(place))
             .map(|byte| Value::Integer(i64::from(*byte))),
-        other => return Err(format!("{} has no elements", other.kind())),
+        other => return Err(format!("{} has no elements", other.kind()).into()),
     };
-    found.ok_or_else(|| format!("there is no element {at}"))
+    found.ok_or_else(|| format!("there is no element {at}").into())
 }
 
 pub(super) fn first<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
@@ -131,14 +132,16 @@ fn counted<'v>(from: i64, to: i64, step: i64) -> Answer<'v> {
     let distance = i128::from(to) - i128::from(from);
     let length = (distance.unsigned_abs()).div_ceil(u128::from(step.unsigned_abs()));
     if length > LIST_LENGTH_MAX as u128 {
-        return Err(format!("makes {length} elements; at most {LIST_LENGTH_MAX} are offered"));
+        return Err(
+            format!("makes {length} elements; at most {LIST_LENGTH_MAX} are offered").into()
+        );
     }
     Ok(Value::List((0..length as i64).map(|turn| Value::Integer(from + turn * step)).collect()))
 }
 
-pub(super) fn elements<'a, 'v>(value: &'a Value<'v>) -> Result<&'a [Value<'v>], String> {
+pub(super) fn elements<'a, 'v>(value: &'a Value<'v>) -> Result<&'a [Value<'v>], Fault> {
     match value {
         Value::List(list) => Ok(list),
-        other => Err(format!("needs a list, not {}", other.kind())),
+        other => Err(format!("needs a list, not {}", other.kind()).into()),
     }
 }

@@ -3,22 +3,23 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use super::super::fault::Fault;
 use super::super::printf;
 use super::super::render::OUTPUT_BYTES_MAX;
 use super::super::value::Value;
 use super::Context;
 use super::number::elements;
 
-type Answer<'v> = Result<Value<'v>, String>;
+type Answer<'v> = Result<Value<'v>, Fault>;
 
 fn made<'v>(text: impl Into<String>) -> Answer<'v> {
     Ok(Value::text(text.into()))
 }
 
 /// Texts grow only here: bounded, so that a chain of functions cannot fill the memory.
-fn bounded(bytes: usize) -> Result<(), String> {
+fn bounded(bytes: usize) -> Result<(), Fault> {
     if bytes > OUTPUT_BYTES_MAX {
-        return Err(format!("{bytes} bytes are more than the {OUTPUT_BYTES_MAX} offered"));
+        return Err(format!("{bytes} bytes are more than the {OUTPUT_BYTES_MAX} offered").into());
     }
     Ok(())
 }
@@ -207,7 +208,7 @@ fn present<'a, 'v>(values: &'a [Value<'v>]) -> impl Iterator<Item = &'a Value<'v
     values.iter().filter(|value| **value != Value::Nil)
 }
 
-fn spaced(values: &[Value<'_>]) -> Result<String, String> {
+fn spaced(values: &[Value<'_>]) -> Result<String, Fault> {
     let mut out = String::new();
     for (index, value) in values.iter().enumerate() {
         if index > 0 {
@@ -277,5 +278,5 @@ pub(super) fn b64dec<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v
 
 /// Ends the rendering with a message of the template's author.
 pub(super) fn fail<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
-    Err(values[0].to_text().into_owned())
+    Err(values[0].to_text().into_owned().into())
 }

@@ -154,7 +154,7 @@ impl Parser<'_> {
     }
 
     fn function(&self, name: &str, at: usize) -> Result<&'static Function, TemplateError> {
-        let function = function::find(name).map_err(|why| self.error(at, why))?;
+        let function = function::find(name).map_err(|fault| self.error(at, fault.to_string()))?;
         if self.functions == Functions::Builtin && !function.is_builtin() {
             return Err(self.error(
                 at,
@@ -170,7 +170,7 @@ impl Parser<'_> {
         count: usize,
         at: usize,
     ) -> Result<(), TemplateError> {
-        function.check_count(count).map_err(|why| self.error(at, why))
+        function.check_count(count).map_err(|fault| self.error(at, fault.to_string()))
     }
 }
 

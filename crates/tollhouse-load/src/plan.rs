@@ -116,6 +116,7 @@ impl Plan {
             let load = &planned.case.load;
             let length = match (load.duration, load.requests) {
                 (None, Some(requests)) => {
+                    // How long a number of requests takes is what is to be measured.
                     has_counts = true;
                     format!("{requests} requests")
                 }

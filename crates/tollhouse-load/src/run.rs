@@ -132,6 +132,8 @@ fn run_over<P: Protocol>(
     let protocol = Arc::new(P::prepare(case, target)?);
     let clock = Clock::start();
     let schedule = Arc::new(Schedule::new(&case.load));
+    // Before threads, samplers and the clock: what cannot be reached ends with one line, and no
+    // figure of it exists.
     try_target(&protocol, case, target, clock, &schedule)?;
     let shared = Arc::new(Shared {
         protocol,
@@ -156,6 +158,7 @@ fn run_over<P: Protocol>(
         let spawned = builder.spawn(move || thread::main(&shared, lane));
         threads.push(spawned.map_err(|error| system("starting a worker thread", error))?);
     }
+    // The channel must end with the last worker, or following would never do so.
     drop(events);
     let mut follower = Follower::new(case, &shared.schedule, workers, sampler.latest().clone());
     let mut mark_start = || sampler.mark_start();
@@ -166,6 +169,7 @@ fn run_over<P: Protocol>(
             return Err(BenchError::Machine("a worker thread died; see the message above".into()));
         }
     }
+    // Not before the threads have ended: they would go on sending.
     outcome?;
     let mut result = follower.into_result::<P>(target)?;
     result.first_head = shared.protocol.first_head();

@@ -73,6 +73,8 @@ pub fn run(
     options: &Options,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Session, BenchError> {
+    // All of them before the first is measured: the mistake in the last case should not show after
+    // an hour.
     for planned in &plan.cases {
         planned.case.validate()?;
     }
@@ -90,6 +92,7 @@ pub fn run(
         });
         let mut result = match measured {
             Ok(result) => result,
+            // Later failures keep what was measured before them.
             Err(error) if report.results.is_empty() => return Err(error),
             Err(error) => {
                 failed = Some(error);
@@ -101,6 +104,7 @@ pub fn run(
         let is_interrupted = result.end == End::Interrupted;
         report.results.push(result);
         report.warnings = honesty::evaluate(&report);
+        // After each case, so that a session that is killed leaves what it had.
         if let Some(path) = &options.save {
             report::save(&report, path)?;
         }

@@ -98,6 +98,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, String> {
             "scheme `{scheme}` is none of http, https, h2c, ws, wss, grpc, grpcs, tcp"
         ));
     };
+    // A fragment is never sent (RFC 9110 §7.1).
     let rest = rest.split('#').next().unwrap_or_default();
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(at);
@@ -106,6 +107,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, String> {
         Some(b'?') => format!("/{path}"),
         Some(_) => path.to_owned(),
     };
+    // From the right: a password may hold an `@`, a host cannot.
     let (credentials, authority) = match authority.rsplit_once('@') {
         Some((credentials, authority)) => (Some(credentials.to_owned()), authority),
         None => (None, authority),

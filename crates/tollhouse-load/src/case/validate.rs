@@ -129,6 +129,8 @@ impl HttpRequest {
             if !is_token(name) {
                 return Err(("http.headers", format!("`{name}` is not a header name")));
             }
+            // A line break would begin a header of its own: no generator should be a tool for that
+            // by accident.
             if value.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
                 let why = format!("the value of {name} has a control character in it");
                 return Err(("http.headers", why));

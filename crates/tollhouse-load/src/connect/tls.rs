@@ -37,6 +37,7 @@ impl Session {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| BenchError::Machine(format!("TLS cannot be set up: {error}")))?;
+        // Off by the user's word only: load tests run against certificates of one's own.
         let builder = if options.insecure {
             let verifier = Arc::new(AcceptAny::new(provider));
             builder.dangerous().with_custom_certificate_verifier(verifier)

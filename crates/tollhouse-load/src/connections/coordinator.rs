@@ -149,6 +149,8 @@ impl Run<'_> {
         let mut due = self.began + POINT_EVERY;
         let mut every = POINT_EVERY;
         loop {
+            // Waits once, then takes all that has come: with hundreds of holders, a line a turn
+            // would fall behind them.
             let mut wait = LOOK_EVERY;
             while parts.hear(wait)? {
                 wait = Duration::ZERO;
@@ -166,6 +168,7 @@ impl Run<'_> {
                 observe(&self.step(now, &tally));
                 due = now + every;
             }
+            // However long it holds: half as many points, each of twice the time.
             if self.points.len() >= POINTS_MAX {
                 halve(&mut self.points, |_, second| second);
                 every *= 2;

@@ -138,6 +138,7 @@ fn disorder(result: &CaseResult) -> Vec<String> {
         }
     }
     let last = times.percentiles.last();
+    // A table without a maximum has 0 there, which nothing may be compared with.
     if let Some((percent, value_ns)) = last.filter(|_| times.max_ns > 0)
         && above(*value_ns as f64, times.max_ns as f64)
     {

@@ -112,6 +112,8 @@ pub(super) fn drift(session: &Session<'_>, findings: &mut Findings) {
         return;
     }
     let (before, after) = (&results[..first], &results[last + 1..]);
+    // A published table cannot be measured again: of those, only the whole lack of a baseline is
+    // said.
     let missing = match (before.is_empty(), after.is_empty()) {
         (true, true) if !results.iter().any(is_direct) => Some(
             "There is no direct baseline: what a gateway adds cannot be told from what its upstream takes. \
@@ -146,6 +148,7 @@ fn is_about_gateways(session: &Session<'_>) -> bool {
 
 fn moved(before: &[CaseResult], after: &[CaseResult], findings: &mut Findings) {
     for again in after {
+        // The run closest before: an earlier one may have drifted already.
         let Some(base) = before.iter().rev().find(|base| base.name == again.name) else { continue };
         let p50 = |result: &CaseResult| {
             result.headline().percentile_ns(50.0).map_or(0.0, |value_ns| value_ns as f64)

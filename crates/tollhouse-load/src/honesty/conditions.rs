@@ -74,6 +74,8 @@ fn differences(one: &CaseResult, other: &CaseResult) -> Vec<String> {
             found.push(format!("{:?} against {:?}", right.protocol(), left.protocol()));
         }
     }
+    // Beyond what was asked for, what happened: equal settings say little where one server closes
+    // connections or answers something shorter.
     if let (Some(left), Some(right)) = (new_connections(one), new_connections(other))
         && (left - right).abs() > NEW_CONNECTIONS_APART
     {

@@ -37,6 +37,7 @@ fn cost(session: &Session<'_>, findings: &mut Findings) {
             ),
         );
     }
+    // Another fault than having no figures: these exist, and hide their peaks.
     let coarse = titles(session.results().filter(|result| is_sampled_too_seldom(result)));
     if !coarse.is_empty() {
         findings.overall(
@@ -97,6 +98,7 @@ fn unknown(session: &Session<'_>, findings: &mut Findings) {
         ("mean", none(|it| it.headline().mean_ns > 0.0)),
         ("maximum", none(|it| it.headline().max_ns > 0)),
         ("the rest of the distribution", none(|it| !it.headline().values.is_empty())),
+        // No table tells how it was warmed up, and none whether answers were looked at.
         ("warm-up", true),
         ("repetitions", none(|it| it.repetition > 1)),
         ("payload checks", true),

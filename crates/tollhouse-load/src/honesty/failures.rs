@@ -14,6 +14,8 @@ const SHARE_INVALID: f64 = 0.10;
 pub(super) fn failures(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results().filter(|result| result.counts.failed > 0) {
         let counts = &result.counts;
+        // A table may count failures beside what completed instead of among it; a share above 1
+        // would say nothing.
         let share = counts.failed as f64 / counts.completed.max(counts.failed) as f64;
         let severity = match share {
             share if share > SHARE_INVALID => Severity::Invalid,

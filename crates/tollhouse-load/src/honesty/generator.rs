@@ -36,6 +36,7 @@ pub(super) fn busy(session: &Session<'_>, findings: &mut Findings) {
             busy_cores(result, seconds, cores.as_ref(), machine, findings);
         }
     }
+    // Repetitions of a case follow each other.
     shared.dedup();
     apart.dedup();
     for (titles, how, remedy) in [

@@ -19,12 +19,14 @@ pub(super) fn outlier(session: &Session<'_>, findings: &mut Findings) {
             left.median.total_cmp(&right.median)
         };
         let Some((top, highest)) = rates.iter().enumerate().max_by(by_median) else { continue };
+        // At either end there is one neighbour only, and a rate that still rises is no outlier.
         let (Some(before), Some(after)) = (top.checked_sub(1), rates.get(top + 1)) else {
             continue;
         };
         let before = rates[before];
         let next = if before.median > after.median { &before } else { after };
         let alone = highest.median / next.median - 1.0;
+        // Repeated runs that lie apart from the neighbour's are evidence: then it is the capacity.
         if alone <= ALONE_MIN || (highest.is_repeated() && !highest.overlaps(next)) {
             continue;
         }

@@ -14,6 +14,7 @@ pub(super) fn payload(session: &Session<'_>, findings: &mut Findings) {
     let mut unverified = Vec::new();
     for (result, case) in session.measured() {
         redirects(result, case, findings);
+        // Without a body (HEAD, 204) there is nothing that could be something else.
         if verifies_content(&case.checks) || !has_body(case) {
             continue;
         }

@@ -18,6 +18,8 @@ pub(super) fn evaluate(report: &Report, findings: &mut Findings) {
     }
     let mut rules: Vec<&str> = raised.warnings.iter().map(|warning| &*warning.rule).collect();
     rules.dedup();
+    // Once a rule, not once a row: the figures are others', and whoever reads this page can mend
+    // none of them.
     for rule in rules {
         let of_rule = raised.warnings.iter().filter(|warning| warning.rule == rule);
         let cases: Vec<&str> =

@@ -29,6 +29,7 @@ pub(super) fn spread(session: &Session<'_>, findings: &mut Findings) {
             );
         }
     }
+    // Only said: a reader ranks whatever two rows stand under each other.
     let pairs = overlapping(session);
     if !pairs.is_empty() {
         findings.overall(

@@ -34,6 +34,7 @@ pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
                     figure::time(seconds * 1e9),
                 ),
             );
+        // Either is enough: many samples in a short time are as good as a long time with few.
         } else if seconds < SECONDS_ENOUGH && samples.is_some_and(|count| count < SAMPLES_ENOUGH) {
             short.push(format!(
                 "{} ({}, {} samples)",
@@ -80,6 +81,7 @@ pub(super) fn beyond(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results() {
         let Some(samples) = sample_count(result) else { continue };
         for percent in claimed(result) {
+            // A float a hair below 10 is 10: the bound below forgives a millionth.
             let beyond = samples as f64 * (1.0 - percent / 100.0);
             if beyond < BEYOND_MIN - 1e-6 {
                 findings.about(

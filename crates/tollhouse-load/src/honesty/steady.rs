@@ -41,6 +41,7 @@ fn trends(result: &CaseResult, findings: &mut Findings) {
     if steady_part.len() < INTERVALS_MIN {
         return;
     }
+    // In an open loop the rate is the schedule's, which is steady by construction.
     let rates = (!result.open_loop)
         .then(|| trend(&points(steady_part, |interval| Some(interval.rate()))))
         .flatten();

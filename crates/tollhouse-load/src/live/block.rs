@@ -103,6 +103,7 @@ fn time_bar(progress: &Progress<'_>, width: usize) -> Line {
         let left = left.map_or_else(|_| String::new(), |left| format!(", {} left", seconds(left)));
         (share, format!("{} of {} requests{left}", figure::count(done), figure::count(planned)))
     });
+    // Whichever bound is nearer ends the run, so that one is drawn.
     let further = match (of_time, of_requests) {
         (Some(time), Some(requests)) if requests.0 > time.0 => Some(requests),
         (time, requests) => time.or(requests),

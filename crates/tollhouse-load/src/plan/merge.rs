@@ -43,6 +43,8 @@ pub(super) fn multiplied(case: Node, matrix: Option<&Node>) -> Result<Vec<Node>,
         let Kind::List(values) = &values.kind else {
             return Err(unfit(values, "a list of values").within(&key.text).within("matrix"));
         };
+        // Looked at before any case is made: three keys of a few hundred values each would fill the
+        // memory first.
         if values.is_empty() || values.len() > CASES_MAX / cases.len() {
             let why = format!(
                 "has {} values; write 1 or more, for at most {CASES_MAX} cases in all",

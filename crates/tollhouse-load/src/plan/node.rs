@@ -83,6 +83,8 @@ fn node(parsed: Spanned<Parsed>, source: &str) -> Node {
         let length = span.byte_len().and_then(|length| usize::try_from(length).ok());
         from.zip(length).and_then(|(from, length)| source.get(from..from + length))
     };
+    // Numbers keep how they were written: `1.10` is a version where a text is wanted, and `010` a
+    // name.
     let kind = match parsed.value {
         Parsed::Null => Kind::Null,
         Parsed::Bool(value) => Kind::Bool(value, value.to_string()),

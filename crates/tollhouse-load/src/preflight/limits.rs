@@ -57,6 +57,8 @@ impl Limits {
             _ => (PORT_FIRST, u64::MAX),
         };
         let meminfo = fs::read_to_string(root.join("meminfo")).unwrap_or_default();
+        // What a system does not say is taken for no limit: a run that meets one says so itself,
+        // while a figure that is hidden in a container must not keep runs from starting.
         Self {
             descriptors: u64::MAX,
             descriptors_possible: number("sys/fs/nr_open").unwrap_or(u64::MAX),

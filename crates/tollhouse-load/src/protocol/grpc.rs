@@ -106,6 +106,8 @@ impl Protocol for Grpc {
             method,
             answer_bytes_max,
         };
+        // Everything is filled in once before the clock starts: a template that fails would be
+        // counted as failed requests.
         grpc.messages_a_call = grpc.try_out()?;
         Ok(grpc)
     }

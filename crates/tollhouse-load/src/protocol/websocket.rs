@@ -217,6 +217,8 @@ impl WebSocketLane {
                 continue;
             };
             let Frame { opcode, is_final, payload, bytes } = frame;
+            // Copied, because the buffer that it stands in is moved up before the answer is
+            // written.
             let ping = (opcode == Opcode::Ping).then(|| payload.to_vec());
             match opcode {
                 Opcode::Close => return Err(closed(payload)),

@@ -92,6 +92,8 @@ impl Environment {
             label: String::new(),
             cpu: texts::cpu_model(&cpuinfo),
             cores: 0,
+            // A container's limit where it is the smaller one; unlimited containers name more than
+            // there is.
             memory_bytes: container.memory_bytes.map_or(installed, |limit| limit.min(installed)),
             kernel: texts::kernel(
                 &read("etc/os-release"),

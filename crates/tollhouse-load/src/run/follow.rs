@@ -233,6 +233,8 @@ impl Follower {
         mut self,
         target: &Target,
     ) -> Result<CaseResult, BenchError> {
+        // A result without one success would be a table of zeros that somebody quotes; it is an
+        // error with the last failure in it.
         let has_nothing = self.counts.succeeded == 0 && !self.case.load.persistent;
         if has_nothing && !self.is_interrupted {
             let failure = self.last_failure.take().unwrap_or_else(|| {
@@ -264,6 +266,8 @@ impl Follower {
         for sample in &mut whole.samples {
             sample.at_ns = sample.at_ns.saturating_sub(start_ns);
         }
+        // What intervals were counted from is what the loop is judged by: from the intended start
+        // in an open loop, from sending in a closed one.
         let (response_time, latency) = match is_open {
             true => (Distribution::from_histogram(&whole.times.response), Some(headline)),
             false => (headline, None),

@@ -68,6 +68,7 @@ pub(super) fn run(
     let through = End::Given { url: gateway.url("/"), ports: 1 };
     for (subject, end, limit) in [("server", own, u64::MAX), ("tollhouse", through, GATEWAY_MAX)] {
         for connections in sizes.iter().map(|size| *size.min(&limit)) {
+            // Two sizes above the gateway's limit come out the same after it.
             let is_known = report
                 .results
                 .iter()

@@ -52,9 +52,12 @@ pub(super) fn run(
         let planned = |(subject, server): &(String, Server)| {
             planned(subject, server, &upstream, requests, connections)
         };
+        // Subjects take turns within a size and not the other way round: a machine that warms up or
+        // slows down does so for all of them.
         cases.extend(subjects.iter().map(planned));
     }
     if options.baseline.is_some() {
+        // Somebody's own upstream answers what it likes.
         cases.iter_mut().for_each(|planned| planned.case.checks.body_bytes = None);
     }
     let plan = Plan {

@@ -181,6 +181,8 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
     let planned = |operation: (&str, &str, &str)| {
         let mut case = case(&subject.address, proto, operation);
         match operation.1 {
+            // The others change what is there, each instance once: they are bounded by how many
+            // there are.
             DISCOVER => case.load.duration = Some(amount.duration),
             _ => case.load.requests = Some(amount.instances),
         }

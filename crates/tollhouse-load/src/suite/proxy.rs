@@ -75,6 +75,7 @@ fn run_size(
         let planned = |(subject, server): &(&str, Server)| {
             planned(subject, server, &upstream, (body_bytes, *connections), beat)
         };
+        // Subjects take turns within a load: what drifts, drifts for all of them.
         cases.extend(subjects.iter().map(planned));
     }
     let plan = Plan {

@@ -51,6 +51,7 @@ pub(super) fn run(
         let through = |(subject, server): &(&str, Server)| {
             planned(subject, server, &upstream, connections, beat)
         };
+        // Subjects take turns within a load: what drifts, drifts for all of them.
         cases.extend(subjects.iter().map(through));
     }
     if !checks_body {

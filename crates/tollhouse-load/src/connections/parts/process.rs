@@ -45,6 +45,7 @@ fn follow(input: impl Read + Send + 'static, output: &mut dyn Write) -> Result<(
     let mut line = String::new();
     input
         .by_ref()
+        // The other end is this program, but whoever finds the option may write anything.
         .take(LINE_BYTES_MAX)
         .read_line(&mut line)
         .map_err(system("reading what to hold"))?;
@@ -57,6 +58,7 @@ fn follow(input: impl Read + Send + 'static, output: &mut dyn Write) -> Result<(
     let (lines, control) = mpsc::channel(LINES_MAX);
     std::thread::Builder::new()
         .name("control".into())
+        // Reading standard input blocks, and what must not wait runs on this thread alone.
         .spawn(move || listen(input, &lines))
         .map_err(system("starting a thread"))?;
     let runtime =

@@ -219,6 +219,8 @@ impl Shown {
         let mut loads: Vec<f64> = all().filter_map(|(row, _)| (self.load)(row)).collect();
         loads.sort_by(f64::total_cmp);
         loads.dedup();
+        // Every line has a place for every load, empty where it was not measured: the chart's axis
+        // is shared.
         let mut series: Vec<Line<'a>> = Vec::new();
         for (row, published) in all() {
             let (Some(load), Some(figure)) = ((self.load)(row), (self.figure)(row)) else {

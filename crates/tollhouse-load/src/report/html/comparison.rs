@@ -82,6 +82,8 @@ pub(super) fn write_added(
     if groups.is_empty() {
         return;
     }
+    // The difference is right in an open loop; in a closed one a sentence below says what it is
+    // not.
     let is_closed = rows.iter().any(|row| row.subject != BASELINE && !row.first().open_loop);
     let table = Table {
         caption: "What each subject adds to the upstream asked directly",
@@ -310,6 +312,7 @@ pub(super) fn write_published(
     if published.is_empty() {
         return;
     }
+    // What stands beside the figures in a table of ours (costs, checks) nobody has published.
     let layout = Layout { besides: Vec::new(), ..layout.clone() };
     let mut table = headline::table(&layout, published, palette, &[]);
     table.caption = "Published figures";

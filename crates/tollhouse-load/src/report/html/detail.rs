@@ -194,6 +194,7 @@ pub(super) fn write_processes(html: &mut Html, rows: &[Row<'_>], palette: &Palet
     let lines = |row: &Row<'_>| {
         let roles = row.roles();
         let spans = |number: usize| match (number, roles.len()) {
+            // The case's name stands once beside all of its processes.
             (0, 1) => NameSpans::One,
             (0, several) => NameSpans::Several(several),
             _ => NameSpans::Covered,

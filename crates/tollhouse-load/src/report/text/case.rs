@@ -184,6 +184,8 @@ fn times(result: &CaseResult, paint: Paint) -> Vec<String> {
     rows.push(row("min", of(&|times| known(times.min_ns as f64))));
     for percent in ROWS {
         let cells = of(&|times| percentile(times, percent));
+        // The far percentiles are left out where there are too few samples for them; p50 to p99
+        // always stand, so that tables line up.
         if cells.first().is_some_and(|cell| cell == figure::NONE) && percent > 99.0 {
             continue;
         }

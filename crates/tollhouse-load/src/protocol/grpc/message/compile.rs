@@ -133,6 +133,8 @@ impl Compiler {
             let before = self.enter(name);
             let field = lookup(descriptor, name)
                 .ok_or_else(|| self.error(unknown_field(descriptor, name)))?;
+            // `null` is an absent field in protobuf's JSON, but for the two kinds that have it as a
+            // value.
             if json.is_null() && !well_known::takes_null(&field.kind) {
                 self.leave(before);
                 continue;
@@ -150,6 +152,8 @@ impl Compiler {
             found.push((field.number, self.field(json, &field)?));
             self.leave(before);
         }
+        // As encoders of other languages write it, so that a server that compares bytes sees the
+        // same.
         found.sort_by_key(|(number, _)| *number);
         Ok(joined(found.into_iter().flat_map(|(_, pieces)| pieces)))
     }

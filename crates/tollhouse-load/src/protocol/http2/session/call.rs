@@ -87,6 +87,8 @@ impl Call {
             if let Some(rest) = rest.take() {
                 held.unsent = rest;
             }
+            // An outcome comes first: a stream that was reset takes nothing any more, whatever the
+            // window says.
             match (&held.outcome, held.unsent.is_empty()) {
                 (Some(_), _) => Poll::Ready(false),
                 (None, true) => Poll::Ready(true),

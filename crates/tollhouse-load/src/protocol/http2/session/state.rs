@@ -103,6 +103,8 @@ impl State {
         let fields = head.headers.iter();
         let fields =
             fields.map(|(name, value)| Field::new(name.as_str().as_bytes(), value.as_bytes()));
+        // Heads that repeat are encoded once and copied after that: a generator sends the same one
+        // a million times.
         let opened = match head.number {
             Some(number) => self.codec.open_repeated(number, &head.line, fields, ends),
             None => self.codec.open(&head.line, fields, ends),

@@ -174,6 +174,8 @@ impl Connection {
             failure: None,
             started_ms: now_ms,
         };
+        // The preface and our settings go out without waiting for the peer's (RFC 9113 §3.4), and
+        // so does a window wider than the 64 KiB that every connection begins with.
         connection.output.begin(role, &local);
         connection.widen_connection();
         connection

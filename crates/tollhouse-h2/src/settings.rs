@@ -123,6 +123,8 @@ impl Settings {
                 }
             }
             id::MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
+            // Which kind of error each value is stands in RFC 9113 §6.5.2; suites of conformance
+            // look at it.
             id::INITIAL_WINDOW_SIZE if value > U31_MAX => {
                 let reason = "SETTINGS_INITIAL_WINDOW_SIZE is larger than any window";
                 return Err(ConnectionError::flow_control(reason));
@@ -147,6 +149,7 @@ impl Settings {
                 self.no_rfc7540_priorities =
                     flag("SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1")?;
             }
+            // Settings that are not known are passed over (RFC 9113 §6.5.2).
             _ => {}
         }
         Ok(())

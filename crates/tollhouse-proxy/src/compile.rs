@@ -122,6 +122,8 @@ impl Compiler {
             plugins: Plugins::new(catalogue, services),
             dependents: Dependents::default(),
             streams: Streams::default(),
+            // Health, counters and turns of balancing outlive every change of objects, so their
+            // owner is made here, once, and not with a snapshot.
             upstreams: Upstreams::new(resolver, settings),
             tls: settings.tls.terms.clone(),
             hosts: Hosts::default(),

@@ -46,6 +46,8 @@ impl Connection {
         if is_padded && header.length == 0 {
             return Err(ConnectionError::frame_size("DATA too short for its flags"));
         }
+        // Before it is known who the frame is for: frames of streams that are gone count too, or
+        // the two sides' windows would drift apart.
         self.charge_connection(header.length)?;
         match self.recipient(header)? {
             Recipient::Stream(stream) => {

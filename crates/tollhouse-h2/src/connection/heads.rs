@@ -50,6 +50,8 @@ impl Connection {
             let (&length, after) = rest.split_first().ok_or(too_short)?;
             (padding, rest) = (usize::from(length), after);
         }
+        // Priorities of RFC 7540 are read only to find the one form of them that is still an error,
+        // and that is the stream's: the block must be decoded first, for the table's sake.
         let mut depends_on_itself = false;
         if header.has(flag::PRIORITY) {
             let (priority, after) = rest.split_first_chunk::<5>().ok_or(too_short)?;
@@ -309,6 +311,7 @@ impl Connection {
         if self.check.is_interim() {
             return Ok(Some(Event::Interim { stream: id, status }));
         }
+        // `Content-Length` of these says nothing about what follows (RFC 9110 §8.6).
         let is_tunnel = stream.method == Method::Connect && (200..300).contains(&status);
         let is_bodiless = stream.method == Method::Head || matches!(status, 204 | 304);
         stream.body_left = match self.check.content_length {

@@ -191,6 +191,8 @@ impl Connection {
         if header.length > self.local.frame_bytes {
             return Err(ConnectionError::frame_size("a frame is larger than was allowed"));
         }
+        // Nothing may come between the parts of a block (RFC 9113 §4.3): the decoder's table is in
+        // the middle of it.
         if let Some(block) = &self.input.block
             && (header.kind != kind::CONTINUATION || header.stream != block.number)
         {
@@ -200,6 +202,7 @@ impl Connection {
             return Err(ConnectionError::protocol("the first frame is not SETTINGS"));
         }
         match header.kind {
+            // DATA is passed on as it arrives; everything else is gathered whole, within a bound.
             kind::DATA => self.begin_data(header),
             kind::CONTINUATION if self.input.block.is_none() => {
                 Err(ConnectionError::protocol("CONTINUATION without a header block"))

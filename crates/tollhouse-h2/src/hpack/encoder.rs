@@ -168,8 +168,12 @@ impl Encoder {
         });
         let index = name_index.unwrap_or(0);
         let seen = &mut lookup.seen[field_hash as usize % SEEN_PLACES];
+        // Never indexed, here or further on: in a shared table, guesses could be told from hits by
+        // their length.
         if is_sensitive || is_secret(name, value) {
             integer::encode(out, 4, 0x10, index);
+        // Kept on its second appearance: most fields that come once, come once only, and would push
+        // out what is worth its place. A false hit of the hash costs a place, nothing else.
         } else if *seen == field_hash && fits(&self.table, name, value) {
             self.changes += 1;
             integer::encode(out, 6, 0x40, index);

@@ -75,6 +75,8 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
             | ErrorCode::RetryBudgetExceeded
     );
     let attempts = cx.state.record.attempts.len();
+    // What is neither late nor a node's doing is the gateway's own refusal, for which ShenYu has no
+    // words. Of what is left, ShenYu tells a second try at the same node from one at another.
     let failure = match code {
         ErrorCode::NoNodes | ErrorCode::UpstreamUnresolved => Failure::NoNodes,
         _ if !is_late && !is_nodes => return None,

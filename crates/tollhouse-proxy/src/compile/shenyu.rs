@@ -137,6 +137,8 @@ impl Compiler {
 fn table(chain: Arc<Chain>, comes_first: bool, upstreams: &mut Upstreams) -> ShenyuTable {
     let targets: Box<[_]> =
         chain.targets().iter().map(|to| Arc::new(target(to, chain.terms(), upstreams))).collect();
+    // One plugin and one route stand for all of ShenYu's objects: the chain chooses among the
+    // targets at request time, by the place that each has in this list.
     let steps = targets.iter().map(|target| StepUpstream::Entry(Arc::clone(target))).collect();
     let handler: SharedHandler = Arc::<Chain>::clone(&chain);
     let step = PluginStep {
@@ -197,6 +199,8 @@ fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
     RouteEntry {
         route: Route {
             id: Id::new(id),
+            // Never looked up by the router: ShenYu's own engine chooses. It is a route because the
+            // stages know nothing else that leads to a node.
             uris: vec!["/*".to_owned()],
             priority: 0,
             methods: None,

@@ -135,6 +135,8 @@ pub(crate) async fn run(
 ) -> Shaken {
     let limits = &worker.settings.limits;
     worker.metrics.downstream_tls_handshakes_open.increment();
+    // Counted before the limit is looked at and taken back by the guard, however the handshake
+    // ends: also when this future is dropped.
     let _under_way = UnderWay(worker);
     if worker.metrics.downstream_tls_handshakes_open.value() > limits.handshakes_per_worker {
         let cause = "as many as limits.handshakes_per_worker allows are under way";
@@ -151,6 +153,7 @@ pub(crate) async fn run(
         let Some(tls) = stream.server_tls_mut() else { return Poll::Ready(Ok(())) };
         let mut choose = |hello: &Hello<'_>| choose(worker, hello, carries, &mut chosen);
         match tls.poll_handshake(context, limits.client_hello_bytes, &mut choose) {
+            // A handshake that ends with the last bytes in time is none that is late.
             Poll::Pending if late => {
                 let cause = "limits.handshake_time is over";
                 Poll::Ready(Err(HandshakeError::new(HandshakeFailure::Timeout, cause)))
@@ -167,6 +170,7 @@ pub(crate) async fn run(
             }
             Shaken::Open(TlsPeer::new(name, &host, tls))
         }
+        // An authority has looked at its challenge, and asks for nothing else.
         (Ok(()), _, _) => Shaken::Failed,
         (Err(error), _, _) => {
             fail(worker, client, &error);

@@ -9,6 +9,8 @@ pub(crate) fn reason(status: u16) -> &'static str {
         204 => "No Content",
         206 => "Partial Content",
         301 => "Moved Permanently",
+        // Where nginx and RFC 9110 differ (302, 405, 408, 413, 414, 504), nginx' words: access logs
+        // and scripts compare them.
         302 => "Moved Temporarily",
         303 => "See Other",
         304 => "Not Modified",

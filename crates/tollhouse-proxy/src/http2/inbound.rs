@@ -82,6 +82,8 @@ impl Inbound {
         let mut read = Read::default();
         while read.bytes < buffer.len() {
             let room = &mut buffer[read.bytes..];
+            // What was begun is finished first: a size line that stands half in one buffer and half
+            // in the next belongs before its chunk.
             if self.staged_read < self.staged.len() {
                 read.bytes += copy(&self.staged, &mut self.staged_read, room);
                 continue;
@@ -90,6 +92,8 @@ impl Inbound {
             self.staged_read = 0;
             if self.data_read < self.data.len() {
                 if self.framing == Framing::Chunked && self.chunk_left == 0 {
+                    // One chunk for all that has arrived, as HTTP/1.1 peers send it; frame borders
+                    // mean nothing.
                     self.chunk_left = self.data.len() - self.data_read;
                     self.staged.extend_from_slice(SizeLine::new(self.chunk_left).as_bytes());
                     continue;

@@ -92,12 +92,16 @@ impl Serving<'_> {
         if read == Moved::Lost {
             return Poll::Ready(Moved::Lost);
         }
+        // Streams run between reading and writing, so that what they answer at once leaves in the
+        // write below, all of it in one.
         session.wake_ready();
         let now_ms = worker.clock.now_ms();
         self.look_at_deadlines(now_ms, client);
         if self.liveness.look(session, now_ms) == Look::Dead {
             return Poll::Ready(Moved::Lost);
         }
+        // Deadlines have been looked at before: what they make this side say (PING, GOAWAY) leaves
+        // too.
         match connection::write(context, session, &mut client.link) {
             Moved::Waiting => {}
             ended => return Poll::Ready(ended),

@@ -29,6 +29,8 @@ fn write_line(connection: &Connection<'_>) {
     let (client, local) = (connection.client_address().to_string(), connection.ends.local);
     let local_address = local.ip().to_canonical().to_string();
     let route = connection.entry.as_ref().map(|entry| &entry.route);
+    // The entry borrows all its texts; these are made only here, since most processes write no log
+    // of connections.
     let texts: Vec<Vec<u8>> = record
         .attempts
         .iter()

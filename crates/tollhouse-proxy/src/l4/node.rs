@@ -90,6 +90,8 @@ pub(super) async fn connect<'u, O: Open>(
             Err(PickError::None) => return Err(no_nodes(upstream)),
         };
         let began_ms = worker.clock.now_ms();
+        // Asked for each try: a limit that was reached meanwhile is nobody's failure, and no other
+        // node would help.
         if !worker.may_connect() {
             return Err(ErrorCode::ConnectionLimit);
         }
@@ -100,6 +102,8 @@ pub(super) async fn connect<'u, O: Open>(
             Some(Ok(opened)) => {
                 let response_time = Duration::from_millis(now_ms.saturating_sub(began_ms));
                 let outcome = Outcome::Answered { status: CONNECTED_STATUS, response_time };
+                // A UDP socket "connects" to anything; only what proves a listener counts as
+                // health.
                 if O::PROOF == Proof::Alive {
                     upstream.state.report(&picked, outcome, now_ms);
                 }
@@ -124,6 +128,8 @@ pub(super) async fn connect<'u, O: Open>(
         tried.insert(&picked);
         last = code;
         let is_over = |budget| Duration::from_millis(now_ms.saturating_sub(started_ms)) >= budget;
+        // The count comes before the time: a failure with no tries left is that failure, not a
+        // spent budget.
         if attempts_left == 0 {
             return Err(code);
         }

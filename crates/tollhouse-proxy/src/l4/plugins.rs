@@ -226,6 +226,8 @@ pub(super) fn log(connection: &mut Connection<'_>) {
     if !entry.chain.steps().iter().any(|step| sees_end(step)) {
         return;
     }
+    // Plugins get their memory and the connection at once; it is taken out because it lives in
+    // there, and put back for whoever looks at the connection's end after this.
     let mut memory = std::mem::take(&mut connection.memory);
     {
         let record = &connection.record;

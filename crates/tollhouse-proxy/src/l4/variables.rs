@@ -24,6 +24,7 @@ impl Lookup for Connection<'_> {
 
 impl Connection<'_> {
     fn named(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        // The last edit wins, and over the connection's own values too, as `ngx.var` does.
         if let Some((_, value)) = self.edits.variables.iter().rev().find(|(own, _)| *own == name) {
             return Some(Cow::Borrowed(value));
         }

@@ -147,6 +147,7 @@ fn connection(
     refusal: Option<ErrorCode>,
 ) -> impl Future<Output = ()> {
     async move {
+        // The waker of this task, by which housekeeping ends it; known only from inside.
         let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         entry.enter_as(task);
         let worker = Rc::clone(&entry.worker);
@@ -154,6 +155,8 @@ fn connection(
             None if client.link.stream.server_tls().is_some() => {
                 let (stream, from) = (&mut client.link.stream, client.peer.address);
                 let shaken = handshake::run(&worker, stream, from, Carries::Requests);
+                // Boxed for as long as it takes: an open connection would hold its state to the
+                // end.
                 match Box::pin(shaken).await {
                     Shaken::Open(peer) => {
                         client.tls = Some(Rc::new(peer));

@@ -33,6 +33,7 @@ pub(crate) fn keep(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
 fn write(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
     let (state, record) = (&*cx.state, &cx.state.record);
     let host = &state.host[..state.host_bytes.min(state.host.len())];
+    // Of a refused head the state says nothing; what stands there is the request's before it.
     let (method, host, path) = match head {
         Head::Read => (cx.client_method(), host, cx.matched_path()),
         Head::Refused => (&b""[..], &b""[..], &b""[..]),

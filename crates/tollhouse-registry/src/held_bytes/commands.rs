@@ -12,6 +12,8 @@ use super::{HeldBytes, key_bytes, list_bytes, metadata_bytes};
 
 impl HeldBytes for Command {
     fn held_bytes(&self) -> usize {
+        // What lies behind pointers, for the bound on commands that wait. No wildcard arm: a new
+        // command without its bytes here would be a way past that bound.
         let long = match self {
             Self::Register(new) => new.held_bytes(),
             Self::UpdateInstance(id, what) => id.len() + what.held_bytes(),

@@ -85,6 +85,8 @@ impl Session {
                 continue;
             };
             backoff.reset();
+            // Whoever writes finds out first that this node was counted out; then there is no use
+            // in waiting for the next renewal.
             if timeout(MEMBER_RENEWAL, identity.changed()).await.is_ok() {
                 continue;
             }
@@ -95,6 +97,8 @@ impl Session {
                         "the others have counted this node out: its database or it itself did not answer \
                          for {MEMBER_LEASE:?}"
                     );
+                    // The lease has ended, and the next turn joins under a new one: others may have
+                    // taken over what this node watched.
                     self.identity.send_replace(None);
                 }
                 Err(error) => tracing::warn!(%error, "this node's membership could not be renewed"),
@@ -112,12 +116,15 @@ impl Session {
         let channel = self.cluster.options.channel.as_deref();
         let interval = channel.map_or(ROUND_INTERVAL, BeatChannel::interval);
         let mut backoff = Backoff::default();
+        // A channel that failed is not tried for a while: beats go over the database meanwhile,
+        // which is slower and always there.
         let mut rests_until = Instant::now();
         loop {
             let cut_at = Instant::now();
             if self.cluster.is_awaited() || !self.cluster.heard.is_empty() {
                 self.cut(false);
             }
+            // In order and one by one: others take a gap in the numbers for a lost round.
             while !self.pending().is_empty() {
                 let is_resting = cut_at < rests_until;
                 let channel = channel.filter(|_| !is_resting);
@@ -177,6 +184,8 @@ impl Session {
                 self.store.commit(put).await.map_err(|error| error.to_string())?;
             }
         }
+        // Only now: a round that was not sent keeps its number, so that others who did get it know
+        // it again.
         self.number.store(number, Ordering::Relaxed);
         self.pending().pop_front();
         Ok(())

@@ -96,6 +96,8 @@ impl Attempt<'_> {
             let refused = AttemptError::last(ErrorCode::UpstreamConnectFailed);
             return Err(AttemptError { blame: Blame::Nobody, ..refused });
         }
+        // Both refusals are this gateway's: blaming the node would take it out of service, and
+        // another try would meet the same.
         if !worker.may_connect() {
             let limit = AttemptError::last(ErrorCode::ConnectionLimit);
             return Err(AttemptError { blame: Blame::Nobody, ..limit });

@@ -4,6 +4,7 @@
 //! found: where, what, why, and what to do about it.
 
 mod changelog;
+mod citations;
 mod direction;
 mod finding;
 mod functions;
@@ -55,6 +56,7 @@ fn check_tree() -> Result<Vec<Finding>> {
         findings.extend(vocabulary.check(&source));
         findings.extend(test_rules::check(&source));
         findings.extend(sans_io::check(&source));
+        findings.extend(citations::check(&source, &|name| tree.has_ending(name)));
         long_functions.extend(functions::long_functions(&source));
     }
     for file in &tree.files {

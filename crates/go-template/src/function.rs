@@ -29,7 +29,6 @@ enum Origin {
     Library,
 }
 
-/// A function.
 pub(super) struct Function {
     name: &'static str,
     origin: Origin,

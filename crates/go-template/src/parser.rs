@@ -55,7 +55,6 @@ struct Parser<'t> {
     dots: usize,
 }
 
-/// What ended a block.
 enum BlockEnd {
     OfTemplate,
     End(usize),

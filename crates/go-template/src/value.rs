@@ -10,7 +10,6 @@ use crate::golang::{date, put_float};
 pub(super) enum Value<'v> {
     /// `nil`.
     Nil,
-    /// A text.
     Text(Cow<'v, str>),
     /// A whole number.
     Integer(i64),
@@ -18,7 +17,6 @@ pub(super) enum Value<'v> {
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// A list.
     List(Vec<Value<'v>>),
     /// An instant, in nanoseconds of Unix time.
     Time(i64),

@@ -58,7 +58,6 @@ macro_rules! past_bad_nonces {
 }
 pub(crate) use past_bad_nonces;
 
-/// See the module.
 pub(crate) struct Attempt<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) lease: LeaseId,

@@ -44,7 +44,6 @@ impl Remarks {
     }
 }
 
-/// See the module.
 pub(crate) struct Authority {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,

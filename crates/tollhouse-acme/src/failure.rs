@@ -105,7 +105,6 @@ impl Code {
 /// What a failure keeps from going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The one certificate.
     Certificate,
     /// All that is asked of the authority.
     Authority,

@@ -23,7 +23,6 @@ const LOOKED_EVERY: Duration = Duration::from_secs(10);
 struct Holder {
     /// The id of the node.
     node: String,
-    /// Its lease.
     lease: u64,
 }
 

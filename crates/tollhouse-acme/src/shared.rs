@@ -18,7 +18,6 @@ use crate::records::LastError;
 use crate::settings::Settings;
 use crate::transport::Transport;
 
-/// See the module.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn Store>,

@@ -11,7 +11,6 @@ use crate::arguments::Arguments;
 /// A request, taken apart.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// The method.
     pub method: Method,
     /// The segments of the path, decoded; empty ones do not count.
     pub segments: Vec<String>,
@@ -19,7 +18,6 @@ pub(crate) struct Call {
     pub whole_segments: Vec<String>,
     /// The query's arguments.
     pub arguments: Arguments,
-    /// The headers.
     pub headers: HeaderMap,
     /// Who calls.
     pub peer: SocketAddr,

@@ -59,7 +59,6 @@ pub(crate) struct Known {
     changes: Changes,
 }
 
-/// One object.
 struct Object {
     facts: Facts,
     created: Revision,

@@ -15,7 +15,6 @@ pub(crate) fn text() -> Bytes {
     TEXT.clone()
 }
 
-/// The document.
 pub(crate) fn document() -> Value {
     let mut paths = Map::new();
     for resource in resource::ALL {

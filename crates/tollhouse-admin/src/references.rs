@@ -11,7 +11,6 @@ const GRPC_TRANSCODE: &str = "grpc-transcode";
 /// How an object names another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// In a field of its own.
     Field,
     /// In the conf of a plugin.
     Plugin,

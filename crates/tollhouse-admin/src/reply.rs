@@ -111,7 +111,6 @@ impl Reply {
         Self::json(StatusCode::NOT_FOUND, &json!({"message": "Key not found"}))
     }
 
-    /// The status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }

@@ -14,9 +14,7 @@ pub(crate) enum Written {
     Created,
     /// By PUT, in the place of another.
     Replaced,
-    /// By POST.
     Posted,
-    /// By PATCH.
     Patched,
 }
 

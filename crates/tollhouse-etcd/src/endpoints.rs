@@ -23,7 +23,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest opening of a connection: a member whose packets are dropped costs a request that much once.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// See the module.
 pub(crate) struct Endpoints {
     members: Vec<Member>,
     /// Which one is asked.

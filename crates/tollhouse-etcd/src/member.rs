@@ -52,7 +52,6 @@ const AUTHENTICATE: Method<AuthenticateRequest, AuthenticateResponse> =
 
 type Token = MetadataValue<Ascii>;
 
-/// See the module.
 pub(crate) struct Member {
     channel: Channel,
     user: Option<AuthenticateRequest>,

@@ -15,7 +15,6 @@ use tollhouse_store::{BoxFuture, Lost, Revision, WatchEvent, WatchSource};
 /// Commits that wait for a reader; then etcd is made to wait. What a commit holds is bounded by etcd.
 const EVENTS_QUEUED_MAX: usize = 64;
 
-/// See the module.
 pub(crate) struct EtcdWatch {
     closed: watch::Receiver<bool>,
     /// Absent once the watch is lost.

@@ -64,7 +64,6 @@ pub(crate) enum Waiting {
     Ready,
 }
 
-/// One stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     /// 0 for a free place.

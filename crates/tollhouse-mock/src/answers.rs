@@ -24,7 +24,6 @@ pub(super) enum Persistence {
     Stays,
     /// It stays open, which must be said to a client of HTTP/1.0.
     StaysSaid,
-    /// It ends.
     Ends,
 }
 
@@ -43,7 +42,6 @@ impl Persistence {
 /// One answer, for HTTP/1 and HTTP/2.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The status.
     pub(super) status: StatusCode,
     /// The fields of HTTP/2.
     pub(super) fields: HeaderMap,

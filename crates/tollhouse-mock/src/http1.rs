@@ -25,7 +25,6 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// What follows on a connection when HTTP/1 is over.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing.
     End,
     /// The client is to see a reset.
     Reset,
@@ -35,7 +34,6 @@ pub(super) enum After {
     WebSocket(String),
 }
 
-/// One connection.
 pub(super) struct Connection<'a, S> {
     worker: &'a Worker,
     stream: S,

@@ -143,7 +143,6 @@ pub(super) enum Standing {
 /// What a request is answered with.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
-    /// A reset.
     Reset,
     /// An answer that tells of something else.
     Other(&'a Answer),

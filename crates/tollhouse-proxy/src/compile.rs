@@ -292,7 +292,7 @@ impl Compiler {
         }
     }
 
-    /// Inline beats ids, and the route beats its service (apisix.md §2.2).
+    /// Inline beats ids, and the route beats its service, as in APISIX.
     fn target_of(&mut self, id: &Id, service: &Reference<Arc<Service>>) -> Target {
         let route = &self.routes[id];
         let slots = &mut self.snapshot.upstreams;

@@ -103,7 +103,7 @@ impl Exchange<'_> {
         self.state.head.parts.query.map(|query| query.of_buffer(self.request_bytes()))
     }
 
-    /// The matched path and the query behind it, for whoever decides by them (apisix.md §3.5). What
+    /// The matched path and the query behind it, for whoever decides by them. What
     /// is part of the path and would be read as something else stays escaped; usually there is
     /// nothing of the kind, and the bytes are those sent.
     pub(crate) fn matched_uri(&self) -> Cow<'_, [u8]> {

@@ -46,7 +46,6 @@ pub(crate) fn instance_texts(
     refuse_if(is_longer(logic_set, LOGIC_SET_CHARS_MAX), Refusal::LogicSet)
 }
 
-/// A weight.
 pub(crate) fn weight(weight: Option<u32>) -> Result<(), Refusal> {
     refuse_if(weight.is_some_and(|weight| weight > WEIGHT_MAX), Refusal::Parameter("weight"))
 }
@@ -68,17 +67,14 @@ pub(crate) fn metadata(metadata: &Metadata, pairs: usize) -> Result<(), Refusal>
     refuse_if(too_many || any_too_long, Refusal::Metadata)
 }
 
-/// The name of a namespace.
 pub(crate) fn namespace_name(text: &str) -> Result<(), Refusal> {
     refuse_if(!is_namespace_name(text), Refusal::NamespaceName)
 }
 
-/// The name of a service.
 pub(crate) fn service_name(text: &str) -> Result<(), Refusal> {
     refuse_if(!is_service_name(text), Refusal::ServiceName)
 }
 
-/// The name of an alias.
 pub(crate) fn alias_name(text: &str) -> Result<(), Refusal> {
     refuse_if(!is_service_name(text), Refusal::AliasName)
 }

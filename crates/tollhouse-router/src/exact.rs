@@ -16,7 +16,6 @@ pub(crate) struct ExactTable<T> {
 /// What a change did to the number of paths in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It is the same.
     SamePaths,
     /// One more, or one less.
     PathsChanged,

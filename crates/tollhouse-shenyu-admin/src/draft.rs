@@ -14,7 +14,6 @@ use crate::tables::{Name, Tables};
 
 type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
 
-/// See the module.
 pub(crate) struct Draft<'a> {
     base: &'a Tables,
     kept: Changes,

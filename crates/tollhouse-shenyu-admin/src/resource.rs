@@ -11,7 +11,6 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, Tables, namespace};
 
-/// A resource.
 pub(crate) struct Resource {
     /// The first segment of its paths.
     pub(crate) path: &'static str,
@@ -59,9 +58,7 @@ pub(crate) enum Report {
     Count,
     /// The id of a new row, which scripts from 2.6.1 on take from here; else the count.
     NewId,
-    /// Nothing.
     Nothing,
-    /// The row.
     Row,
 }
 

@@ -3,7 +3,6 @@
 
 use tollhouse_shenyu::{KEY_PREFIX, Kind};
 
-/// A table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Table {
     Plugin,

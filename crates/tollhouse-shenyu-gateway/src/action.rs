@@ -31,7 +31,6 @@ use crate::{grpc, guard};
 /// What a plugin does, ready to be done.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// Nothing.
     Pass,
     /// It answers.
     Refuse(Answer),
@@ -102,7 +101,6 @@ pub(crate) enum Done<'o> {
     Next,
     /// The request goes to a node of the target at this place.
     Node(usize),
-    /// It is answered.
     Answered(Box<plugin::Answer<'o>>),
     /// It begins anew inside of the gateway, with this path.
     Anew(String),

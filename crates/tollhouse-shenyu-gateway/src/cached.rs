@@ -25,7 +25,6 @@ pub(crate) struct Keep {
 
 /// What is known about a request.
 pub(crate) enum Found<'o> {
-    /// It is answered.
     Answer(Box<Answer<'o>>),
     /// A node's answer may be kept.
     Nothing(Keep),

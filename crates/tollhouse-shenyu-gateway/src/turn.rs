@@ -32,7 +32,6 @@ impl Facts {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) facts: Facts,

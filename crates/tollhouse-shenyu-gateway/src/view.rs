@@ -9,7 +9,6 @@ use tollhouse_shenyu::matching::{CivilTime, Request};
 
 use crate::turn::Facts;
 
-/// See the module.
 pub(crate) struct View<'a> {
     exchange: &'a dyn Exchange,
     path: &'a str,

@@ -130,7 +130,6 @@ pub struct KeyAuthRule {
     /// The name of the header, and of the parameter.
     #[serde(deserialize_with = "lenient::or_default")]
     pub key_name: String,
-    /// The key.
     #[serde(deserialize_with = "lenient::or_default")]
     key: String,
 }

@@ -29,7 +29,6 @@ pub(crate) struct ResultSet {
     pub(crate) affected: u64,
 }
 
-/// One row.
 pub(crate) enum Row {
     MySql(MySqlRow),
     PostgreSql(PgRow),

@@ -60,7 +60,6 @@ pub(crate) struct Place {
     pub(crate) id: Bytes,
 }
 
-/// See the module.
 pub(crate) struct Follower {
     pub(crate) options: SqlOptions,
     pub(crate) dialect: Dialect,

@@ -51,7 +51,6 @@ pub(crate) enum Request {
 
 type CommitAnswer = oneshot::Sender<Result<Committed, StoreError>>;
 
-/// See the module.
 pub(crate) struct Writer {
     pub(crate) options: SqlOptions,
     pub(crate) dialect: Dialect,

@@ -40,7 +40,6 @@ impl Running {
         Ok(Self { child, folder })
     }
 
-    /// Its folder.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

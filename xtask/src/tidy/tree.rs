@@ -39,12 +39,14 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
     /// Every file and folder, for checks of references.
     paths: BTreeSet<String>,
+    /// Every file's path, and what is left of it without its first folders.
+    endings: BTreeSet<String>,
 }
 
 impl Tree {
     /// Reads the tree below `root`.
     pub(crate) fn read(root: &Path) -> Result<Self> {
-        let mut tree = Self { files: Vec::new(), paths: BTreeSet::new() };
+        let mut tree = Self { files: Vec::new(), paths: BTreeSet::new(), endings: BTreeSet::new() };
         tree.read_folder(root, "")?;
         Ok(tree)
     }
@@ -52,6 +54,11 @@ impl Tree {
     /// Whether a file or folder of this path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
+    }
+
+    /// Whether a file's path is this, or ends with it behind a `/`.
+    pub(crate) fn has_ending(&self, name: &str) -> bool {
+        self.endings.contains(name)
     }
 
     /// The text of one file.
@@ -74,6 +81,9 @@ impl Tree {
             if file_type.is_dir() {
                 self.read_folder(root, &path)?;
             } else if file_type.is_file() {
+                let folders = path.match_indices('/').map(|(at, _)| at + 1);
+                let endings = std::iter::once(0).chain(folders).map(|at| path[at..].to_owned());
+                self.endings.extend(endings);
                 self.read_file(root, path)?;
             }
         }
@@ -138,5 +148,8 @@ mod tests {
         let tree = Tree::read(folder.path()).unwrap();
         assert!(tree.has("docs/reference") && tree.has("docs/a.md") && !tree.has("target/debug"));
         assert_eq!(tree.text("docs/a.md"), Some("text"));
+        assert!(
+            tree.has_ending("a.md") && tree.has_ending("docs/a.md") && !tree.has_ending("d.md")
+        );
     }
 }

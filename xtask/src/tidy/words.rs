@@ -11,7 +11,6 @@ enum Place {
     Code,
     /// Code outside tests.
     ProductCode,
-    /// Comments.
     Comment,
 }
 

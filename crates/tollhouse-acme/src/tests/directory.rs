@@ -73,7 +73,6 @@ struct State {
     nonces: u64,
 }
 
-/// See the module.
 pub(crate) struct Directory {
     clock: VirtualClock,
     issuer: Issuer<'static, KeyPair>,

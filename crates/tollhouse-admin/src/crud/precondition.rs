@@ -17,7 +17,6 @@ use crate::reply::Reply;
 /// What a call asks of the object that it is about to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Precondition {
-    /// Nothing.
     Unconditional,
     /// That there is one.
     Exists,

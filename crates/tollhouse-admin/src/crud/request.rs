@@ -15,7 +15,6 @@ use crate::resource::{Layout, Resource};
 
 /// A call about objects of one resource.
 pub(crate) struct Request<'a> {
-    /// The resource.
     pub resource: &'static Resource,
     /// The object above, of resources that have one; the manager, of secrets.
     pub parent: Option<String>,
@@ -25,7 +24,6 @@ pub(crate) struct Request<'a> {
     pub sub_path: Vec<String>,
     /// The rest of the call.
     pub call: &'a Call,
-    /// The body.
     pub body: Bytes,
 }
 

@@ -40,7 +40,6 @@ pub(crate) struct Facts {
 /// What lists are filtered by, beside the objects that one names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Its name.
     pub name: Option<Box<str>>,
     /// The URIs that it is for.
     pub uris: Box<[Box<str>]>,

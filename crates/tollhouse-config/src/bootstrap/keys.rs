@@ -17,7 +17,6 @@ use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, 
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
 
-/// One key.
 pub(crate) struct Key {
     /// As in the file, with dots between levels.
     pub(crate) name: &'static str,
@@ -25,7 +24,6 @@ pub(crate) struct Key {
     pub(crate) doc: &'static str,
     /// Whether its value must stay out of messages.
     pub(crate) secret: bool,
-    /// What it takes.
     pub(crate) takes: fn() -> String,
     /// Reads a value into its field.
     pub(crate) read: fn(&mut Bootstrap, &Value) -> Read<()>,

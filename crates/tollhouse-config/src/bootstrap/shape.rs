@@ -104,7 +104,6 @@ impl Shape for Text {
     }
 }
 
-/// A header's name.
 pub(crate) struct HeaderName;
 
 impl Shape for HeaderName {
@@ -141,7 +140,6 @@ impl Shape for Words {
     }
 }
 
-/// A path.
 pub(crate) struct FilePath;
 
 impl Shape for FilePath {

@@ -57,7 +57,6 @@ impl Shape for LoopbackAddresses {
     }
 }
 
-/// Name servers.
 pub(crate) struct NameServers;
 
 impl Shape for NameServers {
@@ -78,7 +77,6 @@ impl Shape for NameServers {
     }
 }
 
-/// Networks.
 pub(crate) struct Networks;
 
 impl Shape for Networks {

@@ -14,7 +14,6 @@ use crate::feed::{Event, open_store};
 use crate::process::handover::Predecessor;
 use crate::secrets::sealed_store;
 
-/// See the module.
 pub(super) struct OwnStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) keyring: Arc<Keyring>,

@@ -17,7 +17,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Seconds kept: 15 minutes, some 100 KB.
 const SECONDS_KEPT: usize = 900;
 
-/// One second.
 #[derive(Debug, Clone)]
 struct Second {
     /// Its end, in Unix time.

@@ -1,7 +1,7 @@
 //! The request that is asked about, as the data plane would see it.
 //!
 //! It is written down as bytes and parsed by the codec, so that what the codec refuses is refused
-//! here. The variables are those of `tollhouse-proxy/src/request.rs`; a test holds the two against
+//! here. The variables are those of `tollhouse-proxy/src/exchange/variables.rs`; a test holds the two against
 //! each other.
 
 mod exchange;

@@ -12,7 +12,6 @@ use tollhouse_model::{Kind, Upstream, schema};
 pub(super) struct Held {
     /// Its key, such as `/apisix/routes/1`.
     pub key: String,
-    /// Its id.
     pub id: String,
     /// What it says.
     pub value: Value,

@@ -32,42 +32,34 @@ pub(super) enum Exists {
 
 type Ask = State<Introspection>;
 
-/// All routes.
 pub(super) async fn routes(State(introspection): Ask) -> Response {
     list(introspection, Kind::Route).await
 }
 
-/// One route.
 pub(super) async fn route(State(introspection): Ask, Path(id): Path<String>) -> Response {
     one(introspection, Kind::Route, &id).await
 }
 
-/// All services.
 pub(super) async fn services(State(introspection): Ask) -> Response {
     list(introspection, Kind::Service).await
 }
 
-/// One service.
 pub(super) async fn service(State(introspection): Ask, Path(id): Path<String>) -> Response {
     one(introspection, Kind::Service, &id).await
 }
 
-/// All upstreams.
 pub(super) async fn upstreams(State(introspection): Ask) -> Response {
     list(introspection, Kind::Upstream).await
 }
 
-/// One upstream.
 pub(super) async fn upstream(State(introspection): Ask, Path(id): Path<String>) -> Response {
     one(introspection, Kind::Upstream, &id).await
 }
 
-/// Metadata of all plugins.
 pub(super) async fn plugin_metadatas(State(introspection): Ask) -> Response {
     list(introspection, Kind::PluginMetadata).await
 }
 
-/// Metadata of one plugin.
 pub(super) async fn plugin_metadata(
     State(introspection): Ask,
     Path(name): Path<String>,

@@ -18,7 +18,6 @@ const PORT_DEFAULT: &str = "443";
 /// Where data is read from when it is `@`.
 const STANDARD_INPUT: &str = "/dev/stdin";
 
-/// What is called.
 pub(super) struct Called {
     pub(super) target: String,
     pub(super) connect_to: Option<String>,

@@ -7,7 +7,6 @@ use tollhouse_stdx::nearest;
 /// What a key holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A text.
     Text,
     /// A whole number from 0.
     Count,
@@ -36,7 +35,6 @@ pub(super) enum Place {
     File,
 }
 
-/// A key.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: &'static str,

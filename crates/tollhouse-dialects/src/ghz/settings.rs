@@ -14,7 +14,6 @@ use tollhouse_load::error::BenchError;
 pub(super) enum Source {
     /// On the command line.
     Flag,
-    /// In a file.
     File(PathBuf),
 }
 
@@ -155,7 +154,6 @@ impl Settings {
         }
     }
 
-    /// Texts by name.
     pub(super) fn texts_by_name(
         &self,
         key: &str,

@@ -25,7 +25,6 @@ const QUIET: Duration = Duration::from_secs(60);
 /// How long the stream may take to hear of it.
 const HEARING: Duration = Duration::from_secs(10);
 
-/// See the module.
 pub(crate) struct Follower {
     shared: Arc<Shared>,
     prefix: Box<str>,

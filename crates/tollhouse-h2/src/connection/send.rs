@@ -38,7 +38,6 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// Digits of a status.
 fn status_digits(status: u16) -> [u8; 3] {
     let digit = |number: u16| b'0' + (number % 10) as u8;
     [digit(status / 100), digit(status / 10), digit(status)]

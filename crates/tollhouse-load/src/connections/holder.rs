@@ -25,7 +25,6 @@ const CONNECTING_MAX: u64 = 1_024;
 /// So many failures after one another, without a success between, and opening is given up.
 const FAILURES_IN_ROW_MAX: u64 = 1_000;
 
-/// A holder.
 pub(super) struct Holder {
     order: HoldOrder,
     opener: Opener,

@@ -30,7 +30,6 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-l
 /// What ends a request head; none of ours has a body.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// A server.
 pub(super) struct Server {
     tls: Option<TlsAcceptor>,
     began: Instant,

@@ -35,7 +35,6 @@ pub(super) struct Seen<'a> {
     pub(super) kernel: KernelSeries,
 }
 
-/// The result.
 pub(super) fn result(seen: Seen<'_>) -> CaseResult {
     let (plan, tally) = (seen.plan, &seen.tally);
     let merged = |of: fn(&Done) -> &Distribution| {

@@ -45,7 +45,6 @@ impl<'a> Session<'a> {
         Self { report, groups }
     }
 
-    /// All results.
     pub(super) fn results(&self) -> impl Iterator<Item = &'a CaseResult> {
         self.report.results.iter()
     }

@@ -68,9 +68,7 @@ pub struct Grpc {
 /// When the messages of a stream are filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Messages {
-    /// Once a call.
     OnceACall,
-    /// Each anew.
     EachAnew,
 }
 

@@ -14,13 +14,11 @@ pub(super) struct Stat {
     pub(super) name: String,
     /// The state: `R`, `S`, …; `Z` for one that has ended and is not yet waited for.
     pub(super) state: char,
-    /// Its parent.
     pub(super) parent: u32,
     /// CPU in user mode, in ticks.
     pub(super) user_ticks: u64,
     /// CPU in the kernel, in ticks.
     pub(super) system_ticks: u64,
-    /// Threads.
     pub(super) threads: u64,
     /// When it began, in ticks since the machine started; with the number it is unique.
     pub(super) started_ticks: u64,

@@ -30,7 +30,6 @@ pub(super) enum Event {
     Ready,
     /// An interval has ended.
     Interval(WorkerInterval),
-    /// It has ended.
     Ended(Box<WorkerEnd>),
     /// It could not work.
     Failed(BenchError),

@@ -31,7 +31,6 @@ impl Server {
     }
 }
 
-/// A stage.
 #[derive(Debug)]
 pub(super) struct Stage {
     /// Ended before the folder is removed: fields are dropped in order.

@@ -38,7 +38,6 @@ pub(super) struct Manner {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) manner: Manner,
-    /// How it stands.
     pub(super) standing: Standing,
     /// Its body, where it is to be echoed.
     pub(super) echo: Option<Box<Echo>>,

@@ -39,7 +39,6 @@ pub(crate) fn make(algorithm: &'static SignatureAlgorithm, until_year: i32) -> M
     }
 }
 
-/// A usual one.
 pub(crate) fn usual() -> Made {
     make(&rcgen::PKCS_ECDSA_P256_SHA256, 2090)
 }

@@ -103,7 +103,6 @@ impl Reader<'_> {
         Some(*boolean)
     }
 
-    /// Seconds above zero.
     pub(crate) fn seconds_above_zero(&mut self, value: &Value) -> Option<Duration> {
         let seconds = self.seconds(value)?;
         if seconds.is_zero() {

@@ -32,7 +32,6 @@ pub(super) struct Quota {
     pub(super) reset_ms: u64,
 }
 
-/// Names of the headers.
 #[derive(Debug)]
 pub(super) struct HeaderNames {
     pub(super) limit: PreparedName,

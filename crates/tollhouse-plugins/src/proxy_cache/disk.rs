@@ -45,7 +45,6 @@ pub(super) struct Bounds {
     pub names_bytes: u64,
 }
 
-/// A zone on the disk.
 pub(super) struct DiskZone {
     inner: Arc<Inner>,
     default_ttl_ms: u64,

@@ -88,13 +88,11 @@ impl std::fmt::Debug for HttpClient {
 /// A request; `Host`, length and framing are the client's to write.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// The method.
     pub method: Vec<u8>,
     /// Path and query.
     pub path: Vec<u8>,
     /// Header lines; those that no header can carry are left out. `Host` replaces the target's.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body.
     pub body: Bytes,
     /// Whether it may be sent twice.
     pub repeat: Repeat,
@@ -121,11 +119,9 @@ impl Call {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
-    /// The status.
     pub status: u16,
     /// Header lines.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
 }
 

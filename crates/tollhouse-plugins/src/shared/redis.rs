@@ -85,7 +85,6 @@ pub(crate) enum Argument<'a> {
     Whole(u64),
     /// Any number.
     Number(f64),
-    /// A text.
     Text(&'a str),
 }
 

@@ -59,7 +59,6 @@ struct Held {
 enum Last {
     /// With a status in trailers.
     Status(Status),
-    /// With its body.
     Body,
 }
 

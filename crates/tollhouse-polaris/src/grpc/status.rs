@@ -63,7 +63,6 @@ impl Status {
     }
 }
 
-/// A status as fields.
 pub(super) struct StatusFields {
     code: Code,
     message: String,

@@ -1,4 +1,4 @@
-//! The one place that turns an error into an answer: status, body, headers (apisix.md §3.6).
+//! The one place that turns an error into an answer: status, body, headers.
 
 use tollhouse_http::Framing;
 use tollhouse_model::Id;

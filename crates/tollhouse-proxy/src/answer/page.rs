@@ -1,4 +1,4 @@
-//! What stands in the bodies of error answers (apisix.md §3.6).
+//! What stands in the bodies of error answers: APISIX's words, so that pages and scripts which look for them go on.
 
 use tollhouse_telemetry::ErrorCode;
 

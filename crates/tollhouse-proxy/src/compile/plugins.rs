@@ -260,7 +260,6 @@ impl Plugins {
 
 /// An object whose plugins are compiled, and where what comes of that goes.
 pub(super) struct Place<'a> {
-    /// The object.
     pub object: Object<'a>,
     /// What stays where a plugin cannot run.
     pub fallback: Fallback,

@@ -47,7 +47,6 @@ pub enum ShenyuChange {
     Clear,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Shenyu {
     settings: ShenyuSettings,

@@ -1,4 +1,4 @@
-//! The variables of an exchange (apisix.md §3.5), for expressions, templates and plugins: what the
+//! The variables of an exchange, for expressions, templates and plugins: what the
 //! client sent, with what plugins have changed, and how the exchange has gone so far.
 
 use std::borrow::Cow;

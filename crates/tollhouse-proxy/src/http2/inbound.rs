@@ -15,7 +15,6 @@ pub(super) enum Framing {
     Nothing,
     /// As it is: by the length in the head, or as a tunnel.
     Plain,
-    /// In chunks.
     Chunked,
 }
 

@@ -40,7 +40,6 @@ struct Shared {
     openings: Vec<Rc<Opening>>,
 }
 
-/// One connection.
 #[derive(Debug)]
 struct NodeConnection {
     session: Rc<Session>,

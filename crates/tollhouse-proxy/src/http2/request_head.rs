@@ -13,7 +13,6 @@ pub(super) struct Asked {
     pub(super) stream: StreamId,
     /// What takes the body.
     pub(super) outbound: Outbound,
-    /// Bytes of the head.
     pub(super) head_bytes: usize,
 }
 

@@ -34,7 +34,6 @@ impl Transport {
     }
 }
 
-/// Who is at the ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
     /// The client: the peer, or whom it says it comes for.
@@ -50,7 +49,6 @@ pub(crate) struct Ends {
 pub(crate) enum FirstBytes {
     /// At the front of its connection's buffer.
     Link(Link),
-    /// A datagram.
     Datagram(Box<[u8]>),
 }
 
@@ -71,7 +69,6 @@ pub(crate) struct Record {
     pub connected_ms: Option<u64>,
 }
 
-/// See the module.
 pub(crate) struct Connection<'w> {
     pub worker: &'w Worker,
     pub transport: Transport,

@@ -60,11 +60,9 @@ pub(super) enum Proof {
 
 /// Opens what leads to one node.
 pub(super) trait Open {
-    /// What it opens.
     type Opened;
     /// What that says about the node.
     const PROOF: Proof;
-    /// Opens it.
     async fn open(&self, upstream: &UpstreamEntry, picked: &Picked<'_>)
     -> io::Result<Self::Opened>;
 }

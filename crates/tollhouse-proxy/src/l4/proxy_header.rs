@@ -16,7 +16,6 @@ use crate::worker::Worker;
 /// Whom a connection comes for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Proxied {
-    /// The client.
     pub client: SocketAddr,
     /// What it connected to.
     pub local: SocketAddr,

@@ -1,4 +1,4 @@
-//! Which stream route a connection takes (apisix.md §6): those with the name that its TLS client asks
+//! Which stream route a connection takes, as in APISIX: those with the name that its TLS client asks
 //! for first, the more exact one before; then, in the order of the configuration, those without a name.
 //! Among either kind the first whose addresses and port are the connection's.
 //!

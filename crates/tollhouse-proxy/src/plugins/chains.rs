@@ -150,7 +150,7 @@ impl<'s> Chains<'s> {
     }
 
     /// Lets the plugins of the consumer and of its group join in: they replace the route's of the
-    /// same name, as a whole (apisix.md §3.8).
+    /// same name, as a whole, as in APISIX.
     pub(crate) fn join(&mut self, consumer: Option<&'s Chain>, group: Option<&'s Chain>) {
         let mut above: SmallVec<[&Chain; 2]> = SmallVec::new();
         for chain in [consumer, group, self.route].into_iter().flatten() {

@@ -2,8 +2,8 @@
 //!
 //! Some lines are the gateway's to write: what plugins say about framing and connections does not
 //! count, and what they say about a node's `Host` and about the chain of addresses has been heard
-//! before. `X-Real-IP` is the client's address as the gateway knows it, whoever says another
-//! (apisix.md §3.7): a plugin that finds another client changes the address itself. Edits are
+//! before. `X-Real-IP` is the client's address as the gateway knows it, whoever says another:
+//! a plugin that finds another client changes the address itself. Edits are
 //! well-formed lines (`HeaderEdits`), so they can be appended as they stand.
 
 use tollhouse_plugin::HeaderEdits;

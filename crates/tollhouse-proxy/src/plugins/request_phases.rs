@@ -1,5 +1,4 @@
-//! Runs the phases before a node is asked: rewrite, the consumer's plugins, access, before_proxy
-//! (apisix.md §3.8).
+//! Runs the phases before a node is asked: rewrite, the consumer's plugins, access, before_proxy.
 
 use tollhouse_plugin::{Flow, Phases, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;

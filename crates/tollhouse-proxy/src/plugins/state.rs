@@ -27,7 +27,6 @@ pub(crate) struct PluginState {
     pub(crate) refused: Option<ErrorCode>,
     /// Who asks.
     pub(crate) consumer: String,
-    /// The consumer's group.
     pub(crate) consumer_group: String,
     /// The answer that a plugin gave.
     pub(crate) prepared: Prepared,

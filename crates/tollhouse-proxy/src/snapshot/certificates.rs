@@ -1,4 +1,4 @@
-//! Which certificate a client is shown, by the name that it asks for (apisix.md §6): the name
+//! Which certificate a client is shown, by the name that it asks for, as APISIX finds it: the name
 //! itself, else `*.` before all but its first label, else `*`.
 
 use std::sync::Arc;

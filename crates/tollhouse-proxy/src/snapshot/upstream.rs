@@ -38,7 +38,7 @@ pub struct UpstreamEntry {
     pub client_pair: Option<Arc<CertificatePair>>,
 }
 
-/// How a node's name stands in its `Host` (apisix.md §3.7).
+/// How a node's name stands in its `Host`, where `pass_host` asks for the node's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeHost {
     /// With the port, where that is not the scheme's own.

@@ -61,7 +61,6 @@ pub(crate) struct AttemptError {
 /// Whose failure an attempt is: health counts what is the node's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// The node's.
     Node,
     /// Nobody's that health could count: the gateway lacks what a connection takes, the client's
     /// host is no name that the node serves over TLS, or a kept connection was closed by the node,

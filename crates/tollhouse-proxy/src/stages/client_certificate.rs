@@ -1,5 +1,4 @@
-//! Whether the client has shown the certificate that the host of its request asks for
-//! (apisix.md §6).
+//! Whether the client has shown the certificate that the host of its request asks for.
 //!
 //! The certificate was asked for by the name in the handshake; the request may name another host. So
 //! the host of each request is looked at again, and one that asks for certificates is served only on

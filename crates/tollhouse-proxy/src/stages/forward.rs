@@ -1,6 +1,6 @@
 //! Takes a request to a node: picking, retrying, and who may be tried again.
 //!
-//! One attempt is `attempt.rs`; here is what happens between attempts (apisix.md §5 retries).
+//! One attempt is `attempt.rs`; here is what happens between attempts.
 
 use std::time::Duration;
 

@@ -9,7 +9,6 @@ use crate::exchange::Exchange;
 /// Whether the head of a request can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// It was read.
     Read,
     /// There was none, or it was refused: what the state holds is of another request.
     Refused,

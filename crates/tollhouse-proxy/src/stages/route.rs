@@ -156,7 +156,7 @@ pub(crate) fn next<'s>(
     Ok(Next::Node(Way { route, upstream: upstream(snapshot, route)? }))
 }
 
-/// The upstream of `route`, by the precedence of apisix.md §2.2: inline, by id, the service's.
+/// The upstream of `route`, by APISIX's precedence: inline, by id, the service's.
 #[inline]
 fn upstream<'s>(
     snapshot: &'s Snapshot,

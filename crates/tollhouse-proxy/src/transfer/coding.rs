@@ -7,7 +7,6 @@ use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
 pub(crate) enum Coding {
     /// As it is: by the length in the head, or to the end of the connection.
     Plain,
-    /// In chunks.
     Chunked,
 }
 

@@ -12,7 +12,6 @@ use hashbrown::HashMap;
 use super::NodeId;
 use super::rounds::Round;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence(Mutex<Seen>);
 

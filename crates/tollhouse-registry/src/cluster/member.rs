@@ -16,7 +16,6 @@ pub(crate) const BEATS: &str = "/beats/";
 /// What a member says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MemberRow {
-    /// Its name.
     pub(crate) name: Box<str>,
 }
 

@@ -25,7 +25,6 @@ use crate::state::State;
 /// The longest wait before everything is read anew again.
 const RELOAD_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// See the module.
 pub(super) struct Log {
     store: Arc<dyn Store>,
     cluster: Arc<Cluster>,

@@ -27,7 +27,6 @@ const CHANNEL_REST: Duration = Duration::from_secs(5);
 /// As which member this node counts, while it does.
 pub(super) type OwnIdentity = Arc<watch::Sender<Option<Identity>>>;
 
-/// See the module.
 pub(super) struct Session {
     cluster: Arc<Cluster>,
     identity: OwnIdentity,

@@ -16,7 +16,6 @@ use crate::row::{self, Row};
 /// Objects by kind and id, as text.
 type Objects = BTreeMap<(Kind, String), Bytes>;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     stored: Objects,

@@ -23,7 +23,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A store in memory.
 pub(super) struct MemoryStore {
     shared: Arc<Shared>,
     expiry: Option<JoinHandle<()>>,

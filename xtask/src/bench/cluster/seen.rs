@@ -19,7 +19,6 @@ const QUICK_CHANGES: usize = 20;
 /// What has not been seen by then is not going to be.
 const SEEN_MAX: Duration = Duration::from_secs(10);
 
-/// Runs it.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let changes = if plan.is_quick { QUICK_CHANGES } else { CHANGES };
     let registered = registrations(plan, changes).context("registrations")?;

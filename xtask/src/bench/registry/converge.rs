@@ -26,7 +26,6 @@ struct Delays {
     goes: Vec<f64>,
 }
 
-/// Runs it.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let upstream = json!({

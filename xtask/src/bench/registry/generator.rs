@@ -19,7 +19,6 @@ pub(in crate::bench) enum End {
     After(Duration),
 }
 
-/// A load.
 #[derive(Clone, Debug)]
 pub(in crate::bench) struct Load {
     pub(in crate::bench) method: &'static str,

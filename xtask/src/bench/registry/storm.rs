@@ -20,7 +20,6 @@ const QUICK_STORM: Duration = Duration::from_secs(5);
 /// Services that are looked at in the end.
 const SERVICES_LOOKED_AT: u64 = 20;
 
-/// Runs it.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let (instances, storm) =
         if plan.is_quick { (QUICK_INSTANCES, QUICK_STORM) } else { (INSTANCES, STORM) };

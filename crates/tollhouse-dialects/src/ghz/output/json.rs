@@ -11,7 +11,6 @@ use go_template::golang::date;
 /// How time stamps of requests are laid out.
 const TIMESTAMP: &str = "2006-01-02T15:04:05.999999999Z07:00";
 
-/// The report.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     date: String,

@@ -6,9 +6,7 @@ use crate::result::{End, KernelSeries};
 
 /// What a rule says about one changed run.
 enum Says {
-    /// Nothing.
     Nothing,
-    /// A note with this in it.
     Note(&'static str),
     /// A caution with this in it.
     Caution(&'static str),

@@ -26,12 +26,14 @@ pub(super) struct Message {
 /// A part of an encoded message.
 #[derive(Debug, Clone)]
 enum Piece {
-    /// Ready as it is.
     Ready(Vec<u8>),
     /// A value with `{{…}}` in it.
     Value(Box<Value>),
     /// Something with a length in front: a message, a map entry, a packed list.
-    Sized { key: Vec<u8>, pieces: Vec<Piece> },
+    Sized {
+        key: Vec<u8>,
+        pieces: Vec<Piece>,
+    },
 }
 
 /// A value that is filled in anew for every message.

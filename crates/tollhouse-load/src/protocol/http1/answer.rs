@@ -77,7 +77,6 @@ impl Answer {
         self.has_surplus = false;
     }
 
-    /// The status.
     pub(super) fn status(&self) -> u16 {
         self.head.status
     }

@@ -34,7 +34,6 @@ pub(in crate::protocol) trait Intake {
 /// What an intake wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::protocol) enum Flow {
-    /// More.
     More,
     /// More, and that its exchange looks at what is there.
     Look,

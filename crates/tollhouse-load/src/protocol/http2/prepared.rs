@@ -29,7 +29,6 @@ pub(super) struct PreparedRequests {
     target: Target,
 }
 
-/// One request.
 #[derive(Debug, Clone)]
 pub(super) struct PreparedRequest {
     /// Which one it is; `None` where it is filled in every time.

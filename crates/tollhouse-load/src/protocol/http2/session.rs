@@ -40,7 +40,6 @@ pub(in crate::protocol) struct Session {
     received_bytes: Cell<u64>,
 }
 
-/// The head of a request.
 #[derive(Clone, Copy)]
 pub(in crate::protocol) struct RequestHead<'a> {
     /// The number of a head that is the same every time; `None` for one that was filled in.

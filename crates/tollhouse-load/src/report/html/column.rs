@@ -7,12 +7,9 @@ use super::figure::{self, UNKNOWN};
 use super::row::{Row, TARGET};
 use super::table::{Cell, Direction, Head};
 
-/// A column.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
-    /// Its head.
     pub(super) head: Head,
-    /// What it shows.
     pub(super) shows: Shows,
 }
 

@@ -35,7 +35,6 @@ pub(super) struct Row<'a> {
 /// A figure over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// The median.
     pub(super) median: f64,
     /// The lowest.
     pub(super) low: f64,

@@ -7,7 +7,6 @@ use super::figure::{self, UNKNOWN};
 use super::markup::Html;
 use super::row::{Percentile, SAMPLES_BEYOND_MIN, Spread};
 
-/// A table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// What it shows, for those who cannot see it.
@@ -65,7 +64,6 @@ pub(super) struct Group {
 /// A row.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// Its name.
     pub(super) name: String,
     /// Under the name, smaller; what all lines of a group have in common goes behind the group's label.
     pub(super) facts: Vec<String>,
@@ -89,7 +87,6 @@ pub(super) enum NameSpans {
     Covered,
 }
 
-/// A cell.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Cell {
     /// The figure.

@@ -25,7 +25,6 @@ pub(crate) struct Target {
     pub scheme: Scheme,
     /// A name or an address; IPv6 addresses without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
     /// Host and port as `Host` says them: the scheme's own port is left out.
     pub authority: String,

@@ -34,7 +34,6 @@ pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
     Replied { code: Code::ExecuteSuccess, answer: Answer::chain(head, length, services) }
 }
 
-/// All namespaces.
 pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
     let revision = state.namespaces_revision();
     if question.has(&revision.digits()) {

@@ -248,7 +248,6 @@ impl Place {
         self.key.client
     }
 
-    /// The session.
     pub(super) fn session(&self) -> &Session {
         &self.session
     }

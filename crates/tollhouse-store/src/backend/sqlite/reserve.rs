@@ -16,7 +16,6 @@ const RETRY: Duration = Duration::from_secs(60);
 /// Bytes written at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// See the module.
 pub(super) struct Reserve {
     path: PathBuf,
     bytes: usize,

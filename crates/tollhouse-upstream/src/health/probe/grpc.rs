@@ -158,7 +158,7 @@ fn serving_status(body: &[u8]) -> u16 {
     }
 }
 
-/// A status of gRPC as one of HTTP (edge.md gRPC).
+/// A status of gRPC as one of HTTP (`google.rpc.Code`).
 fn http_status(grpc: u16) -> u16 {
     match grpc {
         1 => 499,

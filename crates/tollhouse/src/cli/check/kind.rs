@@ -9,7 +9,6 @@ use tollhouse_config::declarative::{NOT_SERVED, SHENYU_SECTION};
 use tollhouse_config::{Bootstrap, Format};
 use tollhouse_model::Kind;
 
-/// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     /// What the process is told once.

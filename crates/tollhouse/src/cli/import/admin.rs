@@ -47,7 +47,6 @@ impl AdminApi {
         self.keyring.as_ref()
     }
 
-    /// All objects.
     pub(super) fn objects(&mut self) -> anyhow::Result<Objects> {
         let mut found = Objects::new();
         for kind in Kind::lists() {

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 /// How deep fields are told apart; what lies deeper is the business of what describes it.
 const DEPTH_MAX: usize = 5;
 
-/// A field.
 pub(in crate::cli) struct Field {
     /// Its path from the conf: `rules[].count`.
     pub(in crate::cli) name: String,

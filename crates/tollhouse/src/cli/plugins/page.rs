@@ -9,7 +9,6 @@ use super::{category_name, phases_of};
 /// The heading that fields stand before.
 const AFTER_FIELDS: [&str; 3] = ["Answers", "Metrics", "Notes"];
 
-/// A page.
 pub(super) struct Page {
     /// The plugin's name.
     pub(super) name: &'static str,

@@ -18,7 +18,6 @@ use crate::support::{gateway, upstream};
 
 /// A gateway with a store, and a node that answers as requests ask it to.
 pub(crate) struct Bench {
-    /// The gateway.
     pub(crate) gateway: Gateway,
     /// The node that routes lead to where a case says nothing else.
     pub(crate) node: Origin,

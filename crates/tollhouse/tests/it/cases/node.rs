@@ -9,7 +9,6 @@ use super::script::unescape;
 /// What it says where a request asks for nothing.
 const PLAIN: &str = "200 OK|Content-Type: text/plain||hello";
 
-/// Starts one.
 pub(super) fn start() -> Origin {
     Origin::script(|connection| {
         while let Some(request) = connection.request() {

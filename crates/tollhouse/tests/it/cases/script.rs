@@ -19,7 +19,6 @@
 //!
 //! `\n`, `\r`, `\t` and `\\` are read in bodies; `{repeat TEXT COUNT}` is the text that often.
 
-/// One exchange.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     pub(super) request: Vec<String>,

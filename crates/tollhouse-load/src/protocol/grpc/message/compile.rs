@@ -24,7 +24,6 @@ pub(in super::super) enum Templates {
 }
 
 impl Templates {
-    /// As a call has it.
     pub(in super::super) fn from_call(call: &GrpcCall) -> Self {
         match (call.disable_template_data, call.disable_template_functions) {
             (true, _) => Self::AsWritten,

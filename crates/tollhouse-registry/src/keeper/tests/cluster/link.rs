@@ -62,7 +62,6 @@ pub(super) struct Faults {
     pub(super) is_lost: AtomicBool,
 }
 
-/// See the module.
 pub(super) struct Link {
     engine: Arc<Engine>,
     faults: Arc<Faults>,

@@ -78,10 +78,10 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The folder, without asking cargo where it builds: where it is told to, or where it does by default.
+/// The folder, without asking cargo where it builds: where it is configured to, or where it does by default.
 fn built_programs() -> PathBuf {
-    let told = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    told.unwrap_or_else(|| workspace_root().join("target")).join(BUILT_PROGRAMS)
+    let configured = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    configured.unwrap_or_else(|| workspace_root().join("target")).join(BUILT_PROGRAMS)
 }
 
 /// Whether `cargo <name>` exists.

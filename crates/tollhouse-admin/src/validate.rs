@@ -103,7 +103,7 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
         };
         let mut seen = HashSet::new();
         for (index, item) in items.iter().enumerate() {
-            let fault = |error| Fault { list, id: shown_id(list, item), index, error };
+            let fault = |error| Fault { list, id: item_id(list, item), index, error };
             if let Err(error) = check_item(admin, &known, list, item) {
                 faults.push(fault(format!("invalid {list} at index {index}, err: {error}")));
             }
@@ -129,7 +129,7 @@ fn not_a_list(list: &'static str, value: &Value) -> Option<Fault> {
     (!is_empty).then_some(Fault { list, id: None, index: 0, error })
 }
 
-fn shown_id(list: &str, item: &Value) -> Option<String> {
+fn item_id(list: &str, item: &Value) -> Option<String> {
     let username = || id_of(item, "username").filter(|_| list == "consumers");
     let name = || id_of(item, "name").filter(|_| list == "plugins");
     id_of(item, "id").or_else(username).or_else(name)

@@ -37,8 +37,8 @@ impl Identity {
 
 /// The machine's name as its kernel tells it.
 fn hostname() -> String {
-    let told = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match told.trim() {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match text.trim() {
         "" => "unknown".to_owned(),
         name => name.to_owned(),
     }

@@ -143,7 +143,7 @@ impl Process {
             log: access_log.as_ref(),
         };
         let cores = Cores::start(workers, sockets, &parts)?;
-        cores::give_way();
+        cores::lower_priority();
         if let Some(inheritance) = inheritance {
             inheritance.confirm()?;
         }

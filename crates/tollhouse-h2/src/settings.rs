@@ -96,12 +96,12 @@ impl Settings {
         if !rest.is_empty() {
             return Err(ConnectionError::frame_size("SETTINGS of a length that is none"));
         }
-        let was_told = self.no_rfc7540_priorities;
+        let before = self.no_rfc7540_priorities;
         for &[i0, i1, v0, v1, v2, v3] in entries {
             let (id, value) = (u16::from_be_bytes([i0, i1]), u32::from_be_bytes([v0, v1, v2, v3]));
             self.apply_one(id, value, from)?;
         }
-        if !is_first && was_told != self.no_rfc7540_priorities {
+        if !is_first && before != self.no_rfc7540_priorities {
             let reason = "SETTINGS_NO_RFC7540_PRIORITIES changed";
             return Err(ConnectionError::protocol(reason));
         }

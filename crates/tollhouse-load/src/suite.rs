@@ -174,8 +174,9 @@ fn measure(
         plan.cases.iter_mut().for_each(shrink);
     }
     let environment = stage.environment();
-    let told = session::Options { environment: Some(environment), ..options.session.clone() };
-    let mut session = stage.on_load_cores(|| session::run(&plan, &told, observe))?;
+    let session_options =
+        session::Options { environment: Some(environment), ..options.session.clone() };
+    let mut session = stage.on_load_cores(|| session::run(&plan, &session_options, observe))?;
     session.report.configurations.extend(stage.configurations().clone());
     Ok(session)
 }

@@ -117,8 +117,9 @@ pub(crate) fn parse(url: &str) -> Result<Target, String> {
         0 => return Err("has no port; write host:port".into()),
         port => port,
     };
-    let shown_host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let authority = if port == port_default { shown_host } else { format!("{shown_host}:{port}") };
+    let bracketed_host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let authority =
+        if port == port_default { bracketed_host } else { format!("{bracketed_host}:{port}") };
     Ok(Target {
         scheme,
         is_tls,

@@ -15,7 +15,7 @@ use tokio::io::ReadBuf;
 use super::answers::{Answer, Persistence};
 use super::wire::{Wire, poll_write_all};
 use super::worker::{Outcome, Worker};
-use incoming::{Asked, Incoming, Manner, Step};
+use incoming::{AnswerForm, Asked, Incoming, Step};
 
 /// Answers to pipelined requests are sent together up to this many bytes.
 const TOGETHER_BYTES_MAX: usize = 64 * 1024;
@@ -111,7 +111,7 @@ impl<'a, S: Wire> Connection<'a, S> {
             self.send(&[], &[]).await?;
             worker.until(due_ns).await?;
         }
-        let Asked { manner, standing, echo, websocket_key } = self.incoming.take();
+        let Asked { form, standing, echo, websocket_key } = self.incoming.take();
         let answer = match worker.shared.outcome(worker, verdict, standing) {
             Outcome::Reset => return Ok(Some(After::Reset)),
             Outcome::Other(answer) => answer,
@@ -124,19 +124,23 @@ impl<'a, S: Wire> Connection<'a, S> {
                     let answers = &worker.shared.answers;
                     let answer =
                         answers.echo(answer.status, echo.kind.as_deref(), echo.body.into());
-                    return self.send_answer(&answer, manner).await;
+                    return self.send_answer(&answer, form).await;
                 }
                 answer
             }
         };
-        self.send_answer(answer, manner).await
+        self.send_answer(answer, form).await
     }
 
-    async fn send_answer(&mut self, answer: &Answer, manner: Manner) -> io::Result<Option<After>> {
-        let ends = manner.persistence == Persistence::Ends;
-        let [first, rest] = match manner.is_head {
-            true => answer.head(manner.persistence),
-            false => answer.message(manner.persistence),
+    async fn send_answer(
+        &mut self,
+        answer: &Answer,
+        form: AnswerForm,
+    ) -> io::Result<Option<After>> {
+        let ends = form.persistence == Persistence::Ends;
+        let [first, rest] = match form.is_head {
+            true => answer.head(form.persistence),
+            false => answer.message(form.persistence),
         };
         let is_short = rest.is_empty() && self.unsent.len() < TOGETHER_BYTES_MAX;
         if is_short && !ends && self.incoming.has_more() {

@@ -13,9 +13,9 @@ use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 mod key;
-mod shown;
+mod view;
 
-pub use shown::ShownCertificate;
+pub use view::CertificateView;
 
 /// Certificates in one text, at most: TLS libraries follow no longer chains, and a bundle of all
 /// public authorities has some 150.

@@ -17,7 +17,7 @@ use tollhouse_stdx::LogLimit;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How often such a failure is logged.
-const TELL_INTERVAL: Duration = Duration::from_secs(10);
+const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Places of clients who are not expected: each is answered and closed, or closed at once.
 pub const STRANGERS_MAX: usize = 32;
@@ -49,7 +49,7 @@ pub async fn serve<F>(
 {
     let (stopped, stopping) = watch::channel(false);
     let (mut expected, mut strangers) = (JoinSet::new(), JoinSet::new());
-    let failures = LogLimit::new(TELL_INTERVAL);
+    let failures = LogLimit::new(WARN_INTERVAL);
     let mut stop = pin!(stop);
     loop {
         tokio::select! {

@@ -177,9 +177,9 @@ impl Keeper {
                     self.health.look();
                     self.work(&mut requests).await;
                 }
-                news = self.applier.next() => {
+                event = self.applier.next() => {
                     self.health.look();
-                    self.applier.take_in(news, &mut self.health).await;
+                    self.applier.take_in(event, &mut self.health).await;
                 }
                 () = &mut timer => self.tick().await,
                 () = &mut stop => return,

@@ -53,11 +53,11 @@ fn look(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Where programs lie that were built for the tests: as told, or as an earlier `cargo x install` left
+/// Where programs lie that were built for the tests: as configured, or as an earlier `cargo x install` left
 /// them in the target folder that this test was built in.
 fn built_peers() -> Option<PathBuf> {
-    let told = std::env::var_os(PEERS_VARIABLE).map(PathBuf::from);
-    told.or_else(|| {
+    let configured = std::env::var_os(PEERS_VARIABLE).map(PathBuf::from);
+    configured.or_else(|| {
         let this = std::env::current_exe().ok()?;
         let mut folders = this.ancestors().map(|folder| folder.join(PEERS_FOLDER));
         folders.find(|folder| folder.is_dir())

@@ -163,9 +163,9 @@ fn begun_at(born: Option<Instant>, warm_up: &WarmUp) -> Begun {
     }
 }
 
-/// Whether a node that stays is told to be another one than before.
-fn is_reborn(before: Option<Instant>, told: Option<Instant>) -> bool {
-    told.is_some_and(|told| before.is_none_or(|before| told > before + REBIRTH))
+/// Whether a node that stays has become another one than before.
+fn is_reborn(before: Option<Instant>, after: Option<Instant>) -> bool {
+    after.is_some_and(|after| before.is_none_or(|before| after > before + REBIRTH))
 }
 
 #[cfg(test)]

@@ -147,11 +147,12 @@ impl Gateway {
             .with_context(|| format!("single writes with {store}"))?;
         delays.sort_by(f64::total_cmp);
         let title = |what: &str| format!("answer until every core serves, {what}, ms, {store}");
-        let judged = |what, value| Figure::judged(title(what), value, budget::WRITE_VISIBLE_MS);
+        let figure =
+            |what, value| Figure::with_budget(title(what), value, budget::WRITE_VISIBLE_MS);
         Ok([
             Figure::free(title("median"), percentile(&delays, 50)),
-            judged("p99", percentile(&delays, 99)),
-            judged("max", percentile(&delays, 100)),
+            figure("p99", percentile(&delays, 99)),
+            figure("max", percentile(&delays, 100)),
         ])
     }
 
@@ -169,7 +170,7 @@ impl Gateway {
 
 fn written(what: &str, count: usize, took: Duration) -> Figure {
     let title = format!("{what} written a second by {} clients, {count} of them", client::CLIENTS);
-    Figure::judged(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
+    Figure::with_budget(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
 }
 
 /// Ends the gateway and starts another one with its store. What that one holds in memory is what the

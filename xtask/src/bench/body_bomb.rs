@@ -53,8 +53,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
         let ratio = median_of(Question::Memory)?;
         let wait_ms = median_of(Question::Wait)?;
         result.figures.extend([
-            Figure::judged(format!("{what}: memory over length"), ratio, budget::BOMB_MEMORY),
-            Figure::judged(format!("{what}: longest wait, ms"), wait_ms, budget::BOMB_WAIT_MS),
+            Figure::with_budget(format!("{what}: memory over length"), ratio, budget::BOMB_MEMORY),
+            Figure::with_budget(format!("{what}: longest wait, ms"), wait_ms, budget::BOMB_WAIT_MS),
         ]);
     }
     Ok(result)

@@ -103,13 +103,13 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// A figure that no budget judges.
+    /// A figure without a budget.
     pub(crate) fn free(what: impl Into<String>, value: f64) -> Self {
         Self { what: what.into(), value, budget: None }
     }
 
     /// A figure with a budget.
-    pub(crate) fn judged(what: impl Into<String>, value: f64, budget: Budget) -> Self {
+    pub(crate) fn with_budget(what: impl Into<String>, value: f64, budget: Budget) -> Self {
         Self { what: what.into(), value, budget: Some(budget) }
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let cases =
             [(0.70, "met (stretch)"), (0.75, "met"), (0.78, "missed"), (f64::NAN, "missed")];
         for (value, expected) in cases {
-            assert_eq!(Figure::judged("a", value, CPU_AGAINST_NGINX).verdict(), expected);
+            assert_eq!(Figure::with_budget("a", value, CPU_AGAINST_NGINX).verdict(), expected);
         }
         assert_eq!(Figure::free("a", 1.0).verdict(), "");
     }
@@ -154,7 +154,7 @@ mod tests {
     fn more_is_better_where_the_budget_says_so() {
         let cases = [(4_500.0, "met (stretch)"), (2_000.0, "met"), (1_999.0, "missed")];
         for (value, expected) in cases {
-            let figure = Figure::judged("a", value, ADMIN_WRITES_PER_SECOND);
+            let figure = Figure::with_budget("a", value, ADMIN_WRITES_PER_SECOND);
             assert_eq!(figure.verdict(), expected, "{value}");
             assert_eq!(figure.to_json()["bound"], "≥");
         }

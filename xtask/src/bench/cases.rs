@@ -137,7 +137,7 @@ fn growth(peer: Peer, counts: &[usize], rows: &[Row]) -> Vec<Figure> {
         let value = row.cpu_us_per_request / first.cpu_us_per_request;
         match (peer, *count) {
             (Peer::Tollhouse, 10_000 | 100_000) => {
-                Figure::judged(what, value, budget::CPU_AT_MANY_ROUTES)
+                Figure::with_budget(what, value, budget::CPU_AT_MANY_ROUTES)
             }
             _ => Figure::free(what, value),
         }
@@ -181,7 +181,7 @@ const FIRST_ROUTE: &str = "/r/0";
 fn ratios(measured: &Concurrent) -> Vec<Figure> {
     let figure = |(peer, budget): (Peer, Budget)| {
         let ratio = measured.ratio(Peer::Tollhouse.name(), peer.name())?;
-        Some(Figure::judged(format!("CPU against {}", peer.name()), ratio, budget))
+        Some(Figure::with_budget(format!("CPU against {}", peer.name()), ratio, budget))
     };
     OTHERS.into_iter().filter_map(figure).collect()
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     result.rows = measure(plan, &contender, origin.port)?;
     let p99_ratio = result.rows[2].p99_us / result.rows[1].p99_us;
     result.figures = vec![
-        Figure::judged("p99 under churn over p99 without", p99_ratio, budget::P99_UNDER_CHURN),
+        Figure::with_budget("p99 under churn over p99 without", p99_ratio, budget::P99_UNDER_CHURN),
         Figure::free("file replaced to change visible, ms", visible_after_ms(&proxy, origin.port)?),
     ];
     Ok(result)

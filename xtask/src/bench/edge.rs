@@ -142,7 +142,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
                 .with_context(|| format!("{}: {}", peer.name(), kind.label()))?;
             let what = format!("{}: {}", peer.name(), kind.label());
             figures.push(match peer {
-                Peer::Tollhouse => Figure::judged(what, bytes, limit),
+                Peer::Tollhouse => Figure::with_budget(what, bytes, limit),
                 _ => Figure::free(what, bytes),
             });
         }
@@ -179,7 +179,7 @@ fn compare(what: &str, costs: &[Cost], limit: Budget, is_of_nginx: bool) -> Opti
         .filter(|cost| cost.peer == Peer::Nginx || (cost.peer == Peer::Haproxy && !is_of_nginx));
     let best = others.min_by(|one, other| one.cpu_us.total_cmp(&other.cpu_us))?;
     let what = format!("{what}: CPU against {}", best.peer.name());
-    Some(Figure::judged(what, ours.cpu_us / best.cpu_us, limit))
+    Some(Figure::with_budget(what, ours.cpu_us / best.cpu_us, limit))
 }
 
 /// Our relay's cost over that of HAProxy.
@@ -187,7 +187,7 @@ fn compare_relays(what: &str, costs: &[Cost]) -> Option<Figure> {
     let cost_of = |peer: Peer| costs.iter().find(|cost| cost.peer == peer);
     let (ours, theirs) = (cost_of(Peer::Tollhouse)?, cost_of(Peer::HaproxyTcp)?);
     let what = format!("{what}: CPU against {}", theirs.peer.name());
-    Some(Figure::judged(what, ours.cpu_us / theirs.cpu_us, budget::RELAY_CPU))
+    Some(Figure::with_budget(what, ours.cpu_us / theirs.cpu_us, budget::RELAY_CPU))
 }
 
 /// The node of gRPC, on the core of the load: it gives back what it gets.

@@ -119,7 +119,7 @@ pub(crate) fn run(binary: &Path) -> Result<()> {
         Ok(slope(short, long))
     };
     let mut check = |what: &str, value: f64, budget: Budget, digits: usize| {
-        let figure = Figure::judged(what, value, budget);
+        let figure = Figure::with_budget(what, value, budget);
         let (limit, stretch, verdict) = (budget.limit, budget.stretch, figure.verdict());
         println!("{what}: {value:.digits$} (budget {limit} / {stretch}, {verdict})");
         if value > limit {

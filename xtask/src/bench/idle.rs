@@ -25,7 +25,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
         let bytes = bytes_per_connection(&proxy).with_context(|| peer.name())?;
         let what = format!("{}: bytes an idle connection", peer.name());
         figures.push(match peer {
-            Peer::Tollhouse => Figure::judged(what, bytes, budget::IDLE_BYTES_PER_CONNECTION),
+            Peer::Tollhouse => Figure::with_budget(what, bytes, budget::IDLE_BYTES_PER_CONNECTION),
             _ => Figure::free(what, bytes),
         });
     }

@@ -241,7 +241,7 @@ mod tests {
             cpu_us_per_request: 12.345,
             errors: 0,
         };
-        let figure = Figure::judged("CPU against nginx", 0.751, CPU_AGAINST_NGINX);
+        let figure = Figure::with_budget("CPU against nginx", 0.751, CPU_AGAINST_NGINX);
         CaseResult::new("plain", vec![row], vec![figure])
     }
 

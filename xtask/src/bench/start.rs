@@ -25,7 +25,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
         }
         let what = format!("{}: start to first answer, ms", peer.name());
         figures.push(match peer {
-            Peer::Tollhouse => Figure::judged(what, median(times_ms), budget::START_MS),
+            Peer::Tollhouse => Figure::with_budget(what, median(times_ms), budget::START_MS),
             _ => Figure::free(what, median(times_ms)),
         });
     }

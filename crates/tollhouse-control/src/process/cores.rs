@@ -140,7 +140,7 @@ fn pin(core: usize) {
 
 /// Lets serving threads go first, for the calling thread alone; failing is harmless. Somebody waits for
 /// whatever is done beside serving: for a change to serve, for the Admin API, for a check.
-pub fn give_way() {
+pub fn lower_priority() {
     if let Err(error) = priority::stand_back(priority::NICENESS_MAX) {
         tracing::debug!(%error, "priority of the control side cannot be lowered");
     }

@@ -46,8 +46,8 @@ pub enum ServiceLookup {
     Missing,
     /// It is as it was.
     Unchanged,
-    /// Its instances have been shown.
-    Shown {
+    /// Its instances have been visited.
+    Visited {
         /// Differs whenever the set of instances does.
         revision: u128,
         /// Below or at this part of healthy instances, unhealthy ones serve as well; 0 to 1.
@@ -216,7 +216,7 @@ impl RegistryNodes {
                 entry.state.publish_nodes(Vec::new());
                 Found::Missing
             }
-            ServiceLookup::Shown { revision, protect_threshold } => {
+            ServiceLookup::Visited { revision, protect_threshold } => {
                 let (nodes, selected) = selection.finish(protect_threshold);
                 entry.state.publish_nodes(nodes);
                 Found::Service { revision, selected }

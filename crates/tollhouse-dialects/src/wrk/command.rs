@@ -17,6 +17,6 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
     };
     process.print(&output::heading(&command))?;
     let result = process.measure(&command.case, |_, _| Ok(()))?;
-    process.print(&output::text(&result, command.shown))?;
+    process.print(&output::text(&result, command.detail))?;
     process.print_doubts(result)
 }

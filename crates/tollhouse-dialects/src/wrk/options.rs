@@ -37,12 +37,12 @@ pub struct WrkCommand {
     /// How long, as asked, wrk2's calibration included.
     pub duration: Duration,
     /// Which distributions are printed.
-    pub shown: Shown,
+    pub detail: Detail,
 }
 
 /// Which distributions are printed beside the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shown {
+pub enum Detail {
     /// None.
     Summary,
     /// The one that the tool reports.
@@ -143,7 +143,7 @@ struct Values {
     rate: Option<u64>,
     headers: Vec<(String, String)>,
     script: Option<String>,
-    shown: Shown,
+    detail: Detail,
 }
 
 impl Values {
@@ -156,7 +156,7 @@ impl Values {
             rate: None,
             headers: Vec::new(),
             script: None,
-            shown: Shown::Summary,
+            detail: Detail::Summary,
         };
         for (letter, value) in &line.options {
             values.take(*letter, value)?;
@@ -173,8 +173,8 @@ impl Values {
             'R' => self.rate = Some(scaled("rate", value, &METRIC)?),
             's' => self.script = Some(value.to_owned()),
             'H' => self.take_header(value)?,
-            'L' => self.shown = self.shown.max(Shown::Latency),
-            'U' => self.shown = Shown::Both,
+            'L' => self.detail = self.detail.max(Detail::Latency),
+            'U' => self.detail = Detail::Both,
             // `-v` beside a URL prints nothing more here. `-B` times whole batches of pipelined
             // requests; nothing is pipelined, so that each request is its own batch.
             _ => {}
@@ -242,7 +242,7 @@ impl Values {
             threads: self.threads,
             connections: self.connections,
             duration,
-            shown: self.shown,
+            detail: self.detail,
         })
     }
 }

@@ -6,7 +6,7 @@
 
 mod units;
 
-use crate::wrk::options::{Shown, WrkCommand};
+use crate::wrk::options::{Detail, WrkCommand};
 use tollhouse_load::distribution::Distribution;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{CaseResult, RateStatistics};
@@ -28,10 +28,10 @@ pub fn heading(command: &WrkCommand) -> String {
 }
 
 /// What is printed after it.
-pub fn text(result: &CaseResult, shown: Shown) -> String {
+pub fn text(result: &CaseResult, detail: Detail) -> String {
     let times = corrected(result);
     let mut out = table(&times, &result.worker_rates);
-    if shown > Shown::Summary {
+    if detail > Detail::Summary {
         out.push_str("  Latency Distribution\n");
         for percent in PERCENTILES {
             let value_ns = times.percentile_ns(percent).unwrap_or(0);

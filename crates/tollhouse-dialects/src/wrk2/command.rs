@@ -23,6 +23,6 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
         is_calibrated |= mean.is_some();
         mean.map_or(Ok(()), |mean| process.print(&output::calibration(command.threads, mean)))
     })?;
-    process.print(&output::text(&result, command.shown))?;
+    process.print(&output::text(&result, command.detail))?;
     process.print_doubts(result)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::wrk::options::Shown;
+use crate::wrk::options::Detail;
 use crate::wrk::output::{microseconds, padded, table, totals};
 use tollhouse_load::distribution::Distribution;
 use tollhouse_load::report::hgrm;
@@ -30,13 +30,13 @@ pub fn calibration(threads: u64, mean: Duration) -> String {
 const LINES_MAX: usize = 1_024;
 
 /// What is printed after the run.
-pub fn text(result: &CaseResult, shown: Shown) -> String {
+pub fn text(result: &CaseResult, detail: Detail) -> String {
     let latency = result.headline();
     let mut out = table(latency, &result.worker_rates);
-    if shown >= Shown::Latency {
+    if detail >= Detail::Latency {
         out.push_str(&spectrum(latency, "Recorded Latency"));
     }
-    if shown == Shown::Both {
+    if detail == Detail::Both {
         let about = "Uncorrected Latency (measured without taking delayed starts into account)";
         out.push('\n');
         out.push_str(&spectrum(&result.response_time, about));
@@ -69,9 +69,9 @@ mod tests {
         let recorded = include_str!("../../testdata/wrk/rate.json");
         let result: CaseResult = serde_json::from_str(recorded).expect("a result");
         let expected = include_str!("../../testdata/wrk/rate.wrk2.txt");
-        assert_eq!(text(&result, Shown::Both), expected);
+        assert_eq!(text(&result, Detail::Both), expected);
         let expected = include_str!("../../testdata/wrk/rate.wrk.txt");
-        assert_eq!(crate::wrk::output::text(&result, Shown::Latency), expected);
+        assert_eq!(crate::wrk::output::text(&result, Detail::Latency), expected);
     }
 
     fn recorded(values_us: impl IntoIterator<Item = u64>) -> Distribution {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn latency_is_from_the_planned_start() {
-        let text = text(&result(), Shown::Both);
+        let text = text(&result(), Detail::Both);
         let halves: Vec<&str> = text.lines().filter(|line| line.starts_with(" 50.000%")).collect();
         assert_eq!(halves, [" 50.000%    5.00ms", " 50.000%    2.50ms"]);
         assert!(text.contains("(HdrHistogram - Recorded Latency)\n"), "{text}");
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_summary_has_no_spectrum() {
-        let text = text(&result(), Shown::Summary);
+        let text = text(&result(), Detail::Summary);
         assert!(!text.contains("spectrum"), "{text}");
         assert!(text.starts_with("  Thread Stats   Avg"), "{text}");
     }

@@ -23,7 +23,7 @@ enum Step {
     /// The octet that gives the length of the padding comes next.
     PadLength,
     /// Lengths are known and not yet judged.
-    Judge,
+    Check,
     Data,
 }
 
@@ -56,7 +56,7 @@ impl Connection {
                     left: header.length,
                     padding: 0,
                     ends: header.has(flag::END_STREAM),
-                    step: if is_padded { Step::PadLength } else { Step::Judge },
+                    step: if is_padded { Step::PadLength } else { Step::Check },
                 });
             }
             Recipient::Nobody => {
@@ -125,10 +125,10 @@ impl Connection {
             frame.left = (frame.left - 1)
                 .checked_sub(frame.padding)
                 .ok_or(ConnectionError::protocol("DATA with more padding than payload"))?;
-            frame.step = Step::Judge;
+            frame.step = Step::Check;
         }
-        if frame.step == Step::Judge {
-            if let Some(event) = self.judge_data(&frame)? {
+        if frame.step == Step::Check {
+            if let Some(event) = self.check_data(&frame)? {
                 self.skip(frame.left + frame.padding);
                 return Ok(Some(Some(event)));
             }
@@ -164,7 +164,7 @@ impl Connection {
 
     /// Judges a frame when its lengths are known: against `content-length`, and as one that may carry
     /// nothing.
-    fn judge_data(&mut self, frame: &DataFrame) -> Result<Option<Event<'static>>, ConnectionError> {
+    fn check_data(&mut self, frame: &DataFrame) -> Result<Option<Event<'static>>, ConnectionError> {
         if frame.left == 0 && !frame.ends {
             self.counters.empty_data += 1;
             self.take_empty_frame()?;

@@ -53,7 +53,7 @@ impl Environment {
         environment.cores =
             std::thread::available_parallelism().map_or(0, |cores| cores.get() as u64);
         environment.label = texts::label(environment.cores, environment.memory_bytes);
-        environment.limits.insert("nofile".into(), texts::descriptors_shown());
+        environment.limits.insert("nofile".into(), texts::descriptors_text());
         environment.versions.insert("tollhouse".into(), env!("CARGO_PKG_VERSION").into());
         environment
     }

@@ -167,9 +167,9 @@ fn failures(result: &CaseResult) -> Option<String> {
 
 /// A percentile, or a dash where too few samples lie beyond it. Of a table it is taken as given.
 fn percentile(times: &Distribution, percent: f64) -> String {
-    let is_told = times.values.is_empty() || times.supports(percent, BEYOND_MIN);
+    let is_supported = times.values.is_empty() || times.supports(percent, BEYOND_MIN);
     match times.percentile_ns(percent) {
-        Some(value) if is_told => figure::time(value as f64),
+        Some(value) if is_supported => figure::time(value as f64),
         _ => figure::NONE.into(),
     }
 }

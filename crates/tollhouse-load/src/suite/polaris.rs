@@ -161,12 +161,12 @@ fn prepare(
     let (message, requests) = discovered(threads);
     let mut case = case(address, proto, ("prepare", "RegisterInstance", &message));
     case.load.requests = Some(requests);
-    let told = session::Options {
+    let session_options = session::Options {
         stop: options.session.stop.clone(),
         environment: Some(stage.environment()),
         ..session::Options::default()
     };
-    let session = session::run(&Plan::from_case(case), &told, &mut |_| {})?;
+    let session = session::run(&Plan::from_case(case), &session_options, &mut |_| {})?;
     let failed = session.report.results.iter().map(|result| result.counts.failed).sum::<u64>();
     let stopped = options.session.stop.is_stopped();
     if failed > 0 && !stopped {

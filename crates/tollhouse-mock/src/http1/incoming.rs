@@ -27,7 +27,7 @@ pub(super) enum Step {
 
 /// How an answer is to be written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct AnswerForm {
     /// Whether the head suffices.
     pub(super) is_head: bool,
     /// What becomes of the connection.
@@ -37,7 +37,7 @@ pub(super) struct Manner {
 /// A request, as far as it matters to a mock.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) manner: Manner,
+    pub(super) form: AnswerForm,
     pub(super) standing: Standing,
     /// Its body, where it is to be echoed.
     pub(super) echo: Option<Box<Echo>>,
@@ -55,8 +55,8 @@ pub(super) struct Echo {
 
 impl Default for Asked {
     fn default() -> Self {
-        let manner = Manner { is_head: false, persistence: Persistence::Ends };
-        Self { manner, standing: Standing::Good, echo: None, websocket_key: None }
+        let form = AnswerForm { is_head: false, persistence: Persistence::Ends };
+        Self { form, standing: Standing::Good, echo: None, websocket_key: None }
     }
 }
 
@@ -228,7 +228,7 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
         Box::new(Echo { kind, body: Vec::new() })
     });
     Asked {
-        manner: Manner { is_head: head.method.of_buffer(bytes) == b"HEAD", persistence },
+        form: AnswerForm { is_head: head.method.of_buffer(bytes) == b"HEAD", persistence },
         standing,
         echo,
         websocket_key: if head.upgrade { websocket_key(head, bytes) } else { None },

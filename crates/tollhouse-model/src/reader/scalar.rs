@@ -74,7 +74,7 @@ impl Reader<'_> {
         let Some(integer) = whole(number) else {
             let huge = number.as_f64().is_some_and(|float| float.abs() >= FLOAT_INTEGER_MAX);
             if huge {
-                let shown = shown_number(number);
+                let shown = number_text(number);
                 let reason = format!("expected {shown} to be at most {}", range.end());
                 self.error(value, reason, "");
             } else {
@@ -106,7 +106,7 @@ impl Reader<'_> {
     pub(crate) fn seconds_above_zero(&mut self, value: &Value) -> Option<Duration> {
         let seconds = self.seconds(value)?;
         if seconds.is_zero() {
-            let shown = value.as_number().map(shown_number).unwrap_or_default();
+            let shown = value.as_number().map(number_text).unwrap_or_default();
             self.error(value, format!("expected {shown} to be greater than 0"), "");
             return None;
         }
@@ -120,7 +120,7 @@ impl Reader<'_> {
             return None;
         };
         let seconds = number.as_f64().unwrap_or(f64::INFINITY);
-        let shown = shown_number(number);
+        let shown = number_text(number);
         if seconds < 0.0 {
             self.error(value, format!("expected {shown} to be at least 0"), "");
             return None;
@@ -202,7 +202,7 @@ fn whole(number: &Number) -> Option<i64> {
 }
 
 /// A number as a person would write it: `0`, not `0.0`.
-fn shown_number(number: &Number) -> String {
+fn number_text(number: &Number) -> String {
     whole(number).map_or_else(|| number.to_string(), |integer| integer.to_string())
 }
 

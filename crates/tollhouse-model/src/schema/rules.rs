@@ -122,7 +122,7 @@ pub(super) enum Additional {
     #[default]
     Allowed,
     Forbidden,
-    Judged(NodeId),
+    Schema(NodeId),
 }
 
 #[derive(Debug, Default)]

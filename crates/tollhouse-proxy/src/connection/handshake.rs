@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use rustls_pki_types::CertificateDer;
-use tollhouse_model::certificate::ShownCertificate;
+use tollhouse_model::certificate::CertificateView;
 use tollhouse_net::server_tls::stream::HandshakeError;
 use tollhouse_net::server_tls::{ClientVerifier, Hello, HostTerms, ServerTls};
 use tollhouse_telemetry::{ConnectionRefusal, HandshakeFailure};
@@ -83,8 +83,8 @@ impl TlsPeer {
     pub fn subject_and_serial(&self) -> (&str, &str) {
         let Some(certificate) = self.certificates.first() else { return ("", "") };
         let (subject, serial) = self.subject_and_serial.get_or_init(|| {
-            let shown = ShownCertificate::parse(certificate);
-            shown.map(|shown| (shown.subject(), shown.serial())).unwrap_or_default()
+            let view = CertificateView::parse(certificate);
+            view.map(|view| (view.subject(), view.serial())).unwrap_or_default()
         });
         (subject, serial)
     }

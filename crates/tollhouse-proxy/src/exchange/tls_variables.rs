@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use tollhouse_model::certificate::ShownCertificate;
+use tollhouse_model::certificate::CertificateView;
 
 use crate::connection::handshake::TlsPeer;
 
@@ -25,19 +25,19 @@ pub(crate) fn named<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
 }
 
 fn of_certificate<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
-    let shown = ShownCertificate::parse(peer.certificates.first()?)?;
+    let view = CertificateView::parse(peer.certificates.first()?)?;
     let value = match name {
-        "s_dn" => shown.subject(),
-        "i_dn" => shown.issuer(),
-        "serial" => shown.serial(),
-        "fingerprint" => shown.fingerprint(),
-        "v_start" => shown.not_before(),
-        "v_end" => shown.not_after(),
-        "v_remain" => shown.days_left(std::time::SystemTime::now()).to_string(),
-        "raw_cert" => shown.pem(),
+        "s_dn" => view.subject(),
+        "i_dn" => view.issuer(),
+        "serial" => view.serial(),
+        "fingerprint" => view.fingerprint(),
+        "v_start" => view.not_before(),
+        "v_end" => view.not_after(),
+        "v_remain" => view.days_left(std::time::SystemTime::now()).to_string(),
+        "raw_cert" => view.pem(),
         // On several lines of a header, as nginx folds it.
-        "cert" => shown.pem().trim_end().replace('\n', "\n\t"),
-        "escaped_cert" => escaped(&shown.pem()),
+        "cert" => view.pem().trim_end().replace('\n', "\n\t"),
+        "escaped_cert" => escaped(&view.pem()),
         _ => return None,
     };
     Some(Cow::Owned(value.into_bytes()))

@@ -9,7 +9,7 @@ use tollhouse_store::{Revision, StoreError};
 
 use super::group::Applied;
 use super::health_owner::HealthOwner;
-use super::log::{Folded, Log, News};
+use super::log::{Folded, Log, LogEvent};
 use crate::registry::Shared;
 use crate::state::State;
 
@@ -55,7 +55,7 @@ impl Applier {
     }
 
     /// Waits for what other nodes have done; for ever where there are none. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> News {
+    pub(super) async fn next(&mut self) -> LogEvent {
         match &mut self.log {
             Some(log) => log.next().await,
             None => std::future::pending().await,
@@ -63,16 +63,18 @@ impl Applier {
     }
 
     /// Takes in what has happened, and all that has come since.
-    pub(super) async fn take_in(&mut self, news: News, health: &mut HealthOwner) {
+    pub(super) async fn take_in(&mut self, event: LogEvent, health: &mut HealthOwner) {
         let mut draft = self.draft();
         let Some(log) = &mut self.log else { return };
         let mut folded = Folded::default();
-        let mut next = Some(news);
-        while let Some(news) = next {
-            match news {
-                News::Commit(events) => log.fold(&self.shared, &mut draft, &events, &mut folded),
-                News::Nothing => {}
-                News::Reload => return self.reload(health).await,
+        let mut next = Some(event);
+        while let Some(event) = next {
+            match event {
+                LogEvent::Commit(events) => {
+                    log.fold(&self.shared, &mut draft, &events, &mut folded)
+                }
+                LogEvent::Nothing => {}
+                LogEvent::Reload => return self.reload(health).await,
             }
             next = log.try_next();
         }
@@ -92,9 +94,9 @@ impl Applier {
     /// Takes in all commits up to this one.
     pub(super) async fn reach(&mut self, revision: Revision, health: &mut HealthOwner) {
         while self.log.as_ref().is_some_and(|log| log.revision() < revision) {
-            let news = self.next().await;
-            let is_reload = matches!(news, News::Reload);
-            self.take_in(news, health).await;
+            let event = self.next().await;
+            let is_reload = matches!(event, LogEvent::Reload);
+            self.take_in(event, health).await;
             // A store that cannot be read is tried again later; what is committed is.
             if is_reload && self.since() < revision {
                 return;

@@ -40,7 +40,7 @@ pub(super) struct Log {
 }
 
 /// What there is to do.
-pub(super) enum News {
+pub(super) enum LogEvent {
     /// A commit was made.
     Commit(Vec<Event>),
     /// Nothing that matters.
@@ -196,17 +196,17 @@ impl Log {
     }
 
     /// Waits for the next. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> News {
+    pub(super) async fn next(&mut self) -> LogEvent {
         if let Some(at) = self.reload_at {
             sleep_until(at).await;
-            return News::Reload;
+            return LogEvent::Reload;
         }
         let event = self.watch.next().await;
         self.note(event)
     }
 
     /// The next if it is there already.
-    pub(super) fn try_next(&mut self) -> Option<News> {
+    pub(super) fn try_next(&mut self) -> Option<LogEvent> {
         if self.reload_at.is_some() {
             return None;
         }
@@ -214,14 +214,14 @@ impl Log {
         Some(self.note(event))
     }
 
-    fn note(&mut self, event: WatchEvent) -> News {
+    fn note(&mut self, event: WatchEvent) -> LogEvent {
         match event {
-            WatchEvent::Commit(changes) => News::Commit(changes.events),
-            WatchEvent::Progress(_) => News::Nothing,
+            WatchEvent::Commit(changes) => LogEvent::Commit(changes.events),
+            WatchEvent::Progress(_) => LogEvent::Nothing,
             WatchEvent::Lost(lost) => {
                 tracing::warn!(%lost, "the registry is read anew");
                 self.reload_at = Some(Instant::now());
-                News::Nothing
+                LogEvent::Nothing
             }
         }
     }

@@ -99,11 +99,11 @@ impl Health {
     /// The health after a signal that flips at `limit`; 0 ignores it.
     #[must_use]
     pub fn after(self, signal: Signal, limit: u8) -> Self {
-        let settled = match signal {
+        let final_status = match signal {
             Signal::Success => Status::Healthy,
             _ => Status::Unhealthy,
         };
-        if limit == 0 || self.status == settled {
+        if limit == 0 || self.status == final_status {
             return self;
         }
         let mut counters = match signal {
@@ -111,7 +111,7 @@ impl Health {
             _ => Counters { success: 0, ..self.counters },
         };
         let status = match (counters.count(signal) >= limit, self.status) {
-            (true, _) => settled,
+            (true, _) => final_status,
             (false, Status::Healthy) => Status::MostlyHealthy,
             (false, Status::Unhealthy) => Status::MostlyUnhealthy,
             (false, between) => between,

@@ -54,7 +54,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control")
-        .on_thread_start(cores::give_way)
+        .on_thread_start(cores::lower_priority)
         .enable_all()
         .build()
         .context("the control runtime cannot be started")?;

@@ -41,13 +41,13 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
         let rate = sample.calls / sample.seconds;
         figures.extend([
             Figure::free(title("CPU, µs"), sample.server_cpu),
-            Figure::judged(
+            Figure::with_budget(
                 title("CPU against Polaris'"),
                 sample.server_cpu / cpu_us,
                 budget::SHARED_CALL_CPU,
             ),
             Figure::free(title("calls a second"), rate),
-            Figure::judged(
+            Figure::with_budget(
                 title("calls a second against Polaris'"),
                 rate / per_second,
                 budget::SHARED_CALL_RATE,
@@ -85,7 +85,7 @@ fn beats(plan: &Plan, engines: &Engines, first: Node) -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::free(title("calls a second"), sample.calls / sample.seconds),
         Figure::free(title("CPU of all three, µs"), sample.server_cpu),
-        Figure::judged(
+        Figure::with_budget(
             title("CPU against Polaris'"),
             sample.server_cpu / budget::POLARIS_HEARTBEAT_US,
             budget::SHARED_BEAT_CPU,

@@ -77,10 +77,10 @@ fn kill_nodes(plan: &Plan) -> Result<Vec<Figure>> {
     let title = |what: &str| format!("three nodes, {kills} killed in {} s: {what}", time.as_secs());
     Ok(vec![
         Figure::free(title("registrations acknowledged"), registered as f64),
-        Figure::judged(title("of these lost"), lost as f64, budget::NOTHING_LOST),
+        Figure::with_budget(title("of these lost"), lost as f64, budget::NOTHING_LOST),
         Figure::free(title("rounds of heartbeats"), beats.rounds as f64),
         Figure::free(title("longest time between two, ms"), beats.longest.as_secs_f64() * 1e3),
-        Figure::judged(
+        Figure::with_budget(
             title("instances that beat and were shown as unhealthy"),
             beats.false_expiries as f64,
             budget::NOTHING_LOST,
@@ -232,9 +232,9 @@ fn stop_database(plan: &Plan) -> Result<Vec<Figure>> {
     let title = |what: &str| format!("database away for {} s: {what}", time.as_secs());
     Ok(vec![
         Figure::free(title("requests to the gateway"), requests as f64),
-        Figure::judged(title("of these lost"), lost as f64, budget::NOTHING_LOST),
+        Figure::with_budget(title("of these lost"), lost as f64, budget::NOTHING_LOST),
         Figure::free(title("heartbeats and Discovers"), beats as f64),
-        Figure::judged(title("of these unanswered"), unanswered as f64, budget::NOTHING_LOST),
+        Figure::with_budget(title("of these unanswered"), unanswered as f64, budget::NOTHING_LOST),
         Figure::free(
             title("until a registration is taken again, ms"),
             back.elapsed().as_secs_f64() * 1e3,

@@ -85,6 +85,6 @@ fn figures(what: &str, mut delays: Vec<f64>, budget: Budget) -> [Figure; 2] {
     delays.sort_by(f64::total_cmp);
     [
         Figure::free(format!("{what} after, median, ms"), percentile(&delays, 50)),
-        Figure::judged(format!("{what} after, p99, ms"), percentile(&delays, 99), budget),
+        Figure::with_budget(format!("{what} after, p99, ms"), percentile(&delays, 99), budget),
     ]
 }

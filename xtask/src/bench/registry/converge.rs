@@ -96,7 +96,7 @@ fn figures(what: &str, mut delays: Vec<f64>) -> [Figure; 2] {
     delays.sort_by(f64::total_cmp);
     let title = |part| format!("{what} after, {part}, ms");
     [
-        Figure::judged(title("median"), percentile(&delays, 50), budget::CHANGE_SEEN_MS),
-        Figure::judged(title("p99"), percentile(&delays, 99), budget::CHANGE_SEEN_MS),
+        Figure::with_budget(title("median"), percentile(&delays, 50), budget::CHANGE_SEEN_MS),
+        Figure::with_budget(title("p99"), percentile(&delays, 99), budget::CHANGE_SEEN_MS),
     ]
 }

@@ -36,8 +36,8 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let of_a_core = sample.server_cpu * sample.calls / 1e6 / sample.seconds;
     let title = |what| format!("{instances} instances that beat every {BEAT_SECONDS} s: {what}");
     Ok(vec![
-        Figure::judged(title("cores used"), of_a_core, budget::STORM_CORES),
-        Figure::judged(title("memory, MiB"), memory, budget::STORM_MIB),
+        Figure::with_budget(title("cores used"), of_a_core, budget::STORM_CORES),
+        Figure::with_budget(title("memory, MiB"), memory, budget::STORM_MIB),
         Figure::free(title("CPU of a beat, µs"), sample.server_cpu),
         Figure::free(title("p99 of a beat, ms"), sample.p99 / 1e3),
         Figure::free(title("longest beat, ms"), sample.max / 1e3),

@@ -150,9 +150,9 @@ fn why_empty(selected: &Selected) -> String {
         (weightless, "of weight 0"),
         (unreachable, "without a usable host and port"),
     ];
-    let told = parts.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told.map(|(count, what)| format!("{count} {what}")).collect();
-    format!("none of its {total} instances may serve: {}", told.join(", "))
+    let reasons = parts.iter().filter(|(count, _)| *count > 0);
+    let reasons: Vec<String> = reasons.map(|(count, what)| format!("{count} {what}")).collect();
+    format!("none of its {total} instances may serve: {}", reasons.join(", "))
 }
 
 /// Writes to the log when an upstream stands otherwise than before, and only then.

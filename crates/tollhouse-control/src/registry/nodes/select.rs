@@ -69,11 +69,11 @@ pub(super) struct Selection<'s> {
     /// Whether anybody asks how old nodes are.
     wants_ages: bool,
     counts: Counts,
-    candidates: Vec<(PublishedNode, Vigour)>,
+    candidates: Vec<(PublishedNode, Health)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Vigour {
+enum Health {
     Healthy,
     Unhealthy,
 }
@@ -98,14 +98,14 @@ impl<'s> Selection<'s> {
         } else if port == 0 || !can_be_connected_to(host) {
             counts.unreachable += 1;
         } else {
-            let vigour = if facts.is_healthy { Vigour::Healthy } else { Vigour::Unhealthy };
-            match vigour {
-                Vigour::Healthy => counts.healthy += 1,
-                Vigour::Unhealthy => counts.unhealthy += 1,
+            let health = if facts.is_healthy { Health::Healthy } else { Health::Unhealthy };
+            match health {
+                Health::Healthy => counts.healthy += 1,
+                Health::Unhealthy => counts.unhealthy += 1,
             }
             let node = Node { host: host.to_owned(), port, weight: facts.weight, priority: 0 };
             let age = self.wants_ages.then_some(facts.age);
-            self.candidates.push((PublishedNode { node, age }, vigour));
+            self.candidates.push((PublishedNode { node, age }, health));
         }
     }
 
@@ -114,11 +114,11 @@ impl<'s> Selection<'s> {
         let Counts { healthy, unhealthy, .. } = self.counts;
         let enough = protect_threshold.clamp(0.0, 1.0) * (healthy + unhealthy) as f64;
         let is_protected = unhealthy > 0 && healthy as f64 <= enough;
-        let serves = |vigour| is_protected || vigour == Vigour::Healthy;
+        let serves = |health| is_protected || health == Health::Healthy;
         let mut nodes: Vec<PublishedNode> = self
             .candidates
             .into_iter()
-            .filter(|(_, vigour)| serves(*vigour))
+            .filter(|(_, health)| serves(*health))
             .map(|(node, _)| node)
             .collect();
         drop_doubles(&mut nodes);

@@ -29,7 +29,7 @@ impl ServiceSource for Registry {
         let now_ms = self.now_ms();
         found.view.instances().for_each(|instance| show_one(instance, now_ms, show));
         let threshold = found.view.service.protect_threshold();
-        ServiceLookup::Shown {
+        ServiceLookup::Visited {
             revision,
             protect_threshold: threshold.unwrap_or(PROTECT_THRESHOLD_DEFAULT),
         }
@@ -136,7 +136,7 @@ mod tests {
                 "10.0.0.1:81 7 \"2\" (false, true, true) 0",
             ]
         );
-        let ServiceLookup::Shown { revision, protect_threshold } = lookup else {
+        let ServiceLookup::Visited { revision, protect_threshold } = lookup else {
             panic!("{lookup:?}")
         };
         assert_eq!(protect_threshold.to_bits(), 0.0_f64.to_bits());
@@ -151,7 +151,7 @@ mod tests {
         assert!(changes.has_changed().expect("the registry runs"));
         changes.mark_unchanged();
         let (lookup, shown) = read(&registry, Some(revision));
-        assert!(matches!(lookup, ServiceLookup::Shown { protect_threshold, .. }
+        assert!(matches!(lookup, ServiceLookup::Visited { protect_threshold, .. }
             if protect_threshold.to_bits() == 0.5_f64.to_bits()));
         assert_eq!(shown.len(), 2);
     }

@@ -62,7 +62,7 @@ impl ServiceSource for Played {
                 age: Duration::ZERO,
             });
         }
-        ServiceLookup::Shown { revision: *revision, protect_threshold: 0.0 }
+        ServiceLookup::Visited { revision: *revision, protect_threshold: 0.0 }
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -26,7 +26,7 @@ fn headers(command: &WrkCommand) -> String {
 #[test]
 fn the_flags_of_wrk_make_a_case() {
     let plain = command(Tool::Wrk, "http://h/x");
-    assert_eq!((plain.threads, plain.connections, plain.shown), (2, 10, Shown::Summary));
+    assert_eq!((plain.threads, plain.connections, plain.detail), (2, 10, Detail::Summary));
     assert_eq!(plain.case.load.duration, Some(Duration::from_secs(10)));
     assert_eq!(plain.case.load.timeout, Duration::from_secs(2));
     assert!(!plain.case.load.pace.is_open());
@@ -40,7 +40,7 @@ fn the_flags_of_wrk_make_a_case() {
     assert_eq!(full.case.load.workers, Some(4));
     assert_eq!(full.case.load.duration, Some(Duration::from_secs(120)));
     assert_eq!(full.case.load.timeout, Duration::from_secs(5));
-    assert_eq!(full.shown, Shown::Latency);
+    assert_eq!(full.detail, Detail::Latency);
     assert_eq!(headers(&full), "Host: a, X-Y: z, User-Agent: ");
     assert_eq!(full.case.target, "http://h/x");
     assert_eq!(headers(&command(Tool::Wrk, "-H User-Agent:me http://h/")), "User-Agent: me");
@@ -57,11 +57,11 @@ fn wrk2_has_a_rate_and_leaves_its_calibration_out() {
     assert_eq!(long.case.load.pace, Pace::Rate(2_000.0));
     assert_eq!(long.case.load.warm_up, Duration::from_secs(10));
     assert_eq!(long.case.load.duration, Some(Duration::from_secs(20)));
-    assert_eq!((long.duration, long.shown), (Duration::from_secs(30), Shown::Both));
+    assert_eq!((long.duration, long.detail), (Duration::from_secs(30), Detail::Both));
     let short = command(Tool::Wrk2, "--rate 100 -d5 -LB http://h/");
     assert_eq!(short.case.load.warm_up, Duration::ZERO);
     assert_eq!(short.case.load.duration, Some(Duration::from_secs(5)));
-    assert_eq!(short.shown, Shown::Latency);
+    assert_eq!(short.detail, Detail::Latency);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_run_is_printed_in_the_columns_of_wrk() {
     // So few requests that nothing was left out.
     result.counts.statuses = [("200".to_owned(), 100)].into();
     assert_eq!(
-        text(&result, Shown::Latency),
+        text(&result, Detail::Latency),
         "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
          Latency   505.01us  288.67us   1.00ms   58.00%\n    \
          Req/Sec    24.51k     7.57k   38.34k    70.00%\n  \
@@ -56,12 +56,12 @@ fn a_run_is_printed_in_the_columns_of_wrk() {
 #[test]
 fn errors_have_their_lines_only_when_there_were_any() {
     let mut result = result();
-    assert!(!text(&result, Shown::Summary).contains("errors"));
+    assert!(!text(&result, Detail::Summary).contains("errors"));
     result.counts.failures =
         [("reset".to_owned(), 2), ("closed".to_owned(), 3), ("timeout".to_owned(), 4)].into();
     result.counts.statuses =
         [("200".to_owned(), 5), ("302".to_owned(), 1), ("404".to_owned(), 7)].into();
-    let text = text(&result, Shown::Summary);
+    let text = text(&result, Detail::Summary);
     assert!(text.contains("\n  Socket errors: connect 0, read 5, write 0, timeout 4\n"), "{text}");
     assert!(text.contains("\n  Non-2xx or 3xx responses: 7\n"), "{text}");
     assert!(text.contains("\n  13 requests in 2.02s"), "{text}");
@@ -71,7 +71,7 @@ fn errors_have_their_lines_only_when_there_were_any() {
 fn nothing_at_all_is_printed_as_wrk_prints_it() {
     let nothing = CaseResult { elapsed_ns: 1_100_000_000, ..CaseResult::default() };
     assert_eq!(
-        text(&nothing, Shown::Summary),
+        text(&nothing, Detail::Summary),
         "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
          Latency     0.00us    0.00us   0.00us    -nan%\n    \
          Req/Sec     0.00      0.00     0.00      -nan%\n  \

@@ -18,7 +18,7 @@ use crate::error::BenchError;
 use crate::preflight::raise_descriptors;
 
 /// How often the counts are told.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Lines of the coordinator that may wait: it sends one.
 const LINES_MAX: usize = 4;
 
@@ -116,7 +116,7 @@ async fn report_until_end(
     output: &mut dyn Write,
     tally: impl Fn() -> Tally,
 ) -> Result<(), BenchError> {
-    let mut tick = interval(TELL_EVERY);
+    let mut tick = interval(REPORT_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {

@@ -135,8 +135,8 @@ const GENERATOR: &str = "generator";
 
 /// A percentile with enough samples beyond it, or one that a table gives.
 fn percentile(times: &Distribution, percent: f64) -> Option<f64> {
-    let is_told = times.count == 0 || times.supports(percent, BEYOND_MIN);
-    times.percentile_ns(percent).filter(|_| is_told).map(|value| value as f64)
+    let is_supported = times.count == 0 || times.supports(percent, BEYOND_MIN);
+    times.percentile_ns(percent).filter(|_| is_supported).map(|value| value as f64)
 }
 
 fn cpu_per_1000(run: &CaseResult, is_meant: impl Fn(&ProcessSeries) -> bool) -> Option<f64> {

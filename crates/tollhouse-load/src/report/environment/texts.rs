@@ -52,7 +52,7 @@ pub(super) fn load_average(text: &str) -> String {
 }
 
 /// The limit of descriptors in force, and how far it may be raised.
-pub(super) fn descriptors_shown() -> String {
+pub(super) fn descriptors_text() -> String {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let shown =
         |value: Option<u64>| value.map_or("unlimited".to_owned(), |value| value.to_string());

@@ -65,7 +65,7 @@ struct Line<'a> {
 }
 
 /// What a chart over the load shows of a row.
-struct Shown {
+struct ChartKind {
     title: &'static str,
     x: &'static str,
     y: &'static str,
@@ -73,29 +73,29 @@ struct Shown {
     figure: fn(&Row<'_>) -> Option<Spread>,
 }
 
-const OVER_LOAD: [Shown; 4] = [
-    Shown {
+const OVER_LOAD: [ChartKind; 4] = [
+    ChartKind {
         title: "Throughput over concurrency",
         x: "connections",
         y: "requests/s",
         load: concurrency,
         figure: |row| row.throughput(),
     },
-    Shown {
+    ChartKind {
         title: "p99 response time at saturation over concurrency",
         x: "connections",
         y: "ms",
         load: concurrency,
         figure: p99_ms,
     },
-    Shown {
+    ChartKind {
         title: "p99 latency over rate",
         x: "requests/s asked for",
         y: "ms",
         load: asked_rate,
         figure: p99_ms,
     },
-    Shown {
+    ChartKind {
         title: "Successful requests over rate",
         x: "requests/s asked for",
         y: "requests/s",
@@ -207,7 +207,7 @@ fn asked(run: &CaseResult) -> Vec<f64> {
     run.series.iter().map_while(|interval| at_end(interval.at_ns)).collect()
 }
 
-impl Shown {
+impl ChartKind {
     fn chart<'a>(
         &self,
         rows: &[Row<'a>],

@@ -115,7 +115,7 @@ impl<'d> Compiler<'d> {
         match fields.get(name) {
             None | Some(Value::Bool(true)) => Ok(Additional::Allowed),
             Some(Value::Bool(false)) => Ok(Additional::Forbidden),
-            Some(schema) => self.node_of(schema).map(Additional::Judged),
+            Some(schema) => self.node_of(schema).map(Additional::Schema),
         }
     }
 

@@ -35,7 +35,7 @@ impl<'s> Walk<'s> {
                     (None, Additional::Forbidden) => {
                         self.refuse(|| "found unexpected extra items in array".to_owned())
                     }
-                    (None, Additional::Judged(node)) => {
+                    (None, Additional::Schema(node)) => {
                         self.check_item("additional item", *node, index, item)
                     }
                 })?

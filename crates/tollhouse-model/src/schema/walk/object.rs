@@ -152,7 +152,7 @@ impl<'s> Walk<'s> {
             Additional::Forbidden => {
                 self.refuse(|| format!("additional properties forbidden, found {}", plain(name)))
             }
-            Additional::Judged(node) => {
+            Additional::Schema(node) => {
                 self.check_part(Step::Name(name), *node, field).or_else(|inner| {
                     self.nest(inner, |inner| {
                         format!("failed to validate additional property {}: {inner}", plain(name))

@@ -121,7 +121,7 @@ impl<D: Delivery> Batches<D> {
     pub(crate) fn push(&self, entry: D::Entry, bytes: usize) {
         let Some(background) = &self.background else { return };
         if let Err(full) = self.pending.admit(bytes) {
-            if full.is_news() {
+            if full.is_worth_a_line() {
                 let (name, dropped) = (&self.settings.name, full.dropped);
                 tracing::warn!(name, dropped, "too many log entries wait; entries are dropped");
             }

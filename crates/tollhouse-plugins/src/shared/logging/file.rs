@@ -31,7 +31,7 @@ impl LogFile {
     pub(crate) fn append(&self, line: Vec<u8>) {
         let bytes = line.len();
         if let Err(full) = self.pending.admit(bytes) {
-            if full.is_news() {
+            if full.is_worth_a_line() {
                 let (path, dropped) = (self.path.display(), full.dropped);
                 tracing::warn!(%path, dropped, "too many log lines wait; lines are dropped");
             }

@@ -82,7 +82,7 @@ pub(crate) struct Full {
 
 impl Full {
     /// Whether to speak of it: at 1, 2, 4, 8, …, since what drops entries drops many.
-    pub(crate) fn is_news(self) -> bool {
+    pub(crate) fn is_worth_a_line(self) -> bool {
         self.dropped.is_power_of_two()
     }
 }

@@ -89,7 +89,7 @@ impl OutputArguments {
     ///
     /// # Errors
     /// When standard output is closed.
-    pub fn tell_files(&self) -> Result<(), BenchError> {
+    pub fn print_written_files(&self) -> Result<(), BenchError> {
         if self.quiet {
             return Ok(());
         }

@@ -83,7 +83,7 @@ pub fn run(arguments: &SuiteArguments) -> Result<ExitCode, BenchError> {
             }
         })
     })?;
-    outputs.tell_files()?;
+    outputs.print_written_files()?;
     Ok(measured)
 }
 

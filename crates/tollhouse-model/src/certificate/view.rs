@@ -19,12 +19,12 @@ const MONTHS: [&str; 12] =
 
 /// A client's certificate, taken apart.
 #[derive(Debug)]
-pub struct ShownCertificate<'a> {
+pub struct CertificateView<'a> {
     der: &'a [u8],
     fields: X509Certificate<'a>,
 }
 
-impl<'a> ShownCertificate<'a> {
+impl<'a> CertificateView<'a> {
     /// Takes the DER of a certificate apart; `None` where it is none.
     pub fn parse(der: &'a [u8]) -> Option<Self> {
         let (_, fields) = X509Certificate::from_der(der).ok()?;
@@ -161,19 +161,19 @@ mod tests {
         params.not_after = rcgen::date_time_ymd(2027, 11, 30);
         let key = rcgen::KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate");
-        let shown = ShownCertificate::parse(certificate.der()).expect("it is one");
-        assert_eq!(shown.subject(), "CN=nameX: y,O=Tests\\, Inc.");
-        assert_eq!(shown.issuer(), shown.subject());
-        assert_eq!(shown.serial(), "0AFF");
-        assert_eq!(shown.fingerprint().len(), 40);
-        assert_eq!(shown.not_before(), "Jan  2 00:00:00 2026 GMT");
-        assert_eq!(shown.not_after(), "Nov 30 00:00:00 2027 GMT");
+        let view = CertificateView::parse(certificate.der()).expect("it is one");
+        assert_eq!(view.subject(), "CN=nameX: y,O=Tests\\, Inc.");
+        assert_eq!(view.issuer(), view.subject());
+        assert_eq!(view.serial(), "0AFF");
+        assert_eq!(view.fingerprint().len(), 40);
+        assert_eq!(view.not_before(), "Jan  2 00:00:00 2026 GMT");
+        assert_eq!(view.not_after(), "Nov 30 00:00:00 2027 GMT");
         let end = UNIX_EPOCH + std::time::Duration::from_secs(1_827_532_800);
-        assert_eq!(shown.days_left(end), 0);
-        assert_eq!(shown.days_left(end - std::time::Duration::from_secs(86_401)), 1);
-        let pem = shown.pem();
+        assert_eq!(view.days_left(end), 0);
+        assert_eq!(view.days_left(end - std::time::Duration::from_secs(86_401)), 1);
+        let pem = view.pem();
         assert!(pem.lines().all(|line| line.len() <= PEM_LINE), "{pem}");
         assert_eq!(super::super::check_chain(&pem).expect("it reads back").intermediates, 0);
-        assert!(ShownCertificate::parse(b"none").is_none());
+        assert!(CertificateView::parse(b"none").is_none());
     }
 }

@@ -8,6 +8,7 @@ mod citations;
 mod direction;
 mod finding;
 mod functions;
+mod glossary;
 mod layout;
 mod links;
 mod manifest;
@@ -25,8 +26,8 @@ use tree::{Kind, Tree};
 
 /// Functions longer than the limit that are tolerated; the file may only shrink.
 const RATCHET_PATH: &str = "xtask/ratchet.txt";
-/// Words that have a better one; see the head of the file.
-const VOCABULARY_PATH: &str = "xtask/vocabulary.txt";
+/// Words that have a better one are in its last table.
+const GLOSSARY_PATH: &str = "docs/glossary.md";
 
 /// Runs `cargo x tidy`.
 pub(crate) fn run() -> Result<()> {
@@ -47,13 +48,13 @@ pub(crate) fn run() -> Result<()> {
 /// Every check that needs only the files and `cargo metadata`, not a built program.
 fn check_tree() -> Result<Vec<Finding>> {
     let tree = Tree::read(&shell::workspace_root())?;
-    let vocabulary = words::Vocabulary::parse(tree.text(VOCABULARY_PATH).unwrap_or_default());
-    let mut findings = Vec::new();
+    let text = tree.text(GLOSSARY_PATH).unwrap_or_default();
+    let (glossary, mut findings) = glossary::Glossary::parse(GLOSSARY_PATH, text);
     let mut long_functions = Vec::new();
     for source in read_sources(&tree) {
         findings.extend(layout::check(&source));
         findings.extend(words::check(&source));
-        findings.extend(vocabulary.check(&source));
+        findings.extend(glossary.check(&source));
         findings.extend(test_rules::check(&source));
         findings.extend(sans_io::check(&source));
         findings.extend(citations::check(&source, &|name| tree.has_ending(name)));
@@ -110,5 +111,21 @@ fn check_generated() -> Vec<Finding> {
             .map(|page| finding(page, "differs from what the program prints".to_owned()))
             .collect(),
         Err(error) => vec![finding("docs/reference".to_owned(), format!("{error:#}"))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_keeps_the_rules_of_the_house() {
+        let findings = check_tree().expect("the tree can be read");
+        let failures: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Fails)
+            .map(ToString::to_string)
+            .collect();
+        assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     }
 }

@@ -1,5 +1,5 @@
-//! Words that do not belong in the tree: leftovers of work in progress, silenced lints, and names
-//! for which the product has another word.
+//! Words that do not belong in the tree: leftovers of work in progress and silenced lints. Names for which the
+//! product has another word are in `glossary.rs`.
 
 use super::finding::{Finding, Severity};
 use super::source::{Line, Source};
@@ -78,26 +78,10 @@ const FORBIDDEN: &[Forbidden] = &[
     },
 ];
 
-/// Names of functions that say nothing, can't be searched for, or are not the field's words.
-const FUNCTIONS: &[&str] =
-    &["fn of", "fn shown", "fn judge", "fn told", "fn tell", "fn settle", "fn plugged", "fn lent"];
-
-/// Looks for every forbidden word and every forbidden name of a function.
+/// Looks for every forbidden word.
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in source.lines.iter().enumerate() {
-        for name in FUNCTIONS.iter().filter(|name| has_word(&line.code, name)) {
-            findings.push(Finding {
-                path: source.path.clone(),
-                line: number + 1,
-                severity: Severity::Fails,
-                what: format!("`{name}`"),
-                why: "a reader can neither search for the name nor guess what it does",
-                remedy: "from_, to_, into_ for conversions; parse, open, build for what can fail; \
-                         else the verb for what it does"
-                    .to_owned(),
-            });
-        }
         for forbidden in FORBIDDEN.iter().filter(|forbidden| forbidden.is_in(line)) {
             findings.push(Finding {
                 path: source.path.clone(),
@@ -123,7 +107,7 @@ impl Forbidden {
 }
 
 /// Whether a text holds the word and not merely a longer one.
-fn has_word(text: &str, word: &str) -> bool {
+pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let after = text[at + word.len()..].chars().next();
@@ -138,68 +122,12 @@ fn is_word_character(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Words with a better one, read from a list: `word => better word`, a line each.
-pub(crate) struct Vocabulary {
-    entries: Vec<(String, String)>,
-}
-
-impl Vocabulary {
-    /// Reads the list; lines that start with `#` are comments.
-    pub(crate) fn parse(text: &str) -> Self {
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let pairs = lines.filter_map(|line| line.split_once("=>"));
-        let entries = pairs.map(|(a, b)| (a.trim().to_lowercase(), b.trim().to_owned())).collect();
-        Self { entries }
-    }
-
-    /// Looks for the words in names and comments alike, whatever their case.
-    pub(crate) fn check(&self, source: &Source) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        for (number, line) in source.lines.iter().enumerate() {
-            let text = format!("{} {}", split_names(&line.code), line.comment).to_lowercase();
-            for (word, better) in self.entries.iter().filter(|(word, _)| has_word(&text, word)) {
-                findings.push(Finding {
-                    path: source.path.clone(),
-                    line: number + 1,
-                    severity: Severity::Fails,
-                    what: format!("the word `{word}`"),
-                    why: "one word a thing, the same in code, API, docs and console",
-                    remedy: format!("say {better} (docs/glossary.md)"),
-                });
-            }
-        }
-        findings
-    }
-}
-
-/// Splits names into words: `find_route` and `RouteTable` both hold the word route.
-fn split_names(code: &str) -> String {
-    let mut words = String::with_capacity(code.len() + code.len() / 4);
-    let mut previous_is_lower = false;
-    for character in code.chars() {
-        if character.is_uppercase() && previous_is_lower {
-            words.push(' ');
-        }
-        previous_is_lower = character.is_lowercase();
-        words.push(if character == '_' { ' ' } else { character });
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn words(path: &str, text: &str) -> Vec<String> {
         check(&Source::parse(path, text)).into_iter().map(|finding| finding.what).collect()
-    }
-
-    #[test]
-    fn names_of_functions_that_say_nothing_are_found() {
-        let source =
-            Source::parse("a.rs", "fn of(a: u8) {}\nfn of_route() {}\nfn settle<T>() {}\n");
-        let found: Vec<usize> = check(&source).iter().map(|finding| finding.line).collect();
-        assert_eq!(found, [1, 3]);
     }
 
     #[test]
@@ -223,21 +151,5 @@ mod tests {
     fn tests_may_unwrap_but_not_debug() {
         let path = "crates/a/src/b/tests.rs";
         assert_eq!(words(path, "a.unwrap(); dbg!(b)"), ["`dbg!`"]);
-    }
-
-    #[test]
-    fn vocabulary_sees_names_of_either_case_and_comments() {
-        let vocabulary = Vocabulary::parse("# comment\nvhost => host\nbackend server => node\n");
-        let cases = [
-            ("fn find_vhost() {}", 1),
-            ("struct VhostTable;", 1),
-            ("// the backend server answered", 1),
-            ("let hosts = vhosts_of(x);", 0),
-            ("let s = \"vhost\";", 0),
-        ];
-        for (text, expected) in cases {
-            let source = Source::parse("crates/a/src/lib.rs", text);
-            assert_eq!(vocabulary.check(&source).len(), expected, "{text}");
-        }
     }
 }

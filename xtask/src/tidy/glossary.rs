@@ -1,0 +1,218 @@
+//! Words for which the product has another: the table at the end of `docs/glossary.md` is the law, and this reads and
+//! applies it. What is a leftover or a silenced lint is in `words.rs`.
+
+use super::finding::{Finding, Severity};
+use super::source::{Line, Source};
+use super::words::has_word;
+
+/// The heading above the table.
+const HEADING: &str = "## Words that names avoid";
+
+/// Where a word is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Functions of exactly that name, in tests too.
+    Function,
+    /// A word in the name of a function or a type, outside of tests: those are sentences.
+    Item,
+    /// Names and comments alike.
+    Anywhere,
+}
+
+/// One row.
+#[derive(Debug)]
+struct Entry {
+    word: String,
+    scope: Scope,
+    instead: String,
+}
+
+/// What a reader of the tree should not meet.
+#[derive(Debug)]
+pub(crate) struct Glossary {
+    entries: Vec<Entry>,
+}
+
+impl Glossary {
+    /// Reads the table of the document at `path`. A row that is none of the table's kind, and a table that is not there,
+    /// are findings: else a slip of the pen would end the law unnoticed.
+    pub(crate) fn parse(path: &str, text: &str) -> (Self, Vec<Finding>) {
+        let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEADING).skip(1);
+        let section = lines.take_while(|(_, line)| !line.starts_with("## "));
+        // Its head and the line below that.
+        let rows = section.filter(|(_, line)| line.starts_with('|')).skip(2);
+        let (mut entries, mut findings) = (Vec::new(), Vec::new());
+        for (number, row) in rows {
+            match Entry::parse(row) {
+                Some(entry) => entries.push(entry),
+                None => findings.push(unreadable(path, number + 1, format!("the row `{row}`"))),
+            }
+        }
+        if entries.is_empty() {
+            findings.push(unreadable(path, 0, format!("no table below \"{HEADING}\"")));
+        }
+        (Self { entries }, findings)
+    }
+
+    /// Looks for the words, whatever their case.
+    pub(crate) fn check(&self, source: &Source) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (number, line) in source.lines.iter().enumerate() {
+            let words = Words::new(line);
+            let found = self.entries.iter().filter(|entry| entry.is_in(&words));
+            findings.extend(found.map(|entry| Finding {
+                path: source.path.clone(),
+                line: number + 1,
+                severity: Severity::Fails,
+                what: format!("the word `{}`", entry.word),
+                why: "one word a thing, the same in code, API, docs and console, that can be searched for",
+                remedy: format!("say {} (docs/glossary.md)", entry.instead),
+            }));
+        }
+        findings
+    }
+}
+
+/// A line, as the scopes see it.
+struct Words {
+    /// The function that it declares, as written.
+    function: Option<String>,
+    /// The words in the name of the function or type that it declares outside of tests.
+    item: Option<String>,
+    /// All words in its names and comment.
+    all: String,
+}
+
+impl Words {
+    fn new(line: &Line) -> Self {
+        let declared = declared(&line.code);
+        let item = declared.as_ref().filter(|_| !line.in_test);
+        Self {
+            item: item.map(|(_, name)| split_names(name)),
+            function: declared.filter(|(kind, _)| *kind == "fn").map(|(_, name)| name.to_owned()),
+            all: split_names(&format!("{} {}", line.code.trim(), line.comment.trim())),
+        }
+    }
+}
+
+impl Entry {
+    fn parse(row: &str) -> Option<Self> {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [word, scope, instead] = cells.as_slice() else { return None };
+        let scope = match *scope {
+            "function" => Scope::Function,
+            "item" => Scope::Item,
+            "anywhere" => Scope::Anywhere,
+            _ => return None,
+        };
+        let is_complete = !word.is_empty() && !instead.is_empty();
+        is_complete.then(|| Self {
+            word: word.to_lowercase(),
+            scope,
+            instead: (*instead).to_owned(),
+        })
+    }
+
+    fn is_in(&self, words: &Words) -> bool {
+        match self.scope {
+            Scope::Function => words.function.as_ref().is_some_and(|name| *name == self.word),
+            Scope::Item => words.item.as_ref().is_some_and(|name| has_word(name, &self.word)),
+            Scope::Anywhere => has_word(&words.all, &self.word),
+        }
+    }
+}
+
+/// What kind of item a line declares, and its name.
+fn declared(code: &str) -> Option<(&str, &str)> {
+    const KINDS: [&str; 6] = ["fn", "struct", "enum", "trait", "type", "union"];
+    let mut words = code.split_whitespace().skip_while(|word| !KINDS.contains(word));
+    let (kind, rest) = (words.next()?, words.next()?);
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    Some((kind, &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())]))
+}
+
+/// Splits names into words: `find_route` and `RouteTable` both hold the word route.
+fn split_names(code: &str) -> String {
+    let mut words = String::with_capacity(code.len() + code.len() / 4);
+    let mut previous_is_lower = false;
+    for character in code.chars() {
+        if character.is_uppercase() && previous_is_lower {
+            words.push(' ');
+        }
+        previous_is_lower = character.is_lowercase();
+        words.extend(if character == '_' {
+            " ".chars().next()
+        } else {
+            character.to_lowercase().next()
+        });
+    }
+    words
+}
+
+fn unreadable(path: &str, line: usize, what: String) -> Finding {
+    Finding {
+        path: path.to_owned(),
+        line,
+        severity: Severity::Fails,
+        what,
+        why: "the glossary is the law, and a law that cannot be read is none",
+        remedy: "write `| word | function, item or anywhere | what to say |`".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "## Words that names avoid\n\n| Word | Where | Say |\n|---|---|---|\n\
+        | of | function | from_ |\n| told | item | report |\n| vhost | anywhere | host |\n\
+        | backend server | anywhere | node |\n\n## Further\n\n| a | b |\n";
+
+    fn glossary() -> Glossary {
+        let (glossary, findings) = Glossary::parse("docs/a.md", TABLE);
+        assert!(findings.is_empty(), "{findings:?}");
+        glossary
+    }
+
+    #[test]
+    fn each_word_is_looked_for_where_the_table_says() {
+        let cases = [
+            ("fn of(a: u8) {}", 1),
+            ("fn of_route() {}", 0),
+            ("pub fn of<T>() {}", 1),
+            ("fn is_told() {}", 1),
+            ("struct ToldLine;", 1),
+            ("let told = 1;", 0),
+            ("fn untold() {}", 0),
+            ("// it was told so", 0),
+            ("fn find_vhost() {}", 1),
+            ("struct VhostTable;", 1),
+            ("// the backend server answered", 1),
+            ("let hosts = vhosts_of(x);", 0),
+            ("let s = \"vhost\";", 0),
+        ];
+        for (text, expected) in cases {
+            let source = Source::parse("crates/a/src/lib.rs", text);
+            assert_eq!(glossary().check(&source).len(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn tests_are_sentences() {
+        let source = Source::parse("crates/a/src/b/tests.rs", "fn it_is_told_so() {}\nfn of() {}");
+        let lines: Vec<usize> = glossary().check(&source).iter().map(|it| it.line).collect();
+        assert_eq!(lines, [2]);
+    }
+
+    #[test]
+    fn a_law_that_cannot_be_read_is_a_finding() {
+        for text in [
+            "",
+            "## Words that names avoid\n\nnothing\n",
+            "## Words that names avoid\n\n| Word | Where | Say |\n|---|---|---|\n| a | everywhere | b |\n",
+            "## Words that names avoid\n\n| Word | Where | Say |\n|---|---|---|\n| a | item |\n",
+        ] {
+            assert!(!Glossary::parse("docs/a.md", text).1.is_empty(), "{text}");
+        }
+    }
+}

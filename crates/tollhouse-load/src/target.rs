@@ -55,7 +55,10 @@ impl Target {
     /// # Errors
     /// What is wrong with the URL, or that the name has no address.
     pub fn try_from_case(case: &Case) -> Result<Self, BenchError> {
-        let error = |why: String| BenchError::Target { target: case.target.clone(), why };
+        let error = |error: TargetError| BenchError::Target {
+            target: case.target.clone(),
+            why: error.to_string(),
+        };
         let mut target = parse(&case.target).map_err(error)?;
         target.endpoint = match &case.connect_to {
             Some(place) => match place.strip_prefix("unix:") {
@@ -82,21 +85,60 @@ impl fmt::Display for Target {
     }
 }
 
+/// Why a text is no target, or leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TargetError {
+    /// There is none.
+    #[error("is empty; write a URL such as http://127.0.0.1:9080/")]
+    Empty,
+    /// It holds what a request line cannot.
+    #[error("has a space or control character in it; write it percent-encoded")]
+    Control,
+    /// Nobody here speaks that.
+    #[error("scheme `{0}` is none of http, https, h2c, ws, wss, grpc, grpcs, tcp")]
+    Scheme(String),
+    /// The scheme has no usual port, and none is written.
+    #[error("has no port; write host:port")]
+    NoPort,
+    /// An address of IPv6 does not end.
+    #[error("has `[` without `]`")]
+    OpenBracket,
+    /// Only a port is written.
+    #[error("has no host")]
+    NoHost,
+    /// The port is no number of one.
+    #[error("`{0}` is not a port; write 1 to 65535")]
+    Port(String),
+    /// Where to connect instead is said without a port.
+    #[error("connect_to `{0}` has no port; write host:port")]
+    NoPortToConnectTo(String),
+    /// The name cannot be resolved.
+    #[error("{host} not found: {error}")]
+    NotFound {
+        /// The name.
+        host: String,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The name has no address.
+    #[error("{0} has no address")]
+    NoAddress(String),
+}
+
 /// Takes a URL apart, without its addresses.
-pub(crate) fn parse(url: &str) -> Result<Target, String> {
+pub(crate) fn parse(url: &str) -> Result<Target, TargetError> {
     if url.is_empty() {
-        return Err("is empty; write a URL such as http://127.0.0.1:9080/".into());
+        return Err(TargetError::Empty);
     }
     if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err("has a space or control character in it; write it percent-encoded".into());
+        return Err(TargetError::Control);
     }
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let scheme = scheme.to_ascii_lowercase();
     let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
     let Some((_, is_tls, port_default)) = known.copied() else {
-        return Err(format!(
-            "scheme `{scheme}` is none of http, https, h2c, ws, wss, grpc, grpcs, tcp"
-        ));
+        return Err(TargetError::Scheme(scheme));
     };
     // A fragment is never sent (RFC 9110 §7.1).
     let rest = rest.split('#').next().unwrap_or_default();
@@ -114,7 +156,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, String> {
     };
     let (host, port) = split_authority(authority)?;
     let port = match port.unwrap_or(port_default) {
-        0 => return Err("has no port; write host:port".into()),
+        0 => return Err(TargetError::NoPort),
         port => port,
     };
     let bracketed_host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -133,10 +175,10 @@ pub(crate) fn parse(url: &str) -> Result<Target, String> {
 }
 
 /// Host without brackets, and the port when one is written.
-fn split_authority(authority: &str) -> Result<(&str, Option<u16>), String> {
+fn split_authority(authority: &str) -> Result<(&str, Option<u16>), TargetError> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
-            let (host, after) = rest.split_once(']').ok_or("has `[` without `]`")?;
+            let (host, after) = rest.split_once(']').ok_or(TargetError::OpenBracket)?;
             (host, after.strip_prefix(':'))
         }
         None => match authority.rsplit_once(':') {
@@ -145,27 +187,27 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), String> {
         },
     };
     if host.is_empty() {
-        return Err("has no host".into());
+        return Err(TargetError::NoHost);
     }
     let port = port.map(|port| {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| format!("`{port}` is not a port; write 1 to 65535"))
+        number.ok_or_else(|| TargetError::Port(port.to_owned()))
     });
     Ok((host, port.transpose()?))
 }
 
-fn resolve(place: &str) -> Result<Endpoint, String> {
+fn resolve(place: &str) -> Result<Endpoint, TargetError> {
     let (host, port) = split_authority(place)?;
-    let port = port.ok_or_else(|| format!("connect_to `{place}` has no port; write host:port"))?;
+    let port = port.ok_or_else(|| TargetError::NoPortToConnectTo(place.to_owned()))?;
     resolve_pair(host, port)
 }
 
-fn resolve_pair(host: &str, port: u16) -> Result<Endpoint, String> {
-    let found =
-        (host, port).to_socket_addrs().map_err(|error| format!("{host} not found: {error}"))?;
+fn resolve_pair(host: &str, port: u16) -> Result<Endpoint, TargetError> {
+    let not_found = |error| TargetError::NotFound { host: host.to_owned(), error };
+    let found = (host, port).to_socket_addrs().map_err(not_found)?;
     let addresses: Vec<SocketAddr> = found.collect();
     if addresses.is_empty() {
-        return Err(format!("{host} has no address"));
+        return Err(TargetError::NoAddress(host.to_owned()));
     }
     Ok(Endpoint::Tcp(prefer_v4(addresses)))
 }
@@ -214,7 +256,7 @@ mod tests {
             ("http://[::1/", "without"),
             ("http://h/a b", "space"),
         ] {
-            let error = parse(url).expect_err(url);
+            let error = parse(url).expect_err(url).to_string();
             assert!(error.contains(part), "{url}: {error}");
         }
     }

@@ -26,8 +26,10 @@ impl Case {
     /// # Errors
     /// The first contradiction, with its key and the remedy.
     pub fn validate(&self) -> Result<(), BenchError> {
-        let parsed = target::parse(&self.target)
-            .map_err(|why| BenchError::Target { target: self.target.clone(), why })?;
+        let parsed = target::parse(&self.target).map_err(|error| BenchError::Target {
+            target: self.target.clone(),
+            why: error.to_string(),
+        })?;
         let protocol = self.protocol();
         let validate = || {
             self.load.validate(protocol)?;

@@ -39,7 +39,7 @@ use super::http2::intake::Intake;
 use super::http2::prepared::request_line;
 use super::http2::session::RequestHead;
 use answer::{Answer, End, Status, with_code};
-use data::Data;
+use data::{Data, FillError};
 use frame::{Frames, Keeps};
 use message::Fill;
 use metadata::Metadata;
@@ -138,10 +138,14 @@ impl Grpc {
         let mut fill = Fill { variables: &variables, random: &mut random, text: &mut text };
         let wrong = |key: &str| {
             let key = key.to_owned();
-            move |why| BenchError::Case { key, why }
+            move |why: String| BenchError::Case { key, why }
         };
-        self.metadata.headers(&mut fill).map_err(wrong("grpc.metadata"))?;
-        let all = self.data.all(&mut fill).map_err(wrong("grpc.data"))?;
+        let failed = |key: &str| {
+            let wrong = wrong(key);
+            move |error: FillError| wrong(error.to_string())
+        };
+        self.metadata.headers(&mut fill).map_err(failed("grpc.metadata"))?;
+        let all = self.data.all(&mut fill).map_err(failed("grpc.data"))?;
         if all.is_empty() && !self.method.is_client_streaming() {
             return Err(wrong("grpc.data")("the list is empty; a call needs a message".into()));
         }
@@ -241,7 +245,7 @@ impl GrpcLane {
         &mut self,
         protocol: &'a Grpc,
         ticket: Ticket,
-        messages: impl FnOnce(&Data, &mut Fill<'_, '_>) -> Result<T, String>,
+        messages: impl FnOnce(&Data, &mut Fill<'_, '_>) -> Result<T, FillError>,
     ) -> Result<(Cow<'a, HeaderMap>, T), Failure> {
         let mut random = self.worker.random().borrow_mut();
         let number = ticket.number;
@@ -319,7 +323,7 @@ struct Outgoing<'a> {
 
 impl Outgoing<'_> {
     /// The message at `turn`; `None` after the last.
-    fn next(&mut self, turn: u64) -> Option<Result<Bytes, String>> {
+    fn next(&mut self, turn: u64) -> Option<Result<Bytes, FillError>> {
         if turn >= self.count {
             return None;
         }
@@ -338,8 +342,8 @@ impl Outgoing<'_> {
 }
 
 /// A message that could not be made was not sent.
-fn unwritten(why: String) -> Failure {
-    Failure::new(FailureClass::Write, why)
+fn unwritten(error: FillError) -> Failure {
+    Failure::new(FailureClass::Write, error.to_string())
 }
 
 fn scheme_of(target: &Target) -> &'static str {

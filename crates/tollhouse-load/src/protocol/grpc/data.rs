@@ -10,9 +10,10 @@ use tollhouse_stdx::Random;
 
 use super::frame::{Encoding, frame};
 use super::message::{Fill, Message, MessageError, Templates, compile};
+use super::metadata::MetadataError;
 use crate::case::{GrpcCall, GrpcData};
 use crate::error::BenchError;
-use go_template::{Template, Variables};
+use go_template::{Template, TemplateError, Variables};
 
 /// The messages of a case, by turns.
 pub(super) struct Data {
@@ -34,8 +35,36 @@ struct TextSource {
     descriptor: MessageDescriptor,
 }
 
-/// Why a message could not be made.
-pub(super) type DataError = String;
+/// Why what a call sends could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FillError {
+    /// A text cannot be filled in.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// A filled-in text is no message.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// One of several is none.
+    #[error("message {place}: {error}")]
+    Listed {
+        /// Which, from 1.
+        place: usize,
+        /// What is wrong with it.
+        error: MessageError,
+    },
+    /// A text is no JSON as it stands.
+    #[error("is not JSON: {0}")]
+    NotJson(String),
+    /// A text is no JSON once it is filled in.
+    #[error("the filled-in text is not JSON: {0}")]
+    NotJsonFilledIn(String),
+    /// A list without messages, for a call that needs one.
+    #[error("there is no message")]
+    None,
+    /// A header cannot be sent.
+    #[error(transparent)]
+    Header(#[from] MetadataError),
+}
 
 impl Data {
     /// Reads and compiles the messages of a case.
@@ -47,13 +76,17 @@ impl Data {
         let source = match &call.data {
             None => Source::Ready(vec![ready(encoding, &[])]),
             Some(GrpcData::Json(text)) => {
-                let error = |why| BenchError::Case { key: "grpc.data".into(), why };
+                let error = |error: FillError| BenchError::Case {
+                    key: "grpc.data".into(),
+                    why: error.to_string(),
+                };
                 json_source(text, call, method, encoding).map_err(error)?
             }
             Some(GrpcData::JsonFile(path)) => {
-                let error = |why| BenchError::File { path: path.clone(), why };
+                let error = |why: String| BenchError::File { path: path.clone(), why };
                 let text = std::fs::read_to_string(path).map_err(|io| error(io.to_string()))?;
-                json_source(&text, call, method, encoding).map_err(error)?
+                json_source(&text, call, method, encoding)
+                    .map_err(|failed| error(failed.to_string()))?
             }
             Some(GrpcData::BinaryFile(path)) => binary_source(path, method, encoding)?,
         };
@@ -70,27 +103,26 @@ impl Data {
     }
 
     /// The message that stands at `turn`, framed; they take turns.
-    pub(super) fn message(&self, turn: u64, fill: &mut Fill<'_, '_>) -> Result<Bytes, DataError> {
+    pub(super) fn message(&self, turn: u64, fill: &mut Fill<'_, '_>) -> Result<Bytes, FillError> {
         let at = |count: usize| (turn % count as u64) as usize;
         match &self.source {
-            Source::Ready(messages) if messages.is_empty() => Err("there is no message".into()),
+            Source::Ready(messages) if messages.is_empty() => Err(FillError::None),
             Source::Ready(messages) => Ok(messages[at(messages.len())].clone()),
             Source::Compiled(messages) => {
                 let message = &messages[at(messages.len())];
-                let framed = frame(self.encoding, |out| message.write(fill, out));
-                framed.map_err(|error| error.to_string())
+                Ok(frame(self.encoding, |out| message.write(fill, out))?)
             }
             Source::Text(source) => {
                 let messages = source.fill(fill)?;
                 let message = messages.get(at(messages.len().max(1)));
-                let message = message.ok_or("there is no message")?;
+                let message = message.ok_or(FillError::None)?;
                 Ok(ready(self.encoding, message))
             }
         }
     }
 
     /// All messages, each once, for a stream.
-    pub(super) fn all(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Bytes>, DataError> {
+    pub(super) fn all(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Bytes>, FillError> {
         if let Source::Text(source) = &self.source {
             let messages = source.fill(fill)?;
             return Ok(messages.iter().map(|message| ready(self.encoding, message)).collect());
@@ -101,10 +133,10 @@ impl Data {
 
 impl TextSource {
     /// The encoded messages of the filled-in text.
-    fn fill(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Vec<u8>>, DataError> {
+    fn fill(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Vec<u8>>, FillError> {
         let text = fill.render(&self.template)?;
         let json: Json = serde_json::from_str(text)
-            .map_err(|error| format!("the filled-in text is not JSON: {error}"))?;
+            .map_err(|error| FillError::NotJsonFilledIn(error.to_string()))?;
         let compiled = compile_all(&json, &self.descriptor, Templates::AsWritten)?;
         let bytes = |message: &Message| message.as_static().unwrap_or_default().to_vec();
         Ok(compiled.iter().map(bytes).collect())
@@ -129,10 +161,11 @@ fn json_source(
     call: &GrpcCall,
     method: &MethodDescriptor,
     encoding: Encoding,
-) -> Result<Source, String> {
+) -> Result<Source, FillError> {
     let templates = Templates::from_call(call);
     let descriptor = method.input();
-    let json = serde_json::from_str::<Json>(text).map_err(|error| format!("is not JSON: {error}"));
+    let json =
+        serde_json::from_str::<Json>(text).map_err(|error| FillError::NotJson(error.to_string()));
     let is_json = json.is_ok();
     let first = match json.and_then(|json| compile_all(&json, &descriptor, templates)) {
         Ok(messages) => return Ok(source_of(messages, encoding)),
@@ -143,7 +176,7 @@ fn json_source(
         return Err(first);
     }
     // A sample tells whether this is a text to be filled in, or one with a mistake in it.
-    let template = Template::parse_with(text, functions).map_err(|error| error.to_string());
+    let template = Template::parse_with(text, functions).map_err(FillError::from);
     let source = template.map(|template| TextSource { template, descriptor });
     match source.and_then(|source| source.sample().map(|()| source)) {
         Ok(source) => Ok(Source::Text(Box::new(source))),
@@ -154,7 +187,7 @@ fn json_source(
 
 impl TextSource {
     /// Fills the text in once.
-    fn sample(&self) -> Result<(), DataError> {
+    fn sample(&self) -> Result<(), FillError> {
         let method = go_template::Method::default();
         let mut random = Random::seeded(0);
         let variables = Variables::now("sample", 0, &method, &mut random);
@@ -168,17 +201,17 @@ fn compile_all(
     json: &Json,
     descriptor: &MessageDescriptor,
     templates: Templates,
-) -> Result<Vec<Message>, String> {
+) -> Result<Vec<Message>, FillError> {
     let one = |json: &Json| compile(json, descriptor, templates);
     match json {
         Json::Array(values) => {
             let numbered = values.iter().enumerate();
             let compiled = numbered.map(|(index, json)| {
-                one(json).map_err(|error| format!("message {}: {error}", index + 1))
+                one(json).map_err(|error| FillError::Listed { place: index + 1, error })
             });
             compiled.collect()
         }
-        json => Ok(vec![one(json).map_err(|error: MessageError| error.to_string())?]),
+        json => Ok(vec![one(json)?]),
     }
 }
 

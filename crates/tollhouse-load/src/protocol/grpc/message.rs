@@ -14,8 +14,8 @@ pub(super) use compile::{Templates, compile};
 use prost::encoding::encode_varint;
 use tollhouse_stdx::Random;
 
-use go_template::{Template, Variables};
-use scalar::{Input, Scalar};
+use go_template::{Template, TemplateError, Variables};
+use scalar::{Input, Scalar, Unfit};
 
 /// A compiled message.
 #[derive(Debug, Clone)]
@@ -69,10 +69,9 @@ impl Fill<'_, '_> {
     ///
     /// # Errors
     /// What the template says.
-    pub(super) fn render(&mut self, template: &Template) -> Result<&str, String> {
+    pub(super) fn render(&mut self, template: &Template) -> Result<&str, TemplateError> {
         self.text.clear();
-        let rendered = template.render(self.variables, self.random, self.text);
-        rendered.map_err(|error| error.to_string())?;
+        template.render(self.variables, self.random, self.text)?;
         Ok(self.text)
     }
 }
@@ -132,8 +131,9 @@ fn write_pieces(
 impl Value {
     fn write(&self, fill: &mut Fill<'_, '_>, out: &mut Vec<u8>) -> Result<(), MessageError> {
         let error = |why: String| MessageError { path: self.path.clone(), why };
-        let text = fill.render(&self.template).map_err(error)?;
-        put_field(&self.key, &self.scalar, self.zero, Input::Text(text), out).map_err(error)
+        let text = fill.render(&self.template).map_err(|failed| error(failed.to_string()))?;
+        put_field(&self.key, &self.scalar, self.zero, Input::Text(text), out)
+            .map_err(|unfit| error(unfit.to_string()))
     }
 }
 
@@ -144,7 +144,7 @@ fn put_field(
     zero: Zero,
     input: Input<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), String> {
+) -> Result<(), Unfit> {
     let from = out.len();
     out.extend_from_slice(key);
     let value_from = out.len();

@@ -9,14 +9,58 @@ use http::header::{CONTENT_TYPE, TE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value as Json;
 
+use super::data::FillError;
 use super::message::{Fill, Templates};
 use crate::case::{Case, GrpcCall};
 use crate::error::BenchError;
 use crate::protocol::request::USER_AGENT as GENERATOR;
-use go_template::Template;
+use go_template::{Template, TemplateError};
 
 /// Names that belong to the protocol.
 const RESERVED: [&str; 4] = ["content-type", "te", "host", "connection"];
+
+/// Why metadata cannot be sent as headers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MetadataError {
+    /// It is no object, nor a list of them.
+    #[error("takes an object of texts, or a list of them, not {0}")]
+    Shape(Json),
+    /// A value is a list or an object itself.
+    #[error("`{key}` takes a text, not {json}")]
+    Value {
+        /// Under which name.
+        key: String,
+        /// What stands there.
+        json: Json,
+    },
+    /// A value is no template.
+    #[error("`{key}`: {error}")]
+    Template {
+        /// Under which name.
+        key: String,
+        /// What is wrong with it.
+        error: TemplateError,
+    },
+    /// A name belongs to the protocol.
+    #[error("`{0}` belongs to the protocol and cannot be metadata")]
+    Reserved(String),
+    /// A name is none of a header.
+    #[error("`{0}` is not a header name")]
+    Name(String),
+    /// A value of bytes is no base64.
+    #[error("the value of `{name}` is not base64: {error}")]
+    NotBase64 {
+        /// Under which name.
+        name: HeaderName,
+        /// What is wrong with it.
+        error: base64::DecodeError,
+    },
+    /// A value holds what no header can.
+    #[error(
+        "the value of `{0}` holds what headers cannot; text beyond ASCII needs a name that ends in -bin"
+    )]
+    Unsendable(HeaderName),
+}
 
 /// The headers of calls, by turns.
 pub(super) struct Metadata {
@@ -43,8 +87,7 @@ impl Metadata {
             Some(object) => vec![object],
         };
         let turns = objects.iter().map(|object| headers(&base, object, templates));
-        let mut turns: Vec<Headers> =
-            turns.collect::<Result<_, String>>().map_err(|why| wrong(&why))?;
+        let mut turns: Vec<Headers> = turns.collect::<Result<_, MetadataError>>().map_err(wrong)?;
         if turns.is_empty() {
             turns.push(Headers { ready: base, filled: Vec::new() });
         }
@@ -57,7 +100,7 @@ impl Metadata {
     }
 
     /// The headers of a call.
-    pub(super) fn headers(&self, fill: &mut Fill<'_, '_>) -> Result<Cow<'_, HeaderMap>, String> {
+    pub(super) fn headers(&self, fill: &mut Fill<'_, '_>) -> Result<Cow<'_, HeaderMap>, FillError> {
         let headers = &self.turns[self.turn_of(fill.variables.request_number) as usize];
         if headers.filled.is_empty() {
             return Ok(Cow::Borrowed(&headers.ready));
@@ -80,8 +123,8 @@ pub(super) fn reflection_headers(case: &Case, call: &GrpcCall) -> Result<HeaderM
     headers.remove("grpc-encoding");
     headers.remove("grpc-accept-encoding");
     for (key, text) in &call.reflect_metadata {
-        let name = name(key).map_err(|why| wrong(&why))?;
-        let value = value(&name, text).map_err(|why| wrong(&why))?;
+        let name = name(key).map_err(wrong)?;
+        let value = value(&name, text).map_err(wrong)?;
         headers.append(name, value);
     }
     Ok(headers)
@@ -113,9 +156,13 @@ fn timeout_text(timeout: Duration) -> String {
     format!("{}S", u128::from(timeout.as_secs()).min(DIGITS_MAX))
 }
 
-fn headers(base: &HeaderMap, object: &Json, templates: Templates) -> Result<Headers, String> {
+fn headers(
+    base: &HeaderMap,
+    object: &Json,
+    templates: Templates,
+) -> Result<Headers, MetadataError> {
     let Json::Object(pairs) = object else {
-        return Err(format!("takes an object of texts, or a list of them, not {object}"));
+        return Err(MetadataError::Shape(object.clone()));
     };
     let mut all = Headers { ready: base.clone(), filled: Vec::new() };
     for (key, json) in pairs {
@@ -123,13 +170,14 @@ fn headers(base: &HeaderMap, object: &Json, templates: Templates) -> Result<Head
         let text = match json {
             Json::String(text) => text.clone(),
             Json::Number(_) | Json::Bool(_) => json.to_string(),
-            _ => return Err(format!("`{key}` takes a text, not {json}")),
+            _ => return Err(MetadataError::Value { key: key.clone(), json: json.clone() }),
         };
         let template = match templates {
             Templates::Filled(functions) => Template::parse_with(&text, functions),
             Templates::AsWritten => Ok(Template::verbatim(&text)),
         };
-        let template = template.map_err(|error| format!("`{key}`: {error}"))?;
+        let template =
+            template.map_err(|error| MetadataError::Template { key: key.clone(), error })?;
         if !template.is_static() {
             all.filled.push((name, template));
             continue;
@@ -140,34 +188,33 @@ fn headers(base: &HeaderMap, object: &Json, templates: Templates) -> Result<Head
     Ok(all)
 }
 
-fn name(key: &str) -> Result<HeaderName, String> {
+fn name(key: &str) -> Result<HeaderName, MetadataError> {
     let lower = key.to_ascii_lowercase();
     let is_reserved = RESERVED.contains(&lower.as_str()) || lower.starts_with("grpc-");
     if is_reserved {
-        return Err(format!("`{key}` belongs to the protocol and cannot be metadata"));
+        return Err(MetadataError::Reserved(key.to_owned()));
     }
-    HeaderName::from_bytes(lower.as_bytes()).map_err(|_| format!("`{key}` is not a header name"))
+    HeaderName::from_bytes(lower.as_bytes()).map_err(|_| MetadataError::Name(key.to_owned()))
 }
 
 /// Names that end in `-bin` hold bytes: base64 with or without padding, which travels without.
-fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, String> {
+fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, MetadataError> {
     if name.as_str().ends_with("-bin") {
         let unpadded = text.trim_end_matches('=');
         let bytes = STANDARD_NO_PAD.decode(unpadded);
-        bytes.map_err(|error| format!("the value of `{name}` is not base64: {error}"))?;
-        return HeaderValue::from_str(unpadded).map_err(|error| error.to_string());
+        bytes.map_err(|error| MetadataError::NotBase64 { name: name.clone(), error })?;
+        return HeaderValue::from_str(unpadded)
+            .map_err(|_| MetadataError::Unsendable(name.clone()));
     }
     let is_sendable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     match HeaderValue::from_str(text) {
         Ok(value) if is_sendable => Ok(value),
-        _ => Err(format!(
-            "the value of `{name}` holds what headers cannot; text beyond ASCII needs a name that ends in -bin"
-        )),
+        _ => Err(MetadataError::Unsendable(name.clone())),
     }
 }
 
-fn wrong(why: &str) -> BenchError {
-    BenchError::Case { key: "grpc.metadata".into(), why: why.to_owned() }
+fn wrong(error: MetadataError) -> BenchError {
+    BenchError::Case { key: "grpc.metadata".into(), why: error.to_string() }
 }
 
 #[cfg(test)]

@@ -40,11 +40,11 @@ impl Rhythm {
 ///
 /// # Errors
 /// That of `next`. A stream that the peer has ended is none: its status says why.
-pub(super) async fn send_messages(
+pub(super) async fn send_messages<E>(
     call: &Call,
     rhythm: Rhythm,
-    mut next: impl FnMut(u64) -> Option<Result<Bytes, String>>,
-) -> Result<(), String> {
+    mut next: impl FnMut(u64) -> Option<Result<Bytes, E>>,
+) -> Result<(), E> {
     let mut error = None;
     let is_open = {
         let sent = send_all(call, rhythm.interval, &mut next, &mut error);
@@ -60,11 +60,11 @@ pub(super) async fn send_messages(
 }
 
 /// Whether the stream is still open afterwards.
-async fn send_all(
+async fn send_all<E>(
     call: &Call,
     interval: Option<Duration>,
-    next: &mut impl FnMut(u64) -> Option<Result<Bytes, String>>,
-    error: &mut Option<String>,
+    next: &mut impl FnMut(u64) -> Option<Result<Bytes, E>>,
+    error: &mut Option<E>,
 ) -> bool {
     let mut turn = 0;
     while let Some(message) = next(turn) {

@@ -27,7 +27,7 @@ fn messages(call: &GrpcCall) -> Result<Vec<Json>, String> {
         Variables { worker_id: "w", request_number: 3, method: &names, unix_ns: 0, uuid: 0 };
     let mut text = String::new();
     let mut fill = Fill { variables: &variables, random: &mut random, text: &mut text };
-    let framed = data.all(&mut fill)?;
+    let framed = data.all(&mut fill).map_err(|error| error.to_string())?;
     let shown = |framed: &Bytes| {
         let message = DynamicMessage::decode(method().input(), &framed[5..]).expect("a message");
         serde_json::to_value(message).expect("JSON")

@@ -266,7 +266,8 @@ impl Compiler {
             }
         };
         let mut bytes = Vec::new();
-        put_field(&key, scalar, zero, input, &mut bytes).map_err(|why| self.error(why))?;
+        put_field(&key, scalar, zero, input, &mut bytes)
+            .map_err(|unfit| self.error(unfit.to_string()))?;
         Ok(if bytes.is_empty() { Vec::new() } else { vec![Piece::Ready(bytes)] })
     }
 

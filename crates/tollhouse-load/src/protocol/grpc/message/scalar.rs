@@ -47,6 +47,21 @@ pub(super) enum Input<'a> {
     Bool(bool),
 }
 
+/// Why a value is none of its field: `takes …, not …`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unfit(String);
+
+impl Unfit {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    fn hinting(self, hint: &str) -> Self {
+        Self(self.0 + hint)
+    }
+}
+
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
@@ -82,7 +97,7 @@ impl Scalar {
     }
 
     /// Appends the value, without its key.
-    pub(super) fn put(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    pub(super) fn put(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), Unfit> {
         match self {
             Self::Double => out.extend_from_slice(&float(input)?.to_le_bytes()),
             Self::Float => out.extend_from_slice(&single(input)?.to_le_bytes()),
@@ -133,7 +148,7 @@ pub(super) fn put_sized(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-fn signed(input: Input<'_>, range: Range) -> Result<i64, String> {
+fn signed(input: Input<'_>, range: Range) -> Result<i64, Unfit> {
     let value = match input {
         Input::Text(text) => text.parse().ok().or_else(|| whole(text.parse().ok()?)),
         Input::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
@@ -144,7 +159,7 @@ fn signed(input: Input<'_>, range: Range) -> Result<i64, String> {
     })
 }
 
-fn unsigned(input: Input<'_>, max: u64) -> Result<u64, String> {
+fn unsigned(input: Input<'_>, max: u64) -> Result<u64, Unfit> {
     let of_float = |value: f64| whole(value).and_then(|value| u64::try_from(value).ok());
     let value = match input {
         Input::Text(text) => text.parse().ok().or_else(|| of_float(text.parse().ok()?)),
@@ -162,7 +177,7 @@ fn whole(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() <= EXACT_MAX).then_some(value as i64)
 }
 
-fn float(input: Input<'_>) -> Result<f64, String> {
+fn float(input: Input<'_>) -> Result<f64, Unfit> {
     let value = match input {
         Input::Text("Infinity") => Some(f64::INFINITY),
         Input::Text("-Infinity") => Some(f64::NEG_INFINITY),
@@ -174,7 +189,7 @@ fn float(input: Input<'_>) -> Result<f64, String> {
     value.ok_or_else(|| wrong(input, "a number"))
 }
 
-fn single(input: Input<'_>) -> Result<f32, String> {
+fn single(input: Input<'_>) -> Result<f32, Unfit> {
     let value = float(input)?;
     let narrow = value as f32;
     if value.is_finite() && !narrow.is_finite() {
@@ -183,7 +198,7 @@ fn single(input: Input<'_>) -> Result<f32, String> {
     Ok(narrow)
 }
 
-fn boolean(input: Input<'_>) -> Result<bool, String> {
+fn boolean(input: Input<'_>) -> Result<bool, Unfit> {
     match input {
         Input::Bool(value) => Ok(value),
         Input::Text("true") => Ok(true),
@@ -192,7 +207,7 @@ fn boolean(input: Input<'_>) -> Result<bool, String> {
     }
 }
 
-fn text<'a>(input: Input<'a>, what: &str) -> Result<&'a str, String> {
+fn text<'a>(input: Input<'a>, what: &str) -> Result<&'a str, Unfit> {
     match input {
         Input::Text(text) => Ok(text),
         _ => Err(wrong(input, what)),
@@ -200,14 +215,14 @@ fn text<'a>(input: Input<'a>, what: &str) -> Result<&'a str, String> {
 }
 
 /// Base64 of either alphabet, with or without padding.
-fn bytes(input: Input<'_>) -> Result<Vec<u8>, String> {
+fn bytes(input: Input<'_>) -> Result<Vec<u8>, Unfit> {
     let text = text(input, "a text of base64")?;
     let engine = if text.contains(['-', '_']) { BASE64_URL } else { BASE64 };
-    engine.decode(text).map_err(|error| format!("is not base64: {error}"))
+    engine.decode(text).map_err(|error| Unfit(format!("is not base64: {error}")))
 }
 
 /// A value's name, or any number.
-fn enumeration(input: Input<'_>, descriptor: &EnumDescriptor) -> Result<i32, String> {
+fn enumeration(input: Input<'_>, descriptor: &EnumDescriptor) -> Result<i32, Unfit> {
     if let Input::Text(name) = input
         && let Some(value) = descriptor.get_value_by_name(name)
     {
@@ -223,13 +238,13 @@ fn enumeration(input: Input<'_>, descriptor: &EnumDescriptor) -> Result<i32, Str
     };
     let what = format!("a value of {}", descriptor.full_name());
     let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-    Err(wrong(input, &what) + &hint)
+    Err(wrong(input, &what).hinting(&hint))
 }
 
-fn wrong(input: Input<'_>, what: &str) -> String {
-    match input {
+fn wrong(input: Input<'_>, what: &str) -> Unfit {
+    Unfit(match input {
         Input::Text(text) => format!("takes {what}, not {text:?}"),
         Input::Number(number) => format!("takes {what}, not {number}"),
         Input::Bool(value) => format!("takes {what}, not {value}"),
-    }
+    })
 }

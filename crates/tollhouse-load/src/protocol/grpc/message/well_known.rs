@@ -3,7 +3,7 @@
 use prost_reflect::{Kind, MessageDescriptor};
 use prost_types::{Duration, FieldMask, Timestamp};
 
-use super::scalar::Scalar;
+use super::scalar::{Scalar, Unfit};
 
 /// What a message is in JSON.
 pub(super) enum Form {
@@ -54,21 +54,23 @@ pub(super) fn takes_null(kind: &Kind) -> bool {
     }
 }
 
-pub(super) fn put_timestamp(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn put_timestamp(text: &str, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let time: Timestamp = text.parse().map_err(|_| {
-        format!("takes an RFC 3339 time such as 2026-01-31T12:00:00Z, not {text:?}")
+        let what = "an RFC 3339 time such as 2026-01-31T12:00:00Z";
+        Unfit::new(format!("takes {what}, not {text:?}"))
     })?;
     append(&time, out)
 }
 
-pub(super) fn put_duration(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
-    let duration: Duration =
-        text.parse().map_err(|_| format!("takes a duration such as 1.5s, not {text:?}"))?;
+pub(super) fn put_duration(text: &str, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    let duration: Duration = text
+        .parse()
+        .map_err(|_| Unfit::new(format!("takes a duration such as 1.5s, not {text:?}")))?;
     append(&duration, out)
 }
 
 /// Paths with commas between them, their words in camel case.
-pub(super) fn put_field_mask(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn put_field_mask(text: &str, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let snake = |path: &str| {
         let mut name = String::with_capacity(path.len() + 4);
         for letter in path.chars() {
@@ -83,6 +85,6 @@ pub(super) fn put_field_mask(text: &str, out: &mut Vec<u8>) -> Result<(), String
     append(&FieldMask { paths }, out)
 }
 
-fn append(message: &impl prost::Message, out: &mut Vec<u8>) -> Result<(), String> {
-    message.encode(out).map_err(|error| error.to_string())
+fn append(message: &impl prost::Message, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    message.encode(out).map_err(|error| Unfit::new(error.to_string()))
 }

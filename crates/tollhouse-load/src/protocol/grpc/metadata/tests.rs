@@ -22,7 +22,7 @@ fn filled(metadata: Json, number: u64) -> Result<HeaderMap, String> {
     };
     let mut text = String::new();
     let mut fill = Fill { variables: &variables, random: &mut random, text: &mut text };
-    prepared.headers(&mut fill).map(Cow::into_owned)
+    prepared.headers(&mut fill).map(Cow::into_owned).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -29,7 +29,7 @@ mod store;
 mod stream;
 
 pub use admin_keys::{KeyRole, NamedKey};
-pub use database::{Database, DatabaseKind};
+pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
@@ -415,9 +415,9 @@ impl RegistryStore {
     ///
     /// # Errors
     /// What is wrong with its URL; the URL is not repeated, since it has a password.
-    pub fn database(&self) -> Result<Option<Database>, String> {
+    pub fn database(&self) -> Result<Option<Database>, DatabaseError> {
         let (url, kind) = match (&self.mysql, &self.postgresql) {
-            (Some(_), Some(_)) => return Err("two databases are named".to_owned()),
+            (Some(_), Some(_)) => return Err(DatabaseError::Two),
             (Some(url), None) => (url, DatabaseKind::MySql),
             (None, Some(url)) => (url, DatabaseKind::PostgreSql),
             (None, None) => return Ok(None),

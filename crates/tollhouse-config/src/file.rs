@@ -15,22 +15,33 @@ pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     let name = path.display().to_string();
     read_bounded(path, FILE_BYTES_MAX).map_err(|reason| {
         let hint = "check the path and its permissions";
-        Problem::error(name, reason).with_hint(hint)
+        Problem::error(name, reason.to_string()).with_hint(hint)
     })
 }
 
-fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    let file = File::open(path).map_err(cannot)?;
+/// Why a file is no text of the configuration.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    /// The system does not give it.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
+    /// It has more bytes than are read.
+    #[error("larger than {}", tollhouse_stdx::bytes_size::format(*.0))]
+    TooLarge(u64),
+    /// It is no text from this byte on.
+    #[error("not UTF-8: the first wrong byte is at {0}")]
+    NotUtf8(usize),
+}
+
+fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, FileError> {
+    let file = File::open(path)?;
     let mut bytes = Vec::new();
     // The length may change while we read, so the reading itself is bounded, one byte past.
-    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
-        return Err(format!("larger than {}", tollhouse_stdx::bytes_size::format(bytes_max)));
+        return Err(FileError::TooLarge(bytes_max));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        format!("not UTF-8: the first wrong byte is at {}", error.utf8_error().valid_up_to())
-    })
+    String::from_utf8(bytes).map_err(|error| FileError::NotUtf8(error.utf8_error().valid_up_to()))
 }
 
 #[cfg(test)]
@@ -41,14 +52,12 @@ mod tests {
     fn files_are_read_whole_or_refused() {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let path = directory.path().join("a.yaml");
-        assert!(read_bounded(&path, 4).is_err_and(|reason| reason.starts_with("cannot be read")));
+        let read = |bytes_max| read_bounded(&path, bytes_max).map_err(|error| error.to_string());
+        assert!(read(4).is_err_and(|reason| reason.starts_with("cannot be read")));
         std::fs::write(&path, "four").expect("the file can be written");
-        assert_eq!(read_bounded(&path, 4), Ok("four".to_owned()));
-        assert_eq!(read_bounded(&path, 3), Err("larger than 3B".to_owned()));
+        assert_eq!(read(4), Ok("four".to_owned()));
+        assert_eq!(read(3), Err("larger than 3B".to_owned()));
         std::fs::write(&path, b"a\xff").expect("the file can be written");
-        assert_eq!(
-            read_bounded(&path, 4),
-            Err("not UTF-8: the first wrong byte is at 1".to_owned())
-        );
+        assert_eq!(read(4), Err("not UTF-8: the first wrong byte is at 1".to_owned()));
     }
 }

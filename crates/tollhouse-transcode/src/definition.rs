@@ -61,8 +61,8 @@ impl Definition {
         };
         let packed: Vec<u8> = content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         match STANDARD.decode(packed) {
-            Ok(bytes) => Ok(Self { pool: decode_set(&bytes).map_err(DefinitionError::Set)? }),
-            Err(_) => Err(DefinitionError::Text(error)),
+            Ok(bytes) => Ok(Self { pool: decode_set(&bytes)? }),
+            Err(_) => Err(error),
         }
     }
 
@@ -102,7 +102,7 @@ impl FileResolver for Content {
     }
 }
 
-fn compile_text(text: &str) -> Result<DescriptorPool, String> {
+fn compile_text(text: &str) -> Result<DescriptorPool, DefinitionError> {
     check_nesting(text)?;
     let mut resolver = ChainFileResolver::new();
     resolver.add(Content(text.to_owned()));
@@ -111,12 +111,13 @@ fn compile_text(text: &str) -> Result<DescriptorPool, String> {
     compiler.include_imports(true);
     compiler.open_file(Path::new(FILE_NAME)).map_err(|error| {
         // The long form begins with file, line and column.
-        format!("{error:?}").lines().next().unwrap_or_default().to_owned()
+        let first = format!("{error:?}").lines().next().unwrap_or_default().to_owned();
+        DefinitionError::Text(first)
     })?;
     Ok(compiler.descriptor_pool())
 }
 
-fn check_nesting(text: &str) -> Result<(), String> {
+fn check_nesting(text: &str) -> Result<(), DefinitionError> {
     let mut depth = 0_usize;
     for byte in text.bytes() {
         match byte {
@@ -125,17 +126,19 @@ fn check_nesting(text: &str) -> Result<(), String> {
             _ => {}
         }
         if depth > NESTING_MAX {
-            return Err(format!("brackets are nested deeper than {NESTING_MAX}"));
+            let text = format!("brackets are nested deeper than {NESTING_MAX}");
+            return Err(DefinitionError::Text(text));
         }
     }
     Ok(())
 }
 
 /// A set, completed by the well-known files that it imports and may leave out.
-fn decode_set(bytes: &[u8]) -> Result<DescriptorPool, String> {
-    let mut set = FileDescriptorSet::decode(bytes).map_err(|error| error.to_string())?;
+fn decode_set(bytes: &[u8]) -> Result<DescriptorPool, DefinitionError> {
+    let incomplete = |error: &dyn std::fmt::Display| DefinitionError::Set(error.to_string());
+    let mut set = FileDescriptorSet::decode(bytes).map_err(|error| incomplete(&error))?;
     if set.file.is_empty() {
-        return Err("it is empty".into());
+        return Err(DefinitionError::Set("it is empty".to_owned()));
     }
     let known = DescriptorPool::global();
     let mut at = 0;
@@ -147,5 +150,5 @@ fn decode_set(bytes: &[u8]) -> Result<DescriptorPool, String> {
         }
         at += 1;
     }
-    DescriptorPool::from_file_descriptor_set(set).map_err(|error| error.to_string())
+    DescriptorPool::from_file_descriptor_set(set).map_err(|error| incomplete(&error))
 }

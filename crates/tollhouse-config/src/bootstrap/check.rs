@@ -95,8 +95,8 @@ fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
 
 /// Whether the registry's database can be looked for.
 fn check_registry_store(store: &RegistryStore, problems: &mut Problems) {
-    if let Err(reason) = store.database() {
-        let problem = Problem::error("registry.store", reason);
+    if let Err(error) = store.database() {
+        let problem = Problem::error("registry.store", error.to_string());
         let hint = "give one of registry.store.mysql and registry.store.postgresql, as \
                     mysql://user:password@host:3306/database";
         problems.push(problem.with_hint(hint));

@@ -25,6 +25,44 @@ impl DatabaseKind {
     }
 }
 
+/// What is wrong with the URL of a database. The URL is never repeated: it holds a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DatabaseError {
+    /// One of either dialect is named.
+    #[error("two databases are named")]
+    Two,
+    /// It begins with another scheme than this.
+    #[error("the URL does not begin with {0}")]
+    Scheme(&'static str),
+    /// Nothing follows its servers.
+    #[error("the URL names no database")]
+    NoName,
+    /// What follows its servers is no name.
+    #[error("the URL ends in no plain name of a database")]
+    Name,
+    /// Nobody logs in.
+    #[error("the URL names no user")]
+    NoUser,
+    /// An address of IPv6 does not end.
+    #[error("a bracket in the URL is not closed")]
+    OpenBracket,
+    /// A server has no host.
+    #[error("the URL names no host")]
+    NoHost,
+    /// The port of this host is no number of one.
+    #[error("the URL has no port for {0}")]
+    Port(String),
+    /// Something else than a port follows this host.
+    #[error("the URL has something odd behind {0}")]
+    Trailing(String),
+    /// A percent sign begins no escape.
+    #[error("the URL has a % without two hexadecimal digits behind it")]
+    Escape,
+    /// What is escaped is no text.
+    #[error("the URL is not UTF-8")]
+    NotUtf8,
+}
+
 /// A database, by its URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Database {
@@ -57,23 +95,23 @@ impl Database {
     ///
     /// # Errors
     /// What is wrong with it, without repeating it.
-    pub(super) fn parse(url: &str, kind: DatabaseKind) -> Result<Self, String> {
+    pub(super) fn parse(url: &str, kind: DatabaseKind) -> Result<Self, DatabaseError> {
         let schemes = kind.schemes();
         let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
-        let rest = rest.ok_or_else(|| format!("the URL does not begin with {}", schemes[0]))?;
-        let (authority, name) = rest.split_once('/').ok_or("the URL names no database")?;
+        let rest = rest.ok_or(DatabaseError::Scheme(schemes[0]))?;
+        let (authority, name) = rest.split_once('/').ok_or(DatabaseError::NoName)?;
         if name.is_empty() || name.contains(['/', '?', '#']) {
-            return Err("the URL ends in no plain name of a database".to_owned());
+            return Err(DatabaseError::Name);
         }
-        let (login, hosts) = authority.rsplit_once('@').ok_or("the URL names no user")?;
+        let (login, hosts) = authority.rsplit_once('@').ok_or(DatabaseError::NoUser)?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         if user.is_empty() {
-            return Err("the URL names no user".to_owned());
+            return Err(DatabaseError::NoUser);
         }
         let servers = hosts.split(',').map(|host| server(host, kind.port()));
         Ok(Self {
             kind,
-            servers: servers.collect::<Result<_, String>>()?,
+            servers: servers.collect::<Result<_, DatabaseError>>()?,
             name: decoded(name)?,
             user: decoded(user)?,
             password: decoded(password)?,
@@ -81,26 +119,26 @@ impl Database {
     }
 }
 
-fn server(text: &str, usual_port: u16) -> Result<(String, u16), String> {
+fn server(text: &str, usual_port: u16) -> Result<(String, u16), DatabaseError> {
     // An address of IPv6 has colons of its own, and so brackets.
     let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, port))) => (host, port),
-        Some(None) => return Err("a bracket in the URL is not closed".to_owned()),
+        Some(None) => return Err(DatabaseError::OpenBracket),
         None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
     };
     if host.is_empty() {
-        return Err("the URL names no host".to_owned());
+        return Err(DatabaseError::NoHost);
     }
     let port = match port.strip_prefix(':') {
-        Some(port) => port.parse().map_err(|_| format!("the URL has no port for {host}"))?,
+        Some(port) => port.parse().map_err(|_| DatabaseError::Port(host.to_owned()))?,
         None if port.is_empty() => usual_port,
-        None => return Err(format!("the URL has something odd behind {host}")),
+        None => return Err(DatabaseError::Trailing(host.to_owned())),
     };
     Ok((host.to_owned(), port))
 }
 
 /// A part of a URL with its `%40` and the like resolved (RFC 3986 §2.1).
-fn decoded(text: &str) -> Result<String, String> {
+fn decoded(text: &str) -> Result<String, DatabaseError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -110,11 +148,11 @@ fn decoded(text: &str) -> Result<String, String> {
         }
         let digits = [rest.next(), rest.next()].map(|it| it.map(char::from)?.to_digit(16));
         let [Some(high), Some(low)] = digits else {
-            return Err("the URL has a % without two hexadecimal digits behind it".to_owned());
+            return Err(DatabaseError::Escape);
         };
         bytes.extend(u8::try_from(high * 16 + low));
     }
-    String::from_utf8(bytes).map_err(|_| "the URL is not UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| DatabaseError::NotUtf8)
 }
 
 #[cfg(test)]
@@ -152,6 +190,7 @@ mod tests {
         ];
         for (url, expected) in cases {
             let reason = Database::parse(url, DatabaseKind::MySql).expect_err("it is refused");
+            let reason = reason.to_string();
             assert!(reason.contains(expected) && !reason.contains("geheim"), "{url}: {reason}");
         }
     }

@@ -67,7 +67,7 @@ impl SharedDatabase {
 
 fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
     let settings = &bootstrap.registry.store;
-    let database = settings.database().map_err(|reason| anyhow::anyhow!("{reason}"))?;
+    let database = settings.database()?;
     let Some(database) = database else { return Ok(None) };
     let tls = match (settings.tls, &settings.ca) {
         (false, _) => None,

@@ -3,6 +3,7 @@
 //! Each part is a poll function over the two streams, so that one task drives both directions
 //! without splitting or sharing them. What to send is decided elsewhere.
 
+mod body_source;
 pub(crate) mod coding;
 pub(crate) mod filtered;
 pub(crate) mod pump;

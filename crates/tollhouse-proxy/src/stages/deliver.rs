@@ -133,13 +133,14 @@ async fn relay_body<R: BodyRelay>(
     let ended = poll_fn(|context| relaying.poll(context, cx, connection)).await;
     let relay = relaying.relay;
     let record = &mut cx.state.record;
-    record.bytes_sent = relay.written();
-    record.body_bytes_sent = relay.written().saturating_sub(head_bytes);
+    let progress = relay.progress();
+    record.bytes_sent = progress.written;
+    record.body_bytes_sent = progress.written.saturating_sub(head_bytes);
     // A client that is gone is not answered, whatever has been sent.
     ended.map_err(|code| Broken {
         code,
-        has_begun: relay.moved() > 0 || code == ErrorCode::DownstreamGone,
-        is_between_pieces: relay.waiting() == Waiting::UpstreamRead,
+        has_begun: progress.moved > 0 || code == ErrorCode::DownstreamGone,
+        is_between_pieces: progress.waiting == Waiting::UpstreamRead,
     })
 }
 
@@ -207,8 +208,8 @@ impl<R: BodyRelay> Relaying<'_, R> {
         }
         // As in an attempt: one deadline, set anew only where bytes have moved either way. The one
         // more makes the first look set it.
-        let moved = self.relay.moved() + cx.body.moved + 1;
-        let waits_for_client = self.relay.waiting() == Waiting::DownstreamWrite;
+        let moved = self.relay.progress().moved + cx.body.moved + 1;
+        let waits_for_client = self.relay.progress().waiting == Waiting::DownstreamWrite;
         if self.moved != moved {
             self.moved = moved;
             let send_time = cx.worker.settings.limits.send_time;

@@ -6,12 +6,13 @@
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
+use tollhouse_http::BodyLength;
 use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
-use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_plugin::Effect;
 
+use super::body_source::{Arrived, BodySource};
 use super::coding::Coding;
-use super::relay::{BodyRelay, RelayError};
+use super::relay::{BodyRelay, Progress, RelayError};
 use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
 use crate::connection::link::Link;
@@ -20,7 +21,9 @@ use crate::plugins::state::Filters;
 
 /// A filtered response on its way to the client.
 pub(crate) struct FilteredRelay {
-    source: Source,
+    source: BodySource,
+    /// Whether the filters know that nothing more comes.
+    is_finished: bool,
     coding: Coding,
     filters: Filters,
     /// Lines behind the node's body, and whether the client gets what filters leave of them.
@@ -32,18 +35,7 @@ pub(crate) struct FilteredRelay {
     piece: Vec<u8>,
     made: Vec<u8>,
     out_sent: usize,
-    written: u64,
-    moved: u64,
-    waiting: Waiting,
-}
-
-enum Source {
-    Remaining(u64),
-    Chunked(ChunkedDecoder),
-    UntilClose,
-    /// Nothing more comes; the filters do not know yet.
-    Closed,
-    Finished,
+    progress: Progress,
 }
 
 impl FilteredRelay {
@@ -55,14 +47,9 @@ impl FilteredRelay {
         trailers: Option<Box<TrailerLines>>,
         filters: Filters,
     ) -> Self {
-        let source = match body {
-            BodyLength::None => Source::Closed,
-            BodyLength::Known(bytes) => Source::Remaining(bytes),
-            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
-            BodyLength::UntilClose => Source::UntilClose,
-        };
         Self {
-            source,
+            source: BodySource::new(body),
+            is_finished: false,
             coding,
             filters,
             passes_trailers: trailers.is_some(),
@@ -71,9 +58,7 @@ impl FilteredRelay {
             piece: Vec::new(),
             made: Vec::new(),
             out_sent: 0,
-            written: 0,
-            moved: 0,
-            waiting: Waiting::DownstreamWrite,
+            progress: Progress::new(),
         }
     }
 
@@ -84,15 +69,14 @@ impl FilteredRelay {
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
         while self.out_sent < out.len() {
-            self.waiting = Waiting::DownstreamWrite;
+            self.progress.waiting = Waiting::DownstreamWrite;
             let parts = [IoSlice::new(&out[self.out_sent..])];
             let written = ready!(sides.downstream.stream.poll_write(context, &parts))
                 .map_err(|_| RelayError::DownstreamGone)?;
             if written == 0 {
                 return Poll::Ready(Err(RelayError::DownstreamGone));
             }
-            self.moved += written as u64;
-            self.written += written as u64;
+            self.progress.count_written(written);
             self.out_sent += written;
         }
         out.clear();
@@ -104,17 +88,16 @@ impl FilteredRelay {
     /// `None` when more must arrive first.
     fn take_piece(&mut self, upstream: &mut Link) -> Result<Option<bool>, RelayError> {
         self.piece.clear();
+        if self.is_finished {
+            return Ok(None);
+        }
         let filled = upstream.buffer.filled();
-        let (consumed, is_last) = match &mut self.source {
-            Source::Finished => return Ok(None),
-            Source::Closed => (0, true),
-            Source::UntilClose => (filled.len(), false),
-            Source::Remaining(remaining) => {
-                let taken = filled.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX));
-                *remaining -= taken as u64;
-                (taken, *remaining == 0)
+        let consumed = match self.source.take(filled.len()) {
+            Arrived::Data(bytes) => {
+                self.piece.extend_from_slice(&filled[..bytes]);
+                bytes
             }
-            Source::Chunked(decoder) => {
+            Arrived::Chunks(decoder) => {
                 // Filters see data without chunks, however they came.
                 let mut at = 0;
                 while at < filled.len() && !decoder.is_done() {
@@ -126,16 +109,13 @@ impl FilteredRelay {
                     self.piece.extend_from_slice(&filled[at..][step.data]);
                     at += step.consumed;
                 }
-                let is_done = decoder.is_done();
-                upstream.buffer.consume(at);
-                (0, is_done)
+                at
             }
         };
-        self.piece.extend_from_slice(&upstream.buffer.filled()[..consumed]);
         upstream.buffer.consume(consumed);
-        if is_last {
-            self.source = Source::Finished;
-        }
+        self.source.look_at_chunks();
+        let is_last = self.source.is_ended();
+        self.is_finished = is_last;
         if self.meter.as_mut().is_some_and(|meter| !meter.admits(&self.piece)) {
             return Err(RelayError::MessageTooLarge);
         }
@@ -179,11 +159,11 @@ impl FilteredRelay {
         context: &mut Context<'_>,
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
-        self.waiting = Waiting::UpstreamRead;
+        self.progress.waiting = Waiting::UpstreamRead;
         match ready!(sides.upstream.poll_fill(context, sides.buffers)) {
-            Ok(0) if matches!(self.source, Source::UntilClose) => self.source = Source::Closed,
+            Ok(0) if self.source.ends_with_stream() => {}
             Ok(0) | Err(_) => return Poll::Ready(Err(RelayError::UpstreamTruncated)),
-            Ok(read) => self.moved += read as u64,
+            Ok(read) => self.progress.moved += read as u64,
         }
         Poll::Ready(Ok(()))
     }
@@ -201,27 +181,20 @@ impl BodyRelay for FilteredRelay {
                 self.emit(is_last, out)?;
             }
             ready!(self.poll_write(context, out, sides))?;
-            if sides.upstream.buffer.is_empty() || matches!(self.source, Source::Finished) {
+            if sides.upstream.buffer.is_empty() || self.is_finished {
                 ready!(sides.downstream.stream.poll_flush(context))
                     .map_err(|_| RelayError::DownstreamGone)?;
             }
-            match self.source {
-                Source::Finished => return Poll::Ready(Ok(())),
-                Source::Closed => {}
-                _ => ready!(self.poll_receive(context, sides))?,
+            if self.is_finished {
+                return Poll::Ready(Ok(()));
+            }
+            if !self.source.is_ended() {
+                ready!(self.poll_receive(context, sides))?;
             }
         }
     }
 
-    fn written(&self) -> u64 {
-        self.written
-    }
-
-    fn moved(&self) -> u64 {
-        self.moved
-    }
-
-    fn waiting(&self) -> Waiting {
-        self.waiting
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 }

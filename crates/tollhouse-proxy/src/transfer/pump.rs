@@ -7,9 +7,10 @@
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
-use tollhouse_http::{BodyLength, ChunkedDecoder, Expectation};
+use tollhouse_http::{BodyLength, Expectation};
 use tollhouse_telemetry::ErrorCode;
 
+use super::body_source::{Arrived, BodySource};
 use super::coding::{Coding, Piece};
 use super::{Sides, Waiting};
 use crate::connection::buffer::Buffer;
@@ -90,7 +91,8 @@ pub(crate) struct RequestPump {
     position: usize,
     /// Body bytes from there that have arrived and are in order.
     ready: usize,
-    source: Source,
+    /// What of the body is still to come from the client.
+    source: BodySource,
     coding: Coding,
     /// The framing around what is being sent.
     piece: Piece,
@@ -112,14 +114,6 @@ pub(crate) struct RequestPump {
     done: bool,
 }
 
-/// What of the body is still to come from the client.
-#[derive(Debug)]
-enum Source {
-    Remaining(u64),
-    Chunked(ChunkedDecoder),
-    Finished,
-}
-
 impl RequestPump {
     /// For a request whose head takes `head_bytes` of the client's buffer.
     pub(crate) fn new(
@@ -128,17 +122,14 @@ impl RequestPump {
         expectation: Expectation,
         body_bytes_max: u64,
     ) -> Self {
-        let source = match body {
-            BodyLength::Known(bytes) => Source::Remaining(bytes),
-            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
-            BodyLength::None | BodyLength::UntilClose => Source::Finished,
-        };
+        // A request ends before its connection does, whatever its head says (RFC 9112 §6.3).
+        let body = if body == BodyLength::UntilClose { BodyLength::None } else { body };
         Self {
             head_sent: 0,
             body_start: head_bytes,
             position: head_bytes,
             ready: 0,
-            source,
+            source: BodySource::new(body),
             coding: if body == BodyLength::Chunked { Coding::Chunked } else { Coding::Plain },
             piece: Piece::default(),
             continue_left: if expectation == Expectation::Continue { CONTINUE.len() } else { 0 },
@@ -167,7 +158,7 @@ impl RequestPump {
     /// Whether the whole request has arrived from the client.
     #[inline]
     pub(crate) fn is_received(&self) -> bool {
-        matches!(self.source, Source::Finished)
+        self.source.is_ended()
     }
 
     /// Whether any byte has been sent to a node since the last [`Self::replay`].
@@ -261,29 +252,21 @@ impl RequestPump {
     #[inline]
     pub(crate) fn admit(&mut self, buffer: &mut Buffer) -> Result<(), PumpError> {
         let start = self.position + self.ready;
-        let (taken, data) = match &mut self.source {
-            Source::Finished => return Ok(()),
-            Source::Remaining(remaining) => {
-                let arrived = buffer.len() - start;
-                let taken = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
-                *remaining -= taken as u64;
-                if *remaining == 0 {
-                    self.source = Source::Finished;
-                }
-                (taken, taken)
-            }
-            Source::Chunked(decoder) => {
+        if self.source.is_ended() {
+            return Ok(());
+        }
+        let (taken, data) = match self.source.take(buffer.len() - start) {
+            Arrived::Data(bytes) => (bytes, bytes),
+            Arrived::Chunks(decoder) => {
                 let fresh = &mut buffer.filled_mut()[start..];
                 // Trailers end here: a node that merges them into the head would take a client's
                 // word for the gateway's.
                 let undone = decoder.undo(fresh, |_| {}).map_err(|_| PumpError::BadBody)?;
-                if decoder.is_done() {
-                    self.source = Source::Finished;
-                }
                 buffer.cut(start + undone.data..start + undone.consumed);
                 (undone.consumed, undone.data)
             }
         };
+        self.source.look_at_chunks();
         self.ready += data;
         self.received += taken as u64;
         self.data_received += data as u64;

@@ -8,10 +8,11 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
+use tollhouse_http::BodyLength;
 use tollhouse_http::chunked::LAST_CHUNK;
-use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_telemetry::ErrorCode;
 
+use super::body_source::{Arrived, BodySource};
 use super::coding::{Coding, Piece};
 use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
@@ -64,12 +65,32 @@ pub(crate) trait BodyRelay {
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>>;
 
+    /// How far it is.
+    fn progress(&self) -> &Progress;
+}
+
+/// How far a response is on its way.
+#[derive(Debug)]
+pub(crate) struct Progress {
     /// Bytes written to the client, head and framing included.
-    fn written(&self) -> u64;
-    /// Counts all progress, for time-outs.
-    fn moved(&self) -> u64;
+    pub written: u64,
+    /// Counts bytes on either side, for time-outs.
+    pub moved: u64,
     /// Whom it waits for.
-    fn waiting(&self) -> Waiting;
+    pub waiting: Waiting,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        Self { written: 0, moved: 0, waiting: Waiting::DownstreamWrite }
+    }
+
+    /// Counts what the client has taken.
+    #[inline]
+    pub(super) fn count_written(&mut self, bytes: usize) {
+        self.moved += bytes as u64;
+        self.written += bytes as u64;
+    }
 }
 
 /// A response on its way to the client.
@@ -79,30 +100,18 @@ pub(crate) struct ResponseRelay {
     out_sent: usize,
     /// Body bytes at the front of the node's buffer to be sent as they stand.
     ready: usize,
-    source: Source,
+    source: BodySource,
     coding: Coding,
+    /// Whether our own last chunk is still to be written; then all must have arrived before.
+    owes_last_chunk: bool,
     /// The framing around what is being sent.
     piece: Piece,
     /// Lines behind the node's last chunk, where the client asked for them.
     trailers: Option<Box<TrailerLines>>,
     /// How long the messages of a call may be, where that is limited.
     pub meter: Option<Box<MessageMeter>>,
-    /// Bytes written to the client.
-    pub written: u64,
-    /// Counts all progress, for time-outs.
-    pub moved: u64,
-    /// Whom it waits for.
-    pub waiting: Waiting,
-}
-
-#[derive(Debug)]
-enum Source {
-    Remaining(u64),
-    Chunked(ChunkedDecoder),
-    UntilClose,
-    /// All has arrived; our own last chunk is still to be written.
-    Closing,
-    Finished,
+    /// How far it is.
+    progress: Progress,
 }
 
 impl ResponseRelay {
@@ -112,23 +121,16 @@ impl ResponseRelay {
         coding: Coding,
         trailers: Option<Box<TrailerLines>>,
     ) -> Self {
-        let source = match body {
-            BodyLength::None => Source::Finished,
-            BodyLength::Known(bytes) => Source::Remaining(bytes),
-            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
-            BodyLength::UntilClose => Source::UntilClose,
-        };
         Self {
             out_sent: 0,
             ready: 0,
-            source,
+            source: BodySource::new(body),
             coding,
+            owes_last_chunk: coding == Coding::Chunked && body != BodyLength::None,
             piece: Piece::default(),
             trailers,
             meter: None,
-            written: 0,
-            moved: 0,
-            waiting: Waiting::DownstreamWrite,
+            progress: Progress::new(),
         }
     }
 
@@ -146,7 +148,7 @@ impl ResponseRelay {
         // One write for head, framing and data: each further one would be a system call, and perhaps a
         // packet, of its own.
         while self.out_sent < out.len() || self.ready > 0 || !self.piece.is_sent() {
-            self.waiting = Waiting::DownstreamWrite;
+            self.progress.waiting = Waiting::DownstreamWrite;
             let body = &upstream.buffer.filled()[..self.ready];
             let (size, end) = self.piece.around();
             let parts = [
@@ -159,8 +161,7 @@ impl ResponseRelay {
             if written == 0 {
                 return Poll::Ready(Err(RelayError::DownstreamGone));
             }
-            self.moved += written as u64;
-            self.written += written as u64;
+            self.progress.count_written(written);
             let of_out = written.min(out.len() - self.out_sent);
             self.out_sent += of_out;
             let of_body = self.piece.count_sent(written - of_out, self.ready);
@@ -194,7 +195,7 @@ impl ResponseRelay {
         context: &mut Context<'_>,
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
-        self.waiting = Waiting::UpstreamRead;
+        self.progress.waiting = Waiting::UpstreamRead;
         let Sides { upstream, buffers, .. } = sides;
         if self.is_long() && upstream.buffer.size() == BUFFER_BYTES {
             upstream.release_buffer(buffers);
@@ -202,61 +203,50 @@ impl ResponseRelay {
         }
         let read = ready!(upstream.poll_fill(context, buffers));
         match read {
-            Ok(0) if matches!(self.source, Source::UntilClose) => {
-                self.source = self.after_last_byte();
-            }
+            Ok(0) if self.source.ends_with_stream() => {}
             Ok(0) | Err(_) => return Poll::Ready(Err(RelayError::UpstreamTruncated)),
-            Ok(read) => self.moved += read as u64,
+            Ok(read) => self.progress.moved += read as u64,
         }
         Poll::Ready(Ok(()))
     }
 
     /// Whether enough is to come to be worth a large buffer.
     fn is_long(&self) -> bool {
-        matches!(self.source, Source::Remaining(bytes) if bytes > BUFFER_BYTES as u64)
-    }
-
-    fn after_last_byte(&self) -> Source {
-        if self.coding == Coding::Chunked { Source::Closing } else { Source::Finished }
+        matches!(self.source, BodySource::Remaining(bytes) if bytes > BUFFER_BYTES as u64)
     }
 
     /// Decides what of the node's buffer may be sent, and frames it.
     #[inline]
     fn admit(&mut self, out: &mut Vec<u8>, upstream: &mut Link) -> Result<(), RelayError> {
-        let arrived = upstream.buffer.len();
-        match &mut self.source {
-            Source::Finished => return Ok(()),
-            Source::Closing => {
-                match &mut self.trailers {
-                    Some(trailers) => trailers.write_last_chunk(out),
-                    None => out.extend_from_slice(LAST_CHUNK),
-                }
-                self.source = Source::Finished;
-                return Ok(());
-            }
-            Source::Remaining(remaining) => {
-                self.ready = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
-                *remaining -= self.ready as u64;
-                if *remaining == 0 {
-                    self.source = self.after_last_byte();
-                }
-            }
-            Source::UntilClose => self.ready = arrived,
-            Source::Chunked(_) => self.undo_chunks(upstream)?,
+        if self.source.is_ended() {
+            self.write_last_chunk(out);
+            return Ok(());
+        }
+        match self.source.take(upstream.buffer.len()) {
+            Arrived::Data(bytes) => self.ready = bytes,
+            Arrived::Chunks(_) => self.undo_chunks(upstream)?,
         }
         if self.coding == Coding::Chunked {
             // Trailers go out by themselves, behind the last of the data.
-            let is_last = matches!(self.source, Source::Closing) && self.trailers.is_none();
+            let is_last = self.source.is_ended() && self.trailers.is_none();
             self.piece.open(self.ready, is_last);
-            if is_last {
-                self.source = Source::Finished;
-            }
+            self.owes_last_chunk &= !is_last;
         }
         Ok(())
     }
 
+    fn write_last_chunk(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::take(&mut self.owes_last_chunk) {
+            return;
+        }
+        match &mut self.trailers {
+            Some(trailers) => trailers.write_last_chunk(out),
+            None => out.extend_from_slice(LAST_CHUNK),
+        }
+    }
+
     fn undo_chunks(&mut self, upstream: &mut Link) -> Result<(), RelayError> {
-        let Source::Chunked(decoder) = &mut self.source else { return Ok(()) };
+        let BodySource::Chunked(decoder) = &mut self.source else { return Ok(()) };
         let trailers = &mut self.trailers;
         let undone = decoder.undo(upstream.buffer.filled_mut(), |lines| {
             if let Some(trailers) = trailers {
@@ -269,11 +259,8 @@ impl ResponseRelay {
             return Err(RelayError::MessageTooLarge);
         }
         self.ready = undone.data;
-        let is_done = decoder.is_done();
         upstream.buffer.cut(undone.data..undone.consumed);
-        if is_done {
-            self.source = self.after_last_byte();
-        }
+        self.source.look_at_chunks();
         Ok(())
     }
 }
@@ -291,33 +278,22 @@ impl BodyRelay for ResponseRelay {
                 self.admit(out, sides.upstream)?;
             }
             ready!(self.poll_write(context, out, sides))?;
-            match self.source {
-                Source::Finished => {
+            if self.source.is_ended() {
+                if !self.owes_last_chunk {
                     let flushed = ready!(sides.downstream.stream.poll_flush(context));
                     return Poll::Ready(flushed.map_err(|_| RelayError::DownstreamGone));
                 }
-                Source::Closing => {}
-                _ if sides.upstream.buffer.is_empty() => {
-                    // What has been sent so far must not wait in the TLS layer.
-                    ready!(sides.downstream.stream.poll_flush(context))
-                        .map_err(|_| RelayError::DownstreamGone)?;
-                    ready!(self.poll_receive(context, sides))?;
-                }
-                _ => {}
+            } else if sides.upstream.buffer.is_empty() {
+                // What has been sent so far must not wait in the TLS layer.
+                ready!(sides.downstream.stream.poll_flush(context))
+                    .map_err(|_| RelayError::DownstreamGone)?;
+                ready!(self.poll_receive(context, sides))?;
             }
         }
     }
 
-    fn written(&self) -> u64 {
-        self.written
-    }
-
-    fn moved(&self) -> u64 {
-        self.moved
-    }
-
-    fn waiting(&self) -> Waiting {
-        self.waiting
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 }
 

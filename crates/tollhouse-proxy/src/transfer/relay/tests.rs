@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 
+use tollhouse_http::ChunkedDecoder;
 use tollhouse_plugin::HeaderEdits;
 
 use super::*;
@@ -58,7 +59,7 @@ async fn play(case: &Case<'_>) -> (ResponseRelay, Vec<u8>) {
 
 /// What was written behind the head.
 fn body_bytes(relay: &ResponseRelay) -> u64 {
-    relay.written.saturating_sub(HEAD.len() as u64)
+    relay.progress.written.saturating_sub(HEAD.len() as u64)
 }
 
 async fn check(case: Case<'_>) {
@@ -111,7 +112,7 @@ fn a_response_without_a_body_is_its_head() {
         };
         let (relay, left) = play(&case).await;
         assert_eq!(left, b"not its own");
-        assert_eq!((body_bytes(&relay), relay.moved), (0, HEAD.len() as u64));
+        assert_eq!((body_bytes(&relay), relay.progress.moved), (0, HEAD.len() as u64));
     });
 }
 
@@ -328,7 +329,7 @@ fn a_body_that_is_broken_from_its_first_byte_keeps_even_the_head_back() {
     run(async {
         let wait = async |_node: Far| {};
         let relay = check_broken(BodyLength::Chunked, "zz\r\n", wait, is_bad_body).await;
-        assert_eq!(relay.moved, 0);
+        assert_eq!(relay.progress.moved, 0);
     });
 }
 
@@ -408,7 +409,7 @@ fn a_slow_client_stops_the_node_and_then_loses_nothing() {
         // Both are pending when the client's side is full.
         let mut quiet_polls = 0;
         poll_fn(|context| {
-            let moved = relay.moved;
+            let moved = relay.progress.moved;
             assert!(sending_node.as_mut().poll(context).is_pending(), "the node is held up");
             let sent = relay.poll_send(
                 context,
@@ -416,7 +417,8 @@ fn a_slow_client_stops_the_node_and_then_loses_nothing() {
                 &mut Sides::new(&buffers, &mut downstream, &mut upstream),
             );
             assert!(sent.is_pending());
-            let is_full = relay.waiting == Waiting::DownstreamWrite && relay.moved == moved;
+            let is_full =
+                relay.progress.waiting == Waiting::DownstreamWrite && relay.progress.moved == moved;
             quiet_polls = if is_full { quiet_polls + 1 } else { 0 };
             if quiet_polls == 3 {
                 return Poll::Ready(());

@@ -82,6 +82,8 @@ where
         None => return Err(not_registered()),
     };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    // Before the key is asked for: browsers send none with a preflight. The console is of one
+    // origin with its page and needs none.
     if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On && !is_console {
         return Ok(preflight());
     }
@@ -103,6 +105,8 @@ where
     if segments.is_empty() || !METHODS.contains(&call.method) {
         return Err(not_registered());
     }
+    // From here on everything is for those with a key; what came before has its own way of asking,
+    // or is for everybody.
     auth::check_key(&admin.parts.options, call)?;
     match (segments.as_slice(), &call.method) {
         (["configs", "validate"], &Method::POST) => {

@@ -128,6 +128,7 @@ fn succeed(before: Option<&Document>, mut fields: Fields) -> Result<Fields, Repl
         let old = before.and_then(|fields| fields.get(&key)).and_then(Value::as_f64);
         let old = old.unwrap_or_default();
         let new = match fields.get(&key) {
+            // Who says no version wants the list replaced, whatever it was.
             None | Some(Value::Null) => old + 1.0,
             Some(version) => {
                 version.as_f64().ok_or_else(|| Reply::bad(format!("{key} must be a number")))?

@@ -113,6 +113,7 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
             if extent == Extent::First && !faults.is_empty() {
                 return faults;
             }
+            // A document of a hundred thousand objects would hold everybody else's calls up.
             if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }

@@ -209,6 +209,8 @@ impl Process {
                 },
                 Some(event) = self.successors.recv() => match event {
                     Succession::Asked(ready) => {
+                        // Store and addresses can have one owner: the successor is told to go on
+                        // only once they are let go.
                         self.exclusive.release().await;
                         let _ = ready.send(());
                     }
@@ -223,6 +225,9 @@ impl Process {
                     self.exclusive.handle(event, &mut self.resources, &self.snapshots).await;
                 }
                 () = self.cores.any_ended() => {
+                    // Its listeners are gone with it, and the kernel would still send it its share
+                    // of connections: a process that ends is started again, one that is half dead
+                    // is not.
                     tracing::error!("a core has ended; stopping");
                     break;
                 }

@@ -134,6 +134,8 @@ impl Plugin for GrpcWeb {
         let Some(&(content_type, form)) = known else {
             return Answer::error_msg(400, "the Content-Type is not one of grpc-web").into();
         };
+        // The method of the call is what the route's `*` stands for, as in APISIX: the prefix is
+        // the route's own.
         let rest = Variable::UriParam(":ext".into());
         let Some(rest) = cx.variables().variable(&rest).map(std::borrow::Cow::into_owned) else {
             let message = "the plugin grpc-web needs a route whose uri ends with *";
@@ -148,6 +150,8 @@ impl Plugin for GrpcWeb {
                 enter(call, cx);
                 Step::Continue
             }
+            // Base64 has no length that could be passed on, and its pieces may be cut anywhere: it
+            // is read whole.
             Form::Text => Step::wait(async move {
                 match self.read_text(cx).await {
                     Ok(body) => {

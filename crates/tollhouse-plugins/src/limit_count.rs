@@ -279,6 +279,8 @@ fn check(config: &Config) -> Result<(), ConfError> {
             let text = "sync_interval should not be smaller than 0.1";
             return Err(ConfError::in_field("sync_interval", text));
         }
+        // A window that a variable sets is known only with the request; agreeing less often than it
+        // ends would count every window anew.
         if let Some(Amount::Fixed(window)) = &config.time_window
             && config.sync_interval >= *window as f64
         {

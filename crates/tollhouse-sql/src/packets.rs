@@ -123,6 +123,8 @@ pub(crate) fn writes(dialect: &Dialect, computed: &Computed, id: &CommitId) -> V
     let (Some(first), Some(last)) = (computed.commits.first(), computed.commits.last()) else {
         return packets.done;
     };
+    // A commit that is too long for its row is logged without its body: whoever follows it then
+    // reads the objects themselves.
     let mut body = body::encode(&computed.commits);
     if body.len() > BODY_BYTES_MAX {
         body.clear();

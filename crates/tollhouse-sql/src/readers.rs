@@ -85,6 +85,8 @@ impl Readers {
             }
         };
         let limit = limit.map(|entries| format!(" LIMIT {entries}")).unwrap_or_default();
+        // Counter and objects in one transaction and one round trip: a listing is of exactly the
+        // revision that it names.
         let sql = format!(
             "{}; SELECT rev FROM {} WHERE id = 1; SELECT {ENTRY_COLUMNS} FROM {} WHERE {condition} ORDER \
              BY o.k{limit}; COMMIT",

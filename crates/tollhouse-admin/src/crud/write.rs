@@ -45,11 +45,14 @@ pub(super) async fn put(
     let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
     let mut attempts = Attempts::default();
+    // What the check rests on may change before the commit: the guards then refuse it, and it is
+    // checked again.
     let (committed, stored) = loop {
         attempts.begin(admin).await?;
         check_parent(admin, request)?;
         let before = Before::read(admin, &key).await?;
         precondition.check_entry(admin, request, before.object())?;
+        // Opened once: what is open cannot be opened again.
         if attempts.is_first() {
             encrypt::open_written(request.resource, &mut value, &admin.parts)?;
         }

@@ -72,6 +72,7 @@ impl Cores {
         let (end, ended) = watch::channel(false);
         let shares = sockets.share(workers);
         let cores = allowed_cores();
+        // Fewer threads than cores are left to the kernel, which knows what else runs on which.
         let pins = workers > 1 && workers == cores.len();
         let mut threads = Vec::with_capacity(workers);
         for (index, share) in shares.into_iter().enumerate() {
@@ -89,6 +90,7 @@ impl Cores {
             let thread = std::thread::Builder::new().name(format!("core-{index}"));
             let end = EndSignal(end.clone());
             threads.push(thread.spawn(move || {
+                // Dropped however the thread ends, a panic included.
                 let _end = end;
                 if let Some(core) = core {
                     pin(core);

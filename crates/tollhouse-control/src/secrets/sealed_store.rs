@@ -102,6 +102,8 @@ fn refuse_lost(
              it back as {path}; {way_out}"
         );
     };
+    // Where the ids of keys were never noted, what opens tells: a keyring that opens something is
+    // not a stranger's.
     let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
     let opens_nothing = !found.lost.is_empty() && found.sealed == 0;
     if is_known || (known.is_empty() && !opens_nothing) || (found.lost.is_empty()) {

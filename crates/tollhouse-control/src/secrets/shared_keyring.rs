@@ -67,8 +67,12 @@ async fn note(
     if known.iter().any(|id| id == newest) {
         return Ok(Noted::Done);
     }
+    // The newest goes first, as in a keyring; older ones stay, since what they sealed is still
+    // there.
     known.insert(0, newest.to_owned());
     let put = Transaction::new().put(record, json!({"keys": known}).to_string());
+    // Two gateways with new keys may start at once: the slower one looks again, or it would take
+    // the faster one's key out.
     let transaction = match entry {
         Some(entry) => put.when_unchanged_since(record, entry.mod_revision),
         None => put.when_absent(record),

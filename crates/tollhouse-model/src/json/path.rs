@@ -122,6 +122,8 @@ impl Path {
         let mut list = vec![b'['];
         let going = self.visit(document.root(), &mut |piece| {
             let raw = piece.raw();
+            // Counted before it is copied: paths with `*` may lead to the whole document many
+            // times.
             if list.len() + raw.len() > FOUND_BYTES_MAX {
                 return ControlFlow::Break(());
             }

@@ -123,6 +123,8 @@ pub(super) fn unescaped(inside: &str) -> std::borrow::Cow<'_, str> {
             b'u' => {
                 used = 6;
                 let first = hex4(bytes, slash + 2).unwrap_or_default();
+                // Characters beyond the first plane are written as two escapes (RFC 8259 §7). A
+                // half alone stands for nothing.
                 let pair = (0xd800..0xdc00).contains(&first).then(|| hex4(bytes, slash + 8));
                 let code = match pair.flatten() {
                     Some(second) => {

@@ -112,6 +112,7 @@ impl<'s> Walk<'s> {
     }
 
     fn check<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
+        // A default that stands in no text yet is checked where it was put.
         if let Some(added) = value.added_mut() {
             return self.check(node, added);
         }
@@ -147,6 +148,8 @@ impl<'s> Walk<'s> {
         {
             return self.refuse_type(types, value);
         }
+        // In the order of the schema library that users know, so that of several faults the same
+        // one is named.
         if let Some(object) = &rules.object {
             self.check_object(object, value)?;
         }

@@ -77,6 +77,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     let sni = reader
         .optional(fields, "sni", |reader, value| reader.host(value).map(str::to_ascii_lowercase));
     let snis = reader.optional(fields, "snis", read_snis);
+    // A certificate for clients is never asked for by a name.
     if kind == SslKind::Server {
         check_names(reader, &facts, snis.as_deref().unwrap_or(sni.as_slice()));
     }

@@ -68,6 +68,7 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
     check_source(reader, fields);
     reader.own_keys(fields, id.as_ref());
     let description = reader.description(fields);
+    // First, because ports of nodes, versions of HTTP and trust depend on it.
     let scheme = reader.optional(fields, "scheme", read_scheme).unwrap_or(Scheme::Http);
     Some(Upstream {
         id,

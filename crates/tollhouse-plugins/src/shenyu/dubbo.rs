@@ -160,6 +160,8 @@ impl Connection {
                         let sent = self.stream.write_all(&answer).await;
                         sent.map_err(|error| failed(&error))?;
                     }
+                    // The answer to a call that was given up: its number is not ours, and it is
+                    // passed over.
                     Message::Reply { .. } | Message::Notice => {}
                 }
             }

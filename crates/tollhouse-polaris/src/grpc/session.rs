@@ -130,6 +130,8 @@ impl Session {
                     begin(stream, head);
                 }
                 Event::Data { stream, data, ends } => {
+                    // The call may have ended on this side; what is still on its way to it concerns
+                    // nobody.
                     let Some(held) = find(streams, stream) else { continue };
                     if !data.is_empty() {
                         held.received.push_back(Bytes::copy_from_slice(data));

@@ -126,6 +126,7 @@ async fn connection(
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = stopped => {
+            // The request under way gets its answer, which says that the connection ends.
             connection.as_mut().graceful_shutdown();
             connection.await
         }

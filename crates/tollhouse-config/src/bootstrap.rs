@@ -35,7 +35,7 @@ pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
 };
 pub use reference::reference_markdown;
-pub use shown::ShownSetting;
+pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
 

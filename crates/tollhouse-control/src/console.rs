@@ -80,7 +80,7 @@ impl ConsoleSource for RunningProcess {
             "problems": configuration["problems"],
             "refused": configuration["refused"],
             "down": down.collect::<Vec<_>>(),
-            "listeners": self.cx.bound.shown(),
+            "listeners": self.cx.bound.to_json(),
             "certificates": ends.collect::<Vec<_>>(),
             "nodes": {
                 "total": nodes.total,
@@ -108,7 +108,7 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn settings(&self) -> Value {
-        let rows = self.cx.bootstrap.shown_settings().into_iter().map(|setting| {
+        let rows = self.cx.bootstrap.setting_views().into_iter().map(|setting| {
             json!({
                 "name": setting.name,
                 "value": setting.value,

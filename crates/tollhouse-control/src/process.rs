@@ -76,7 +76,7 @@ struct StartFacts {
 
 impl StartFacts {
     /// Tells the console where the data plane listens.
-    fn tell(&self, cx: &ControlContext) {
+    fn publish_addresses(&self, cx: &ControlContext) {
         let over = |wanted: Transport| {
             let all = self.data_plane.iter().filter(move |(_, transport)| *transport == wanted);
             all.map(|(address, _)| *address)
@@ -126,7 +126,7 @@ impl Process {
             new_admin_key: feed.new_admin_key(),
             fewer_clients,
         };
-        start.tell(&cx);
+        start.publish_addresses(&cx);
         let introspection = Introspection::new(&cx, &source)?;
         // Whoever meets the data plane finds the Admin API as well: it listens first.
         let exclusive = ExclusiveParts::start(

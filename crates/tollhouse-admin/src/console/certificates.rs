@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
-use tollhouse_model::certificate::{self, CertificateFacts, ShownCertificate, Validity};
+use tollhouse_model::certificate::{self, CertificateFacts, CertificateView, Validity};
 
 use super::search::{self, Search};
 use crate::call::Call;
@@ -66,7 +66,7 @@ fn row(id: &str, value: &Value, revision: u64) -> Value {
         Err(error) => row["faults"] = vec![error.to_string()].into(),
     }
     let first = CertificateDer::pem_slice_iter(pem.as_bytes()).next().and_then(Result::ok);
-    if let Some(shown) = first.as_ref().and_then(|der| ShownCertificate::parse(der)) {
+    if let Some(shown) = first.as_ref().and_then(|der| CertificateView::parse(der)) {
         row["subject"] = shown.subject().into();
         row["issuer"] = shown.issuer().into();
         row["serial"] = shown.serial().into();

@@ -83,8 +83,8 @@ pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
     let current = admin.parts.store.get(&key).await?.map(|entry| entry.mod_revision.0);
     let mut value = summary(admin, &row, &name, revision);
     let (before, after) = (
-        shown(admin, &row.path, row.before.as_deref()),
-        shown(admin, &row.path, row.after.as_deref()),
+        visible_object(admin, &row.path, row.before.as_deref()),
+        visible_object(admin, &row.path, row.after.as_deref()),
     );
     value["differences"] = differences::between(&before, &after, DIFFERENCES_MAX).into();
     value["before"] = before;
@@ -123,8 +123,8 @@ async fn read(admin: &Admin, name: &str) -> Result<Option<ChangeRow>, Reply> {
 
 fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Value {
     let (kind, id) = row.path.split_once('/').unwrap_or((&row.path, ""));
-    let before = shown(admin, &row.path, row.before.as_deref());
-    let after = shown(admin, &row.path, row.after.as_deref());
+    let before = visible_object(admin, &row.path, row.before.as_deref());
+    let after = visible_object(admin, &row.path, row.after.as_deref());
     let both = row.before.is_some() && row.after.is_some();
     let differences = if both {
         differences::between(&before, &after, DIFFERENCES_LISTED + 1)
@@ -150,7 +150,7 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
 }
 
 /// An object of a row as anybody may see it.
-fn shown(admin: &Admin, path: &str, stored: Option<&str>) -> Value {
+fn visible_object(admin: &Admin, path: &str, stored: Option<&str>) -> Value {
     let Some(mut value) = stored.and_then(|text| serde_json::from_str(text).ok()) else {
         return Value::Null;
     };

@@ -5,7 +5,7 @@ use tollhouse_store::{Committed, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::Precondition;
-use super::record::{Before, Told};
+use super::record::{Before, ChangeNote};
 use super::request::Request;
 use crate::context::Admin;
 use crate::index;
@@ -43,8 +43,8 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         // Of what is not there no row tells; what may have been left below it goes all the same.
         if before.object().is_some() {
             let below = below(admin, request, path).await?;
-            let told = Told { below, ..Told::new(Deed::Delete, None) };
-            transaction = before.record(admin, request, path, told, transaction)?;
+            let note = ChangeNote { below, ..ChangeNote::new(Deed::Delete, None) };
+            transaction = before.record(admin, request, path, note, transaction)?;
         }
         match attempts.commit(admin, transaction).await? {
             Attempt::Committed(committed) => return Ok(committed),

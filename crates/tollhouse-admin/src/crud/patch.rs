@@ -8,7 +8,7 @@ use tollhouse_store::{Operation, Transaction};
 use super::checks::{now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
 use super::precondition::{self, Precondition};
-use super::record::{Before, Told};
+use super::record::{Before, ChangeNote};
 use super::request::{Request, fields_of, resolve_id};
 use crate::context::Admin;
 use crate::encrypt;
@@ -46,9 +46,9 @@ pub(super) async fn run(
             lease = request.lease(admin).await?;
         }
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let told = Told::new(Deed::Patch, Some(text.clone()));
+        let note = ChangeNote::new(Deed::Patch, Some(text.clone()));
         let transaction = guards.add_to(Transaction::new().then(put));
-        let transaction = before.record(admin, request, &path, told, transaction)?;
+        let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(admin, transaction).await? {
             Attempt::Committed(committed) => break committed,
             Attempt::Changed(changed) if *changed == *key => {

@@ -25,7 +25,7 @@ pub(super) struct Before {
 }
 
 /// What a row tells beside that.
-pub(super) struct Told {
+pub(super) struct ChangeNote {
     pub(super) deed: Deed,
     /// The object as it is stored from now on.
     pub(super) after: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Told {
     pub(super) undoes: Option<String>,
 }
 
-impl Told {
+impl ChangeNote {
     pub(super) fn new(deed: Deed, after: Option<String>) -> Self {
         Self { deed, after, below: Vec::new(), undoes: None }
     }
@@ -76,7 +76,7 @@ impl Before {
         admin: &Admin,
         request: &Request<'_>,
         path: &str,
-        told: Told,
+        note: ChangeNote,
         mut transaction: Transaction,
     ) -> Result<Transaction, Reply> {
         let before = self.object();
@@ -85,14 +85,14 @@ impl Before {
             at_ms: now_ms(),
             actor: auth::caller(&admin.parts.options, request.call).map(|key| key.name.clone()),
             way: if session::is_own_page(request.call) { Way::Console } else { Way::Api },
-            deed: told.deed,
+            deed: note.deed,
             path: path.to_owned(),
             before: before.and_then(text),
-            after: told.after,
-            below: told.below,
+            after: note.after,
+            below: note.below,
             was_to_end: before.is_some_and(|entry| entry.expires_at_ms.is_some()),
             is_cut: false,
-            undoes: told.undoes,
+            undoes: note.undoes,
         };
         let limits = admin.parts.store.limits();
         let written = row.after.as_ref().map_or(0, String::len);

@@ -11,7 +11,7 @@ use super::checks::validate;
 use super::delete;
 use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::{self, Precondition};
-use super::record::{Before, Told};
+use super::record::{Before, ChangeNote};
 use super::request::Request;
 use crate::call::Call;
 use crate::context::Admin;
@@ -73,11 +73,11 @@ pub(crate) async fn run(
         for (path, value) in &row.below {
             transaction = transaction.put(admin.key_of(path), value.clone());
         }
-        let told = Told {
+        let note = ChangeNote {
             undoes: Some(change.name.to_owned()),
-            ..Told::new(Deed::Undo, row.before.clone())
+            ..ChangeNote::new(Deed::Undo, row.before.clone())
         };
-        let transaction = before.record(admin, &request, path, told, transaction)?;
+        let transaction = before.record(admin, &request, path, note, transaction)?;
         if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
             let reply = Reply::json(StatusCode::OK, &json!({ "revision": committed.revision.0 }));
             return Ok(precondition::with_tag(reply, committed.revision));

@@ -7,7 +7,7 @@ use tollhouse_store::{LeaseId, Operation, Transaction};
 use super::checks::{check_parent, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
 use super::precondition::{self, Precondition};
-use super::record::{Before, Told};
+use super::record::{Before, ChangeNote};
 use super::request::{Request, fields_of, resolve_id, resolve_parent};
 use crate::context::Admin;
 use crate::encrypt;
@@ -67,8 +67,8 @@ pub(super) async fn put(
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = guards.add_to(Transaction::new().then(put));
         let deed = if before.object().is_some() { Deed::Replace } else { Deed::Create };
-        let told = Told::new(deed, Some(text));
-        let transaction = before.record(admin, request, &path, told, transaction)?;
+        let note = ChangeNote::new(deed, Some(text));
+        let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(admin, transaction).await? {
             Attempt::Committed(committed) => break (committed, stored),
             Attempt::Changed(changed) if *changed == *key => attempts.overtaken(),
@@ -136,9 +136,9 @@ pub(super) async fn post(
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = guards.add_to(Transaction::new().then(put));
         let before = Before::read(admin, &key).await?;
-        let told = Told::new(Deed::Create, Some(text));
+        let note = ChangeNote::new(Deed::Create, Some(text));
         let path = request.path_of(&id);
-        let transaction = before.record(admin, request, &path, told, transaction)?;
+        let transaction = before.record(admin, request, &path, note, transaction)?;
         if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
             let value = value_of_answer(request, value, stored);
             let version = admin.parts.options.api_version;

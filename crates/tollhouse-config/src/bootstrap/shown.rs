@@ -6,7 +6,7 @@ use super::keys::KEYS;
 
 /// A key with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownSetting {
+pub struct SettingView {
     /// As in the file, with dots between levels.
     pub name: &'static str,
     /// Its value.
@@ -23,9 +23,9 @@ pub struct ShownSetting {
 
 impl Bootstrap {
     /// All settings, in the order in which they are documented.
-    pub fn shown_settings(&self) -> Vec<ShownSetting> {
+    pub fn setting_views(&self) -> Vec<SettingView> {
         let defaults = Self::default();
-        let shown = KEYS.iter().map(|key| ShownSetting {
+        let shown = KEYS.iter().map(|key| SettingView {
             name: key.name,
             value: (key.show)(self),
             default: (key.show)(&defaults),
@@ -46,7 +46,7 @@ mod tests {
     fn values_are_shown_beside_their_defaults_and_secrets_are_not() {
         let mut bootstrap = Bootstrap::default();
         bootstrap.admin.key = Some(Secret::new("a-secret-key"));
-        let shown = bootstrap.shown_settings();
+        let shown = bootstrap.setting_views();
         assert!(shown.iter().all(|one| !one.value.contains("a-secret-key")));
         let key = shown.iter().find(|one| one.name == "admin.key").expect("there is one");
         assert_ne!(key.value, key.default);

@@ -23,7 +23,7 @@ impl BoundAddresses {
     }
 
     /// All of them.
-    pub fn shown(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = |addresses: &Vec<SocketAddr>| {
             addresses.iter().map(ToString::to_string).collect::<Value>()
@@ -44,6 +44,6 @@ mod tests {
         bound.set("admin", Some(SocketAddr::from(([127, 0, 0, 1], 9180))));
         bound.set("http", [SocketAddr::from(([0, 0, 0, 0], 80)), SocketAddr::from(([0; 8], 80))]);
         bound.set("admin", None);
-        assert_eq!(bound.shown(), json!({"http": ["0.0.0.0:80", "[::]:80"]}));
+        assert_eq!(bound.to_json(), json!({"http": ["0.0.0.0:80", "[::]:80"]}));
     }
 }

@@ -61,7 +61,7 @@ impl NodeHistory {
     }
 
     /// Since when a node is as it is, and how it was before.
-    pub(super) fn of(&self, key: &str) -> Value {
+    pub(super) fn node_view(&self, key: &str) -> Value {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = known.get(key) else { return Value::Null };
         let changes = node.changes.iter().rev().map(|change| {
@@ -115,7 +115,7 @@ mod tests {
                 see(&mut known, state, at);
             }
         }
-        let told = history.of("upstreams/1 a:1");
+        let told = history.node_view("upstreams/1 a:1");
         assert_eq!(told["since_ms"], 9);
         let changes = told["changes"].as_array().expect("a list");
         assert_eq!(changes.len(), 2);
@@ -124,7 +124,7 @@ mod tests {
             (&json!("healthy"), &json!("unhealthy"))
         );
         assert_eq!(changes[1]["reason"], "3 time-outs in a row");
-        assert_eq!(history.of("another"), Value::Null);
+        assert_eq!(history.node_view("another"), Value::Null);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
         }
         total += 1;
         let mut row = row;
-        row["history"] = history.of(&key_of(place, node));
+        row["history"] = history.node_view(&key_of(place, node));
         let is_down = !node.health().status.serves() || node.address().is_none();
         let rows = if is_down { &mut down } else { &mut serving };
         if rows.len() < ROWS_MAX {

@@ -16,7 +16,7 @@ use crate::exchange::Exchange;
 use crate::grpc;
 use crate::plugins::chains::Chains;
 use crate::plugins::prepared::Kind;
-use crate::plugins::response_phase::{self, PreparedHead, ShownHead};
+use crate::plugins::response_phase::{self, HeadView, PreparedHead};
 
 /// Longest body that is copied behind its head.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
@@ -168,7 +168,7 @@ fn ask_plugins<'a>(
     let head = PreparedHead { content_type: answer.content_type, headers: answer.headers };
     // Plugins may ask for the status as a variable.
     cx.state.record.status = answer.status;
-    let facts = response_phase::run(cx, chains, ShownHead::Other(&head), facts);
+    let facts = response_phase::run(cx, chains, HeadView::Other(&head), facts);
     let mut body = Cow::Borrowed(answer.body);
     if outgoing(cx, facts.status).delivery().has_body {
         for (effect, filter) in &mut cx.state.plugins.filters {

@@ -9,7 +9,7 @@ use crate::exchange::Exchange;
 
 /// Which head plugins see.
 #[derive(Clone, Copy)]
-pub(crate) enum ShownHead<'a> {
+pub(crate) enum HeadView<'a> {
     /// The node's that stands in the exchange's state, with the bytes it was parsed from.
     OfNode(&'a [u8]),
     /// Another.
@@ -21,7 +21,7 @@ pub(crate) enum ShownHead<'a> {
 pub(crate) fn run(
     exchange: &mut Exchange<'_>,
     chains: &Chains<'_>,
-    head: ShownHead<'_>,
+    head: HeadView<'_>,
     facts: ResponseFacts,
 ) -> ResponseFacts {
     if !chains.has(Phases::RESPONSE) {
@@ -36,11 +36,11 @@ pub(crate) fn run(
         let exchange = &*exchange;
         let of_node;
         let head = match head {
-            ShownHead::OfNode(bytes) => {
+            HeadView::OfNode(bytes) => {
                 of_node = NodeHead { head: &exchange.state.response, bytes };
                 &of_node
             }
-            ShownHead::Other(head) => head,
+            HeadView::Other(head) => head,
         };
         let mut cx =
             ResponseContext::new(exchange, head, &mut edits, &mut filters, &mut memory, facts);

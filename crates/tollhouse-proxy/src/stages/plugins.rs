@@ -18,7 +18,7 @@ use crate::head::text::AddressText;
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::chains::Chains;
 use crate::plugins::request_phases::{self, Verdict};
-use crate::plugins::response_phase::{self, ShownHead};
+use crate::plugins::response_phase::{self, HeadView};
 use crate::snapshot::Snapshot;
 
 /// Asks the plugins what is to be done with the request.
@@ -117,7 +117,7 @@ pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut
         content_length: cx.state.response.declared_length,
         client_is_http11: cx.state.head.version == Version::Http11,
     };
-    let head = ShownHead::OfNode(answer.connection.link.buffer.filled());
+    let head = HeadView::OfNode(answer.connection.link.buffer.filled());
     let facts = response_phase::run(cx, chains, head, facts);
     // A switch of protocols has happened, whatever is said about it.
     if facts.status != sent && sent != 101 {

@@ -86,6 +86,9 @@ mod tests {
         let value: Value = serde_json::from_str(&runs(&report)).expect("it is JSON");
         let series = &value["results"][0]["series"];
         assert_eq!(series["rows"].as_array().map(Vec::len), Some(3));
-        assert_eq!(series["rows"][0].as_array().map(Vec::len), series["keys"].as_array().map(Vec::len));
+        assert_eq!(
+            series["rows"][0].as_array().map(Vec::len),
+            series["keys"].as_array().map(Vec::len)
+        );
     }
 }

@@ -83,11 +83,21 @@ impl Admin {
 
     /// Waits until the data plane serves what was committed, for a while: it is committed all the same.
     pub(crate) async fn wait_applied(&self, revision: Revision) {
-        let Some(mut applied) = self.parts.applied.clone() else { return };
-        let reached = applied.wait_for(|applied| *applied >= revision);
-        if tokio::time::timeout(APPLIED_WAIT_MAX, reached).await.is_err() {
+        if !self.serves_within(revision, APPLIED_WAIT_MAX).await {
             tracing::warn!(revision = revision.0, "a write is answered before it serves");
         }
+    }
+
+    /// Waits until the data plane serves a revision, for so long; whether it does.
+    pub(crate) async fn serves_within(&self, revision: Revision, longest: Duration) -> bool {
+        let Some(mut applied) = self.parts.applied.clone() else { return true };
+        let reached = applied.wait_for(|applied| *applied >= revision);
+        tokio::time::timeout(longest, reached).await.is_ok()
+    }
+
+    /// Up to which revision of a shared store the data plane serves.
+    pub(crate) fn served(&self) -> Option<Revision> {
+        Some(*self.parts.applied.as_ref()?.borrow())
     }
 
     /// An answer as it goes out. Its `Server` is APISIX's whatever the gateway is called elsewhere:

@@ -25,6 +25,7 @@ use crate::registry;
 use crate::reply::{Reply, WireResponse};
 use crate::resource::{self, Layout, Resource};
 use crate::schema_api;
+use crate::served;
 use crate::standalone;
 use crate::ui;
 use crate::validate;
@@ -164,7 +165,12 @@ async fn documents_and_objects(
         }
         _ => {
             let request = locate(admin, call, segments)?;
-            crud::run(admin, crud::Request { body: body.await?, ..request }).await
+            let request = crud::Request { body: body.await?, ..request };
+            if !is_read {
+                return crud::run(admin, request).await;
+            }
+            served::wait(admin, call).await?;
+            Ok(served::report(admin, crud::run(admin, request).await?))
         }
     }
 }

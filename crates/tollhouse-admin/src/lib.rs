@@ -37,6 +37,7 @@ mod reply;
 mod resource;
 mod schema_api;
 mod serve;
+mod served;
 mod session;
 mod shape;
 mod sign_in;
@@ -61,6 +62,11 @@ pub use session::Sessions;
 /// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
 pub fn openapi_document() -> serde_json::Value {
     openapi::document()
+}
+
+/// The objects that the value of an object names, as `upstreams/1`; some perhaps twice.
+pub fn named_objects(value: &serde_json::Value) -> Vec<String> {
+    references::find(value).into_iter().map(|found| found.target).collect()
 }
 
 #[cfg(test)]

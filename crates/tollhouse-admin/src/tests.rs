@@ -31,6 +31,7 @@ mod registry;
 mod resources;
 mod restored;
 mod schemas;
+mod served;
 mod serving;
 mod wrapper;
 

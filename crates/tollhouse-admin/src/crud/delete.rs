@@ -11,6 +11,7 @@ use crate::context::Admin;
 use crate::index;
 use crate::reply::Reply;
 use crate::resource::{self, Layout};
+use crate::served;
 use crate::shape;
 
 pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
@@ -20,7 +21,8 @@ pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, R
     if committed.previous.first().is_none_or(Option::is_none) {
         return Err(Reply::key_not_found());
     }
-    Ok(shape::deleted(admin.parts.options.api_version, &key))
+    let reply = shape::deleted(admin.parts.options.api_version, &key);
+    Ok(served::made(reply, committed.revision))
 }
 
 async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Committed, Reply> {

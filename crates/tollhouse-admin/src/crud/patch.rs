@@ -14,6 +14,7 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::patch;
 use crate::reply::Reply;
+use crate::served;
 use crate::shape::{self, Written};
 
 pub(super) async fn run(
@@ -60,7 +61,8 @@ pub(super) async fn run(
     };
     let value = value_of_answer(request, value, stored);
     let reply = shape::written(admin.parts.options.api_version, Written::Patched, &key, value);
-    Ok(precondition::with_tag(reply, committed.revision))
+    let tagged = precondition::with_tag(reply, committed.revision);
+    Ok(served::made(tagged, committed.revision))
 }
 
 fn check_change(request: &Request<'_>, change: &Value) -> Result<(), Reply> {

@@ -1,8 +1,9 @@
 //! PUT and POST: an object is written whole.
 
+use aws_lc_rs::rand;
 use serde_json::Value;
 use tollhouse_model::change_row::Deed;
-use tollhouse_store::{LeaseId, Operation, Transaction};
+use tollhouse_store::{LeaseId, Operation, Revision, Transaction};
 
 use super::checks::{check_parent, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
@@ -13,6 +14,7 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::object::Fields;
 use crate::reply::Reply;
+use crate::served;
 use crate::shape::{self, Written};
 
 /// The key whose revision numbers what POST creates.
@@ -78,8 +80,7 @@ pub(super) async fn put(
     let was_there = committed.previous.first().is_some_and(Option::is_some);
     let written = if was_there { Written::Replaced } else { Written::Created };
     let value = value_of_answer(request, value, stored);
-    let reply = shape::written(admin.parts.options.api_version, written, &key, value);
-    Ok(precondition::with_tag(reply, committed.revision))
+    Ok(self::written(admin, written, (&key, value), committed.revision))
 }
 
 /// What is missing first where there is no body: a plugin's name goes before its metadata.
@@ -101,13 +102,7 @@ pub(super) async fn post(
         _ => return Err(Reply::bad("missing configurations")),
     };
     check_times(&fields)?;
-    if request.id.is_some() || fields.get("id").is_some_and(|id| !id.is_null()) {
-        let kind = request.resource.kind;
-        return Err(Reply::bad(format!("wrong {kind} id, do not need it")));
-    }
-    if Precondition::parse(&request.call.headers)? != Precondition::Unconditional {
-        return Err(Reply::bad("If-Match is for PUT, PATCH and DELETE; POST makes a new object"));
-    }
+    check_new(request, &fields)?;
     fields.shift_remove("id");
     resolve_parent(request, &mut fields)?;
     let mut value = Value::Object(fields);
@@ -134,24 +129,54 @@ pub(super) async fn post(
         let stored = seal(admin, request.resource, value.clone());
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let transaction = guards.add_to(Transaction::new().then(put));
+        let transaction = Transaction::new().when_absent(key.as_str()).then(put);
+        let transaction = guards.add_to(transaction);
         let before = Before::read(admin, &key).await?;
         let note = ChangeNote::new(Deed::Create, Some(text));
         let path = request.path_of(&id);
         let transaction = before.record(admin, request, &path, note, transaction)?;
-        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
-            let value = value_of_answer(request, value, stored);
-            let version = admin.parts.options.api_version;
-            let reply = shape::written(version, Written::Posted, &key, value);
-            return Ok(precondition::with_tag(reply, committed.revision));
+        match attempts.commit(admin, transaction).await? {
+            Attempt::Committed(committed) => {
+                let value = value_of_answer(request, value, stored);
+                return Ok(written(admin, Written::Posted, (&key, value), committed.revision));
+            }
+            // Somebody has an object of this number already, who may have chosen it.
+            Attempt::Changed(changed) if *changed == *key => {}
+            Attempt::Changed(_) => numbered = Some((id, lease)),
         }
-        numbered = Some((id, lease));
     }
 }
 
-/// The revision of a commit that is made for its number.
+/// Refuses what says more of a new object than can be known.
+fn check_new(request: &Request<'_>, fields: &Fields) -> Result<(), Reply> {
+    if request.id.is_some() || fields.get("id").is_some_and(|id| !id.is_null()) {
+        let kind = request.resource.kind;
+        return Err(Reply::bad(format!("wrong {kind} id, do not need it")));
+    }
+    if Precondition::parse(&request.call.headers)? != Precondition::Unconditional {
+        return Err(Reply::bad("If-Match is for PUT, PATCH and DELETE; POST makes a new object"));
+    }
+    Ok(())
+}
+
+/// The answer to a write, with the revision that it made.
+fn written(
+    admin: &Admin,
+    written: Written,
+    (key, value): (&str, Value),
+    revision: Revision,
+) -> Reply {
+    let reply = shape::written(admin.parts.options.api_version, written, key, value);
+    served::made(precondition::with_tag(reply, revision), revision)
+}
+
+/// The revision of a commit that is made for its number. What it puts nobody else has put: of a commit that was
+/// not answered it is looked whether it stands there, and an older one that looks the same would be taken for it.
 async fn next_id(admin: &Admin) -> Result<String, Reply> {
-    let counted = Transaction::new().put(admin.key_of(COUNTER), "1");
+    let mut unique = [0; 8];
+    rand::fill(&mut unique).map_err(|_| Reply::unavailable("the system has no random bytes"))?;
+    let unique = u64::from_ne_bytes(unique).to_string();
+    let counted = Transaction::new().put(admin.key_of(COUNTER), unique);
     let number = admin.parts.store.commit(counted).await?.revision.0;
     Ok(format!("{number:020}"))
 }

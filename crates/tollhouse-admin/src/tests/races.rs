@@ -260,3 +260,18 @@ async fn a_write_between_the_look_at_a_precondition_and_the_commit_is_noticed() 
         assert!(store.is_done());
     }
 }
+
+#[tokio::test]
+async fn a_posted_object_does_not_take_the_place_of_another() {
+    let (fixture, store) = interrupted().await;
+    let revision = store.inner.revision().await.expect("memory").0;
+    // Before the number is taken, and before it is used.
+    store.before_next("PUT", "/routes/first", route());
+    let taken = format!("/routes/{:020}", revision + 2);
+    store.before_next("PUT", &taken, json!({"uri": "/theirs", "upstream": nodes()}));
+    let answer = fixture.call("POST", "/routes", route().to_string()).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert!(store.is_done());
+    assert_eq!(fixture.get(&taken).await.json()["value"]["uri"], "/theirs");
+    assert_eq!(fixture.get("/routes").await.json()["total"], 3);
+}

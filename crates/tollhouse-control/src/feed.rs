@@ -3,10 +3,13 @@
 //! Whatever the source, what comes is an [`Event`] that carries all that is needed to put it into
 //! service, which is done by `resources.rs`.
 
+pub mod cluster_id;
 mod documents;
 pub mod echo;
 pub mod etcd;
+mod fenced_store;
 mod file;
+pub mod import_marker;
 mod mirror;
 mod store;
 mod store_copy;
@@ -27,6 +30,7 @@ use tollhouse_store::{ErrorKind, Revision, Store, StoreError};
 
 pub use self::store::open_store;
 
+use self::cluster_id::OtherCluster;
 use self::documents::DocumentFeed;
 use self::file::FileFeed;
 use self::store::StoreFeed;
@@ -180,8 +184,11 @@ pub async fn open_at_start(
     Ok((Feed::Store(Box::new(feed)), first))
 }
 
-/// Whether a store only does not answer now.
+/// Whether a store only does not answer now, or another answers in its place.
 fn is_away(error: &anyhow::Error) -> bool {
+    if error.is::<OtherCluster>() {
+        return true;
+    }
     let kind = error.downcast_ref::<StoreError>().map(StoreError::kind);
     matches!(kind, Some(ErrorKind::Unavailable | ErrorKind::Unknown))
 }

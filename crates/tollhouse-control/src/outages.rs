@@ -13,6 +13,8 @@ use tollhouse_telemetry::counters::SharedGauge;
 pub enum Part {
     /// The store of the configuration: changes come from there.
     Store,
+    /// What a shared store holds: it answers, and is not believed, or not whole.
+    StoreContents,
     /// The Admin API.
     Admin,
     /// The service registry.
@@ -28,6 +30,7 @@ impl Part {
     pub fn name(self) -> &'static str {
         match self {
             Part::Store => "store",
+            Part::StoreContents => "store_contents",
             Part::Admin => "admin",
             Part::Registry => "registry",
             Part::Certificates => "certificates",
@@ -84,6 +87,7 @@ impl Outages {
         let process = self.metrics.process();
         match part {
             Part::Store => &process.store_down,
+            Part::StoreContents => &process.store_doubtful,
             Part::Admin => &process.admin_down,
             Part::Registry => &process.registry_down,
             Part::Certificates => &process.acme_down,

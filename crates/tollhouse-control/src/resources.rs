@@ -2,11 +2,12 @@
 //!
 //! A document that cannot be read at all changes nothing; a bad object is set aside with its problem.
 
+mod dangling;
 mod drivers;
 mod known_objects;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -15,8 +16,10 @@ use tollhouse_config::{Changes, Document, Fingerprints, diff};
 use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::{Change, Compiler, Settings, ShenyuChange, Snapshot, SnapshotCell};
+use tollhouse_stdx::LogLimit;
 use tollhouse_telemetry::Metrics;
 
+use self::dangling::Dangling;
 pub use self::drivers::Drivers;
 pub use self::known_objects::KnownObjects;
 
@@ -48,8 +51,12 @@ pub struct Resources {
     in_service: InService,
     /// The objects of the store.
     known: KnownObjects,
+    /// What they name that is not there.
+    dangling: Dangling,
     /// When certificates end, and the compiler's version of that.
     certificates: (Arc<CertificateEnds>, u64),
+    /// Holds back what single changes have to say.
+    new_problems: LogLimit,
 }
 
 /// The snapshot in service, in numbers.
@@ -62,8 +69,9 @@ struct InService {
 /// Problems in the control API's words, made anew only where they differ.
 #[derive(Debug, Default)]
 struct Listed {
-    /// The compiler's version of its problems; `None` when those of the document have changed.
-    version: Option<u64>,
+    /// The compiler's version of its problems, and that of names that lead nowhere; `None` when those of the
+    /// document have changed.
+    version: Option<(u64, u64)>,
     problems: Arc<[Value]>,
 }
 
@@ -84,7 +92,9 @@ impl Resources {
             refused: Problems::new(),
             in_service: InService::default(),
             known: KnownObjects::default(),
+            dangling: Dangling::default(),
             certificates: (Arc::clone(cx.metrics_page.certificates()), 0),
+            new_problems: LogLimit::new(Duration::from_secs(1)),
         }
     }
 
@@ -98,10 +108,12 @@ impl Resources {
             Some(Event::Document(reading)) => self.compile_document(reading.document?),
             Some(Event::Everything(mut everything)) => {
                 self.known.replace_by(&mut everything);
+                self.dangling.note(&everything);
                 Some(self.compiler.apply(everything))
             }
             Some(Event::Changes(changes)) => {
                 self.known.note(&changes);
+                self.dangling.note(&changes);
                 Some(self.compiler.apply(changes))
             }
             None => None,
@@ -138,14 +150,34 @@ impl Resources {
         }
         let began = Instant::now();
         self.known.note(&changes);
+        self.dangling.note(&changes);
         let snapshot = self.compiler.apply(changes);
-        // Nothing is logged: single writes come by the thousand.
+        let listed = Arc::clone(&self.listed.problems);
+        // What is in service is not logged: single writes come by the thousand.
         self.publish(snapshot, began, cell);
+        if !Arc::ptr_eq(&listed, &self.listed.problems) {
+            self.log_new_problems(&listed);
+        }
+    }
+
+    /// Of writers who do not look what they name nobody else is told; one change a second is looked at.
+    fn log_new_problems(&self, before: &[Value]) {
+        let before: hashbrown::HashSet<_> = before.iter().map(|it| text_of(it)).collect();
+        let is_new = |problem: &&Value| !before.contains(&text_of(problem));
+        let mut new = self.listed.problems.iter().filter(is_new).peekable();
+        if new.peek().is_none() || self.new_problems.admit(Instant::now()).is_none() {
+            return;
+        }
+        for problem in new.take(PROBLEMS_LOGGED_MAX) {
+            let (path, reason) = text_of(problem);
+            tracing::warn!("{path}: {reason}");
+        }
     }
 
     fn replace_objects(&mut self, mut everything: Vec<Change>, cell: &SnapshotCell) {
         let began = Instant::now();
         self.known.replace_by(&mut everything);
+        self.dangling.note(&everything);
         let snapshot = self.compiler.apply(everything);
         self.publish(snapshot, began, cell);
         self.configuration.set_ready();
@@ -249,7 +281,7 @@ impl Resources {
 
     /// Brings what the control API shows up to date.
     fn update_status(&mut self) {
-        let version = Some(self.compiler.problems_version());
+        let version = Some((self.compiler.problems_version(), self.dangling.version()));
         if self.listed.version != version {
             let problems = to_json(self.all_problems());
             self.listed = Listed { version, problems };
@@ -266,8 +298,15 @@ impl Resources {
     fn all_problems(&self) -> impl Iterator<Item = &Problem> {
         let of_objects = self.compiler.problems().flat_map(|(_, problems)| problems.iter());
         let of_shenyu = self.compiler.shenyu_problems().iter();
-        self.document_problems.iter().chain(of_objects).chain(of_shenyu)
+        let dangling = self.dangling.problems();
+        self.document_problems.iter().chain(of_objects).chain(of_shenyu).chain(dangling)
     }
+}
+
+/// Path and reason of a problem in the control API's words.
+fn text_of(problem: &Value) -> (&str, &str) {
+    let text = |field: &str| problem[field].as_str().unwrap_or_default();
+    (text("path"), text("reason"))
 }
 
 fn to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {

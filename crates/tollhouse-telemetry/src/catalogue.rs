@@ -217,6 +217,12 @@ catalogue! {
         store_down: SharedGauge =
             "tollhouse_store_down",
             "1 while the store of the configuration cannot be read; what is in service goes on.";
+        store_doubtful: SharedGauge =
+            "tollhouse_store_doubtful",
+            "1 while what a shared store holds is not believed (it was emptied or replaced) or is half of an import.";
+        store_differences: SharedCounter =
+            "tollhouse_store_differences_total",
+            "Objects in service that were not what a shared store holds, found by comparing and mended.";
         store_copy_written: SharedGauge =
             "tollhouse_store_copy_written_seconds",
             "When the copy of a shared store was made that a start without the store serves, in seconds since 1970.";

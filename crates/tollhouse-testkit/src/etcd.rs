@@ -1,21 +1,28 @@
-//! An etcd of a test's own: one member in a folder that goes with it, killed and started again at will.
+//! An etcd of a test's own: one member, or three that agree, each in a folder that goes with it, killed, stopped,
+//! emptied and started again at will.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::patience::wait_for;
 use crate::ports::ReservedPort;
-use crate::program;
+use crate::program::{self, Ran};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Etcd {
     program: PathBuf,
     folder: TempDir,
+    name: String,
+    /// All members with their addresses for each other, as etcd wants to be told.
+    members: String,
+    /// Bytes that it takes; as it is shipped where nothing is said.
+    quota: Option<usize>,
     client: ReservedPort,
     peer: ReservedPort,
     /// Where it says in clear text how it is.
@@ -41,7 +48,15 @@ impl Etcd {
     /// # Panics
     /// When it does not answer in time.
     pub fn start() -> Option<Self> {
-        Self::start_with(None)
+        Self::start_with(None, None)
+    }
+
+    /// Starts one that takes so many bytes and no more.
+    ///
+    /// # Panics
+    /// When it does not answer in time.
+    pub fn start_with_quota(bytes: usize) -> Option<Self> {
+        Self::start_with(None, Some(bytes))
     }
 
     /// Starts one with TLS.
@@ -49,15 +64,31 @@ impl Etcd {
     /// # Panics
     /// When it does not answer in time.
     pub fn start_secured(certificates: &EtcdCertificates<'_>) -> Option<Self> {
-        Self::start_with(Some(certificates))
+        Self::start_with(Some(certificates), None)
     }
 
-    fn start_with(certificates: Option<&EtcdCertificates<'_>>) -> Option<Self> {
-        let program = program::find("etcd")?;
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let is_secured = certificates.is_some();
-        let [client, peer, metrics] = std::array::from_fn(|_| ReservedPort::new());
-        let mut etcd = Self { program, folder, client, peer, metrics, is_secured, child: None };
+    fn new(name: &str) -> Option<Self> {
+        Some(Self {
+            program: program::find("etcd")?,
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            name: name.to_owned(),
+            members: String::new(),
+            quota: None,
+            client: ReservedPort::new(),
+            peer: ReservedPort::new(),
+            metrics: ReservedPort::new(),
+            is_secured: false,
+            child: None,
+        })
+    }
+
+    fn start_with(
+        certificates: Option<&EtcdCertificates<'_>>,
+        quota: Option<usize>,
+    ) -> Option<Self> {
+        let mut etcd = Self::new("only")?;
+        etcd.members = etcd.membership();
+        (etcd.is_secured, etcd.quota) = (certificates.is_some(), quota);
         if let Some(certificates) = certificates {
             for (name, text) in [
                 ("ca.pem", certificates.authority),
@@ -89,6 +120,13 @@ impl Etcd {
     /// # Panics
     /// When it fails.
     pub fn control(&self, arguments: &[&str]) -> Option<()> {
+        let ran = self.try_control(arguments)?;
+        assert!(ran.status.success(), "etcdctl {arguments:?}: {}", ran.text);
+        Some(())
+    }
+
+    /// The same of a command that may fail.
+    pub fn try_control(&self, arguments: &[&str]) -> Option<Ran> {
         let mut command = Command::new(program::find("etcdctl")?);
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.url()]);
         if self.is_secured {
@@ -98,9 +136,25 @@ impl Etcd {
                 command.arg(flag).arg(self.file(name));
             }
         }
-        let ran = program::run(command.args(arguments));
-        assert!(ran.status.success(), "etcdctl {arguments:?}: {}", ran.text);
-        Some(())
+        Some(program::run(command.args(arguments)))
+    }
+
+    /// Starts it anew with nothing, as after the loss of its disk.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn lose_everything(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.data()).expect("it is ours");
+        self.run();
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn membership(&self) -> String {
+        format!("{}=http://{}", self.name, self.peer.address())
     }
 
     /// Ends it as a loss of power would.
@@ -137,22 +191,34 @@ impl Etcd {
     /// # Panics
     /// When it does not.
     pub fn run(&mut self) {
+        self.spawn();
+        self.wait();
+    }
+
+    fn wait(&self) {
+        wait_for("etcd to answer", || self.is_healthy().then_some(()));
+    }
+
+    fn spawn(&mut self) {
         let client = self.url();
         let peer = format!("http://{}", self.peer.address());
         let mut command = Command::new(&self.program);
         command
-            .args(["--name", "only", "--log-level", "error"])
+            .args(["--name", &self.name, "--log-level", "error"])
             .args(["--heartbeat-interval", "20", "--election-timeout", "200"])
             .arg("--data-dir")
-            .arg(self.folder.path().join("data"))
+            .arg(self.data())
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("only={peer}")])
+            .args(["--initial-cluster", &self.members])
             .args(["--listen-metrics-urls", &format!("http://{}", self.metrics.address())])
             .env("ETCD_UNSUPPORTED_ARCH", "arm64")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        if let Some(bytes) = self.quota {
+            command.args(["--quota-backend-bytes", &bytes.to_string()]);
+        }
         if self.is_secured {
             command.arg("--client-cert-auth");
             for (flag, name) in [
@@ -164,7 +230,6 @@ impl Etcd {
             }
         }
         self.child = Some(command.spawn().expect("etcd can be started"));
-        wait_for("etcd to answer", || self.is_healthy().then_some(()));
     }
 
     /// Stops it, so that it takes connections and answers nothing, until [`Etcd::wake`].
@@ -189,14 +254,64 @@ impl Etcd {
         kill_process(id, signal).expect("a child can be signalled");
     }
 
+    /// Whether it leads the others, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.ask("/metrics").is_some_and(|answer| answer.contains("\netcd_server_is_leader 1\n"))
+    }
+
     fn is_healthy(&self) -> bool {
+        self.ask("/health").is_some_and(|answer| answer.contains("true"))
+    }
+
+    /// What it says of itself; nothing where it does not.
+    fn ask(&self, path: &str) -> Option<String> {
         use std::io::{Read, Write};
-        let Ok(mut stream) = TcpStream::connect(self.metrics.address()) else { return false };
-        let request = "GET /health HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n";
+        let mut stream = TcpStream::connect(self.metrics.address()).ok()?;
+        // One that is stopped takes the question and is silent.
+        stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n");
         let mut answer = String::new();
-        stream.write_all(request.as_bytes()).is_ok()
-            && stream.read_to_string(&mut answer).is_ok()
-            && answer.contains("true")
+        stream.write_all(request.as_bytes()).ok()?;
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+}
+
+/// Three members that agree on what they hold.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    /// The members.
+    pub members: Vec<Etcd>,
+}
+
+impl EtcdCluster {
+    /// Starts them; `None`, with a message, where etcd is not installed.
+    ///
+    /// # Panics
+    /// When they do not answer in time.
+    pub fn start() -> Option<Self> {
+        let members: Option<Vec<Etcd>> = ["a", "b", "c"].into_iter().map(Etcd::new).collect();
+        let mut members = members?;
+        let all: Vec<String> = members.iter().map(Etcd::membership).collect();
+        for member in &mut members {
+            member.members = all.join(",");
+            member.spawn();
+        }
+        members.iter().for_each(Etcd::wait);
+        Some(Self { members })
+    }
+
+    /// Where clients connect, for a list of addresses.
+    pub fn urls(&self) -> String {
+        self.members.iter().map(Etcd::url).collect::<Vec<_>>().join(",")
+    }
+
+    /// The number of the one that leads.
+    ///
+    /// # Panics
+    /// When none does in time.
+    pub fn leader(&self) -> usize {
+        wait_for("a leader", || self.members.iter().position(Etcd::leads))
     }
 }
 

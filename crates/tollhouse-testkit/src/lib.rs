@@ -23,7 +23,7 @@ pub mod wire;
 
 pub use client::RawClient;
 pub use database::Database;
-pub use etcd::{Etcd, EtcdCertificates};
+pub use etcd::{Etcd, EtcdCertificates, EtcdCluster};
 pub use gateway::{Gateway, GatewayBuilder};
 pub use load::{Load, LoadReport};
 pub use message::Message;

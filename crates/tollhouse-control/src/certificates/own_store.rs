@@ -37,6 +37,7 @@ impl OwnStore {
             keyring: Arc::clone(&keyring),
             indexes: Arc::clone(cx.metrics_page.indexes()),
             outages: Arc::clone(&cx.outages),
+            shared: None,
         };
         let folder = tollhouse_acme::objects_folder(cx.store_prefix());
         let (stored, everything) = Stored::open_folder(parts, cx.store_prefix(), folder).await?;

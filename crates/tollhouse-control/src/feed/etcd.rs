@@ -11,9 +11,14 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::store_keys::kind_prefix;
 use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Relocation, Tls};
 use tollhouse_model::Kind;
+use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Store, StoreError, Transaction};
 
+use super::cluster_id::{self, ClusterId};
+use super::fenced_store::FencedStore;
+use super::store_copy::StoreCopy;
 use crate::outages::{Outages, Part};
+use crate::secrets::shared_keyring;
 
 /// What APISIX's folders hold beside their objects.
 const FOLDER_MARK: &str = "init_dir";
@@ -54,12 +59,42 @@ fn pem(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("{name}: {} cannot be read", path.display()))
 }
 
+/// A store that is shared with others, and theirs to be sure.
+pub struct Joined {
+    /// The store, which takes writes for as long as it stays this cluster's.
+    pub store: Arc<dyn Store>,
+    /// Which cluster that is.
+    pub cluster: ClusterId,
+    /// What its secrets are sealed with.
+    pub keyring: Keyring,
+}
+
+/// Makes this gateway, or a command, one of those that share the store: it has to be the one that was shared
+/// before, with the keyring of the others.
+///
+/// # Errors
+/// The store is of [another cluster](cluster_id::OtherCluster), its secrets are sealed with another keyring, or
+/// it cannot be read or written.
+pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Result<Joined> {
+    let prefix = bootstrap.admin.prefix.trim_end_matches('/');
+    let copy = StoreCopy::new(&bootstrap.data_dir, prefix);
+    let path = copy.path().display().to_string();
+    // First: nothing is written to a store of others.
+    let cluster = cluster_id::join(store.as_ref(), prefix, copy.cluster(), &path).await?;
+    let place = format!("etcd at {}", bootstrap.store.etcd.endpoints.join(", "));
+    let fence = cluster_id::fence(prefix, &cluster);
+    let store: Arc<dyn Store> = Arc::new(FencedStore::new(store, place, fence));
+    let keyring = shared_keyring::check(bootstrap, store.as_ref()).await?;
+    mark_folders(store.as_ref(), prefix).await?;
+    Ok(Joined { store, cluster, keyring })
+}
+
 /// Marks the folders of objects as APISIX does, where that was not done or was undone: its nodes take
 /// the first object of a folder without a mark for the mark.
 ///
 /// # Errors
 /// The store cannot be written.
-pub async fn mark_folders(store: &dyn Store, prefix: &str) -> Result<(), StoreError> {
+async fn mark_folders(store: &dyn Store, prefix: &str) -> Result<(), StoreError> {
     let mut folders = BTreeSet::new();
     for kind in Kind::ALL {
         let folder = kind_prefix(prefix, kind);

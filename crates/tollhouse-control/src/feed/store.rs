@@ -15,13 +15,13 @@ use tollhouse_proxy::Change;
 use tollhouse_store::{Location, Operation, Options, Revision, Store, StoreError};
 
 use super::store_copy::{Copied, StoreCopy};
-use super::stored::{Stored, StoredParts};
+use super::stored::{SharedStore, Stored, StoredParts};
 use super::{AdminAccess, Event, Source, echo, etcd};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
 use crate::outages::Part;
 use crate::process::handover::Predecessor;
-use crate::secrets::{self, KeptSecret, sealed_store, shared_keyring};
+use crate::secrets::{self, KeptSecret, sealed_store};
 use tollhouse_store::Batches;
 
 /// How long a successor waits for the store of a process that is just leaving.
@@ -90,7 +90,8 @@ impl StoreFeed {
         let store = open_store(&location, &Options::default(), predecessor).await?;
         let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
         let keyring = Arc::new(keyring.await?);
-        let (mut feed, mut everything) = Self::follow(cx, store, keyring, Sharing::Alone).await?;
+        let (mut feed, mut everything) =
+            Self::follow(cx, (store, None), keyring, Sharing::Alone).await?;
         if everything.is_empty() {
             everything.push(demonstration().await?);
             feed.has_demonstration = true;
@@ -102,18 +103,19 @@ impl StoreFeed {
     /// on many gateways is put there by somebody.
     ///
     /// # Errors
-    /// It cannot be read, or its secrets are sealed with another keyring.
+    /// It cannot be read, is of another cluster, or its secrets are sealed with another keyring.
     pub async fn open_etcd(cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
         let store = etcd::open(&cx.bootstrap)?;
         let reasons = store.outages();
-        let store: Arc<dyn Store> = Arc::new(store);
-        let keyring = Arc::new(shared_keyring::check(&cx.bootstrap, store.as_ref()).await?);
-        etcd::mark_folders(store.as_ref(), cx.store_prefix()).await?;
+        let joined = etcd::join(&cx.bootstrap, Arc::new(store)).await?;
+        let etcd::Joined { store, cluster, keyring } = joined;
         let mut tasks = JoinSet::new();
         tasks.spawn(etcd::report(reasons, Arc::clone(&cx.outages)));
+        let shared = SharedStore { cluster: cluster.clone(), metrics: Arc::clone(&cx.metrics) };
         let (mut feed, everything) =
-            Self::follow(cx, Arc::clone(&store), keyring, Sharing::Alone).await?;
-        let copy = store_copy(cx);
+            Self::follow(cx, (Arc::clone(&store), Some(shared)), Arc::new(keyring), Sharing::Alone)
+                .await?;
+        let copy = store_copy(cx).of_cluster(cluster);
         tasks.spawn(copy.keep(store, feed.applied.subscribe(), Arc::clone(&cx.metrics)));
         feed.sharing = Sharing::Shared(tasks);
         cx.metrics.process().store_copy_in_service.set(0);
@@ -161,14 +163,15 @@ impl StoreFeed {
         }
         let keyring = secrets::keyring_if_any(&cx.bootstrap)?.context("encryption.keyring")?;
         let sharing = Sharing::Provisional(away);
-        let (feed, everything) = Self::follow(cx, store, Arc::new(keyring), sharing).await?;
+        let (feed, everything) =
+            Self::follow(cx, (store, None), Arc::new(keyring), sharing).await?;
         Ok((feed, has_copy.then_some(Event::Everything(everything))))
     }
 
     /// Reads everything, and follows from there.
     async fn follow(
         cx: &ControlContext,
-        store: Arc<dyn Store>,
+        (store, shared): (Arc<dyn Store>, Option<SharedStore>),
         keyring: Arc<Keyring>,
         sharing: Sharing,
     ) -> anyhow::Result<(Self, Vec<Change>)> {
@@ -179,13 +182,14 @@ impl StoreFeed {
             keyring: Arc::clone(&keyring),
             indexes: Arc::clone(cx.metrics_page.indexes()),
             outages: Arc::clone(&cx.outages),
+            shared: shared.clone(),
         };
         let (stored, mut everything) = Stored::open(parts(), cx.store_prefix()).await?;
         let given_out = stored.revision();
         // One at a time: what queues up meanwhile is taken together.
         let (sender, events) = mpsc::channel(1);
         let mut followers = vec![tokio::spawn(stored.follow(sender.clone()))];
-        match Stored::open_shenyu(parts()).await {
+        match Stored::open_shenyu(parts(), cx.store_prefix()).await {
             Ok((of_shenyu, objects)) => {
                 everything.extend(objects);
                 followers.push(tokio::spawn(of_shenyu.follow(sender)));

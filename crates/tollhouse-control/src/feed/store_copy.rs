@@ -17,6 +17,9 @@ use tokio::time::Instant;
 use tollhouse_store::{Listing, Revision, Store, StoreError};
 use tollhouse_telemetry::Metrics;
 
+use super::cluster_id::{self, ClusterId};
+use super::import_marker::ImportMarker;
+
 /// The format of the file that this version writes and reads.
 const FORMAT: u32 = 1;
 
@@ -27,8 +30,7 @@ const OWN_KEYS: &str = "tollhouse/";
 /// machine and the store.
 const REST_MIN: Duration = Duration::from_secs(5);
 
-/// How many times as long as the last copy took is rested at least: reading everything is a load for
-/// the store.
+/// How many times as long as reading the store took is rested at least, which is a load for it.
 const REST_FACTOR: u32 = 20;
 
 /// Where a copy is kept, and of which part of a store.
@@ -37,6 +39,8 @@ pub struct StoreCopy {
     path: PathBuf,
     /// What its keys begin with, without a slash at the end.
     prefix: String,
+    /// The cluster that the store is of, for copies that are made.
+    cluster: Option<ClusterId>,
 }
 
 /// What a copy says of itself.
@@ -44,6 +48,9 @@ pub struct StoreCopy {
 struct Header {
     format: u32,
     prefix: String,
+    /// Copies of before there were ids have none.
+    #[serde(default)]
+    cluster: Option<ClusterId>,
     revision: u64,
     written_at: u64,
     entries: usize,
@@ -84,7 +91,21 @@ pub enum UnusableCopy {
 impl StoreCopy {
     /// The copy in a data folder of what stands under `prefix`.
     pub fn new(data_dir: &Path, prefix: &str) -> Self {
-        Self { path: data_dir.join("store-copy"), prefix: prefix.to_owned() }
+        Self { path: data_dir.join("store-copy"), prefix: prefix.to_owned(), cluster: None }
+    }
+
+    /// The same, of a store that is of this cluster.
+    pub fn of_cluster(self, cluster: ClusterId) -> Self {
+        Self { cluster: Some(cluster), ..self }
+    }
+
+    /// Which cluster the last copy is of; nothing where none says so. Whether the rest of it is whole is not
+    /// looked at.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        let mut first = String::new();
+        BufReader::new(std::fs::File::open(&self.path).ok()?).read_line(&mut first).ok()?;
+        let header: Header = parse(&first).ok()?;
+        (header.prefix == self.prefix).then_some(header.cluster).flatten()
     }
 
     /// Where it is.
@@ -130,6 +151,7 @@ impl StoreCopy {
         let header = Header {
             format: FORMAT,
             prefix: self.prefix.clone(),
+            cluster: self.cluster.clone(),
             revision: listing.revision.0,
             written_at,
             entries: entries.len(),
@@ -194,12 +216,18 @@ impl StoreCopy {
         loop {
             revisions.mark_unchanged();
             let began = Instant::now();
-            match self.renew(store.as_ref()).await {
+            let mut took = None;
+            match self.renew(store.as_ref(), &mut took).await {
                 Ok(written_at) => {
                     let written_at = i64::try_from(written_at).unwrap_or(i64::MAX);
                     metrics.process().store_copy_written.set(written_at);
                 }
-                // Said by whoever follows the store, too.
+                // Said by whoever follows the store, too. The next change is a reason to look again.
+                Err(RenewError::Doubtful) => {
+                    tracing::debug!(
+                        "the store is not copied: it is half of an import, or another's"
+                    );
+                }
                 Err(RenewError::Store(error)) => tracing::debug!(%error, "the store is not copied"),
                 Err(RenewError::File(error)) => {
                     let path = self.path.display();
@@ -210,15 +238,35 @@ impl StoreCopy {
                     );
                 }
             }
-            tokio::time::sleep(REST_MIN.max(began.elapsed() * REST_FACTOR)).await;
+            tokio::time::sleep(REST_MIN.max(took.unwrap_or_else(|| began.elapsed()) * REST_FACTOR))
+                .await;
             if revisions.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    async fn renew(&self, store: &dyn Store) -> Result<u64, RenewError> {
+    /// Whether a listing may take the place of the last copy: it is of this cluster, and no half of anything.
+    fn is_to_be_kept(&self, listing: &Listing) -> bool {
+        let find = |key: &str| listing.entries.iter().find(|entry| *entry.key == *key);
+        let there = find(&cluster_id::key(&self.prefix));
+        let there = there.and_then(|entry| ClusterId::parse(&entry.value));
+        let is_ours = self.cluster.is_none() || self.cluster == there;
+        is_ours && find(&ImportMarker::new(&self.prefix).alive).is_none()
+    }
+
+    /// Makes one, and says how long the store took to be read.
+    async fn renew(
+        &self,
+        store: &dyn Store,
+        took: &mut Option<Duration>,
+    ) -> Result<u64, RenewError> {
+        let began = Instant::now();
         let listing = store.list(&self.folder()).await.map_err(RenewError::Store)?;
+        *took = Some(began.elapsed());
+        if !self.is_to_be_kept(&listing) {
+            return Err(RenewError::Doubtful);
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let copy = self.clone();
         let written = tokio::task::spawn_blocking(move || copy.write(&listing, now)).await;
@@ -229,6 +277,7 @@ impl StoreCopy {
 
 /// Why a copy was not made.
 enum RenewError {
+    Doubtful,
     Store(StoreError),
     File(io::Error),
 }

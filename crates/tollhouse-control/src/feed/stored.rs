@@ -1,9 +1,15 @@
 //! The store as the source of the configuration: everything once, then each change as it happens.
 //!
 //! Following goes on by itself, in a task: whatever the store does, what is in service stays, and the
-//! store is asked again. Which objects have gone during a gap is found by whoever takes a listing.
+//! store is asked again. Which objects have gone during a gap is found by whoever takes a listing; what is
+//! looked after beside where others write the store too is in `vigil`.
+
+mod import;
+mod seen;
+mod vigil;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -14,8 +20,12 @@ use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
 use tollhouse_proxy::{Change, ShenyuChange};
 use tollhouse_stdx::Backoff;
-use tollhouse_store::{Entry, Event, Lost, Revision, Store, StoreError, Watch, WatchEvent};
+use tollhouse_store::{
+    Changes, Entry, Event, Lost, Revision, Store, StoreError, Watch, WatchEvent,
+};
 
+pub use self::vigil::SharedStore;
+use self::vigil::{Judgement, Verdict, Vigil};
 use super::Event as FeedEvent;
 use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
@@ -35,6 +45,8 @@ pub struct StoredParts {
     pub indexes: Arc<ModifyIndexes>,
     /// Where it is told that the store cannot be read.
     pub outages: Arc<Outages>,
+    /// What is looked after where others write the store too.
+    pub shared: Option<SharedStore>,
 }
 
 /// Whose objects are followed, which is what keys and values mean.
@@ -43,6 +55,19 @@ enum Layout {
     Apisix(String),
     /// ShenYu's.
     Shenyu,
+}
+
+impl Layout {
+    /// Tells keys of objects from what gateways keep for themselves.
+    fn is_object(&self) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
+        match self {
+            Self::Apisix(prefix) => {
+                let prefix = prefix.clone();
+                Box::new(move |key| parse_store_key(&prefix, key).is_some())
+            }
+            Self::Shenyu => Box::new(|key| tollhouse_shenyu::parse_key(key).is_some()),
+        }
+    }
 }
 
 /// The store, followed.
@@ -56,6 +81,36 @@ pub struct Stored {
     revision: Revision,
     /// How long to wait before everything is read again, where that was in vain the last time.
     backoff: Option<Backoff>,
+    /// Where others write the store too.
+    vigil: Option<Vigil>,
+}
+
+/// What came.
+enum News {
+    /// Changes; none where they belong to an import that is not whole yet.
+    Changes(Vec<Change>),
+    /// Everything has to be read anew.
+    ReadAnew,
+}
+
+/// What reading everything came to.
+enum Listed {
+    /// All there is.
+    Everything(Vec<Change>),
+    /// Half of an import, which is followed, and not served.
+    Held,
+    /// Nothing that can be believed yet.
+    Doubted(Duration),
+}
+
+/// What came of starting over.
+enum StartedOver {
+    /// All there is.
+    Everything(Vec<Change>),
+    /// Nothing to put into service yet.
+    Held,
+    /// The store is closed.
+    Closed,
 }
 
 impl Stored {
@@ -76,26 +131,42 @@ impl Stored {
         prefix: &str,
         folder: String,
     ) -> Result<(Self, Vec<Change>), StoreError> {
-        Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), folder).await
+        Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), prefix, folder).await
     }
 
     /// The same of ShenYu's objects.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn open_shenyu(parts: StoredParts) -> Result<(Self, Vec<Change>), StoreError> {
-        Self::open_layout(parts, Layout::Shenyu, tollhouse_shenyu::KEY_PREFIX.to_owned()).await
+    pub async fn open_shenyu(
+        parts: StoredParts,
+        prefix: &str,
+    ) -> Result<(Self, Vec<Change>), StoreError> {
+        let folder = tollhouse_shenyu::KEY_PREFIX.to_owned();
+        Self::open_layout(parts, Layout::Shenyu, prefix, folder).await
     }
 
     async fn open_layout(
         parts: StoredParts,
         layout: Layout,
+        prefix: &str,
         folder: String,
     ) -> Result<(Self, Vec<Change>), StoreError> {
+        let mut vigil = parts.shared.clone().map(|shared| {
+            let ends = (Arc::clone(&parts.store), Arc::clone(&parts.outages));
+            Vigil::new(ends, shared, (prefix, &folder), layout.is_object())
+        });
         let listing = parts.store.list(&folder).await?;
+        if let Some(vigil) = &mut vigil {
+            match vigil.judge(&listing).await? {
+                Judgement::Serve => {}
+                Judgement::Hold => return Err(unreadable("an import is under way")),
+                Judgement::AskAgain(_) => return Err(unreadable("it is of another cluster")),
+            }
+        }
         let revision = listing.revision;
         let watch = parts.store.watch(&folder, revision);
-        let stored = Self { parts, layout, folder, watch, revision, backoff: None };
+        let stored = Self { parts, layout, folder, watch, revision, backoff: None, vigil };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
@@ -116,17 +187,27 @@ impl Stored {
 
     async fn pass_on(&mut self, events: &mpsc::Sender<(FeedEvent, Revision)>) {
         loop {
-            let event = match self.next().await {
-                Ok(changes) => FeedEvent::Changes(changes),
+            let started_over = match self.next().await {
+                Ok(News::Changes(changes)) if changes.is_empty() && self.is_held() => continue,
+                Ok(News::Changes(changes)) => Ok(FeedEvent::Changes(changes)),
+                Ok(News::ReadAnew) => Err(self.start_over().await),
                 Err(Lost::Closed) => return,
-                Err(lost) => match (self.start_over(lost).await, &self.layout) {
-                    (Some(everything), Layout::Apisix(_)) => FeedEvent::Everything(everything),
-                    (Some(everything), Layout::Shenyu) => {
-                        let gone = std::iter::once(Change::Shenyu(ShenyuChange::Clear));
-                        FeedEvent::Changes(gone.chain(everything).collect())
-                    }
-                    (None, _) => return,
-                },
+                Err(lost) => {
+                    self.report(&lost);
+                    Err(self.start_over().await)
+                }
+            };
+            let event = match (started_over, &self.layout) {
+                (Ok(changes), _) => changes,
+                (Err(StartedOver::Closed), _) => return,
+                (Err(StartedOver::Held), _) => continue,
+                (Err(StartedOver::Everything(all)), Layout::Apisix(_)) => {
+                    FeedEvent::Everything(all)
+                }
+                (Err(StartedOver::Everything(all)), Layout::Shenyu) => {
+                    let gone = std::iter::once(Change::Shenyu(ShenyuChange::Clear));
+                    FeedEvent::Changes(gone.chain(all).collect())
+                }
             };
             let revision = match &self.layout {
                 Layout::Apisix(_) => self.revision,
@@ -138,64 +219,108 @@ impl Stored {
         }
     }
 
+    fn is_held(&self) -> bool {
+        self.vigil.as_ref().is_some_and(Vigil::is_held)
+    }
+
     /// The next changes; waits for them.
-    async fn next(&mut self) -> Result<Vec<Change>, Lost> {
-        let mut batch = loop {
-            match self.watch.next().await {
+    async fn next(&mut self) -> Result<News, Lost> {
+        let mut batch = Vec::new();
+        let mut verdict = loop {
+            let Self { watch, vigil, .. } = self;
+            let alarm = async {
+                match vigil {
+                    Some(vigil) => vigil.alarm().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                biased;
+                event = watch.next() => event,
+                () = alarm => return Ok(News::ReadAnew),
+            };
+            match event {
                 WatchEvent::Commit(changes) => {
                     self.backoff = None;
-                    self.revision = changes.revision;
-                    break changes.events;
+                    break self.take(changes, &mut batch);
                 }
                 WatchEvent::Progress(_) => self.backoff = None,
                 WatchEvent::Lost(lost) => return Err(lost),
             }
         };
-        while batch.len() < CHANGES_BATCHED_MAX {
+        while batch.len() < CHANGES_BATCHED_MAX && verdict != Verdict::ReadAnew {
             match self.watch.try_next() {
-                Some(WatchEvent::Commit(changes)) => {
-                    self.revision = changes.revision;
-                    batch.extend(changes.events);
-                }
+                Some(WatchEvent::Commit(changes)) => verdict = self.take(changes, &mut batch),
                 Some(WatchEvent::Progress(_)) => {}
                 // What is lost stays so, and is met again at the next look.
                 Some(WatchEvent::Lost(_)) | None => break,
             }
         }
-        Ok(batch.into_iter().filter_map(|event| self.change(event)).collect())
+        if verdict == Verdict::ReadAnew {
+            return Ok(News::ReadAnew);
+        }
+        Ok(News::Changes(batch.into_iter().filter_map(|event| self.change(event)).collect()))
     }
 
-    /// Reads everything again, for as long as that takes; `None` when the store is closed.
-    async fn start_over(&mut self, lost: Lost) -> Option<Vec<Change>> {
+    /// Adds a commit to those that are put into service next, unless it has to wait for more.
+    fn take(&mut self, changes: Changes, batch: &mut Vec<Event>) -> Verdict {
+        let verdict = self.vigil.as_mut().map_or(Verdict::Serve, |vigil| vigil.note(&changes));
+        if verdict == Verdict::Serve {
+            self.revision = changes.revision;
+            batch.extend(changes.events);
+        }
+        verdict
+    }
+
+    fn report(&self, lost: &Lost) {
         match lost {
             // No failure: more has changed than is kept.
             Lost::Compacted { .. } => tracing::info!(reason = %lost, "the store is read anew"),
-            Lost::Unavailable { .. } | Lost::Closed => {
-                self.parts.outages.report(Part::Store, &lost)
-            }
+            Lost::Unavailable { .. } | Lost::Closed => self.parts.outages.report(Part::Store, lost),
         }
+    }
+
+    /// Reads everything again, for as long as that takes.
+    async fn start_over(&mut self) -> StartedOver {
         loop {
             match &mut self.backoff {
                 // A gap costs no wait; one right behind it does.
                 None => self.backoff = Some(Backoff::default()),
                 Some(backoff) => tokio::time::sleep(backoff.next_wait()).await,
             }
-            match self.list_and_watch().await {
-                Ok(everything) => {
-                    self.parts.outages.clear(Part::Store);
-                    return Some(everything);
+            let listed = match self.list_and_watch().await {
+                Ok(listed) => listed,
+                Err(StoreError::Closed) => return StartedOver::Closed,
+                Err(error) => {
+                    self.parts.outages.report(Part::Store, &error);
+                    continue;
                 }
-                Err(StoreError::Closed) => return None,
-                Err(error) => self.parts.outages.report(Part::Store, &error),
+            };
+            self.parts.outages.clear(Part::Store);
+            match listed {
+                Listed::Everything(everything) => return StartedOver::Everything(everything),
+                Listed::Held => return StartedOver::Held,
+                Listed::Doubted(wait) => tokio::time::sleep(wait).await,
             }
         }
     }
 
-    async fn list_and_watch(&mut self) -> Result<Vec<Change>, StoreError> {
+    async fn list_and_watch(&mut self) -> Result<Listed, StoreError> {
         let listing = self.parts.store.list(&self.folder).await?;
-        self.revision = listing.revision;
+        let judgement = match &mut self.vigil {
+            Some(vigil) => vigil.judge(&listing).await?,
+            None => Judgement::Serve,
+        };
+        if let Judgement::AskAgain(wait) = judgement {
+            return Ok(Listed::Doubted(wait));
+        }
         self.watch = self.parts.store.watch(&self.folder, listing.revision);
-        Ok(listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect())
+        if judgement == Judgement::Hold {
+            return Ok(Listed::Held);
+        }
+        self.revision = listing.revision;
+        let changes = listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect();
+        Ok(Listed::Everything(changes))
     }
 
     fn change(&self, event: Event) -> Option<Change> {
@@ -246,6 +371,10 @@ impl Stored {
             None => Ok(value),
         }
     }
+}
+
+fn unreadable(reason: &str) -> StoreError {
+    StoreError::Unreachable { place: "the shared store".into(), reason: reason.to_owned() }
 }
 
 fn put_of_shenyu(entry: &Entry) -> Option<Change> {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
 use tollhouse_control::feed::etcd;
-use tollhouse_control::secrets::{sealed_store, shared_keyring};
+use tollhouse_control::secrets::sealed_store;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Listing, Location, Store, StoreError};
 
@@ -85,10 +85,8 @@ impl OpenStore {
 }
 
 async fn open_shared(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {
-    let store = Arc::new(etcd::open(bootstrap)?);
-    let keyring = shared_keyring::check(bootstrap, store.as_ref()).await?;
-    etcd::mark_folders(store.as_ref(), objects::prefix(bootstrap)).await?;
-    Ok((store, keyring))
+    let joined = etcd::join(bootstrap, Arc::new(etcd::open(bootstrap)?)).await?;
+    Ok((joined.store, joined.keyring))
 }
 
 async fn open_own(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {

@@ -4,12 +4,14 @@
 //! In order: the document is read and judged as `check` does it, compared with what is there, the
 //! difference printed and agreed to, and only then anything written. Comparing is in
 //! `import/plan.rs`, printing in `import/render.rs`; where objects are kept, in the store of this
-//! machine or behind an Admin API, is `import/target.rs` and `import/admin.rs`.
+//! machine, one that gateways share or behind an Admin API, is `import/target.rs`, `import/whole.rs` and
+//! `import/admin.rs`.
 
 mod admin;
 mod plan;
 mod render;
 mod target;
+mod whole;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -165,9 +167,17 @@ fn carry_out(
         reference::print("nothing was written\n")?;
         return Ok(ExitCode::FAILURE);
     }
-    target.apply(&plan.changes)?;
+    let left = target.apply(&plan.changes)?;
     reference::print(&format!("written to {}\n", target.name()))?;
-    Ok(ExitCode::SUCCESS)
+    if left.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let keys = left.join(", ");
+    eprintln!(
+        "left as they are, since somebody changed them after they were compared: {keys}; repeat the import to \
+         compare them again"
+    );
+    Ok(ExitCode::FAILURE)
 }
 
 /// Asks whoever sits at the terminal.

@@ -18,6 +18,8 @@ mod connections;
 mod console_shell;
 mod control_api;
 mod etcd;
+mod etcd_cluster;
+mod etcd_faults;
 mod exit_codes;
 mod fails_closed;
 mod framing;

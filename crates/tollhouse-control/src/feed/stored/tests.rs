@@ -4,18 +4,56 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tollhouse_store::{
-    BoxFuture, Committed, LeaseId, Limits, Listing, Location, Revision, Transaction,
+    BoxFuture, Committed, LeaseId, Limits, Listing, Location, Revision, Transaction, WatchSource,
     limits::HISTORY_COMMITS_MAX,
 };
 use tollhouse_telemetry::Metrics;
 
 use super::*;
 
+mod shared;
+
 /// A store in memory whose next lists and watches fail.
 struct Failing {
     inner: Arc<dyn Store>,
     lists_to_fail: AtomicU32,
     watches_to_fail: AtomicU32,
+    /// Commits that watches keep to themselves.
+    commits_to_lose: Arc<AtomicU32>,
+}
+
+/// A watch that loses commits.
+struct Losing {
+    inner: Watch,
+    commits_to_lose: Arc<AtomicU32>,
+}
+
+impl Losing {
+    fn is_lost(&self, event: &WatchEvent) -> bool {
+        matches!(event, WatchEvent::Commit(_)) && fails(&self.commits_to_lose)
+    }
+}
+
+impl WatchSource for Losing {
+    fn next(&mut self) -> BoxFuture<'_, WatchEvent> {
+        Box::pin(async {
+            loop {
+                let event = self.inner.next().await;
+                if !self.is_lost(&event) {
+                    return event;
+                }
+            }
+        })
+    }
+
+    fn try_next(&mut self) -> Option<WatchEvent> {
+        let event = self.inner.try_next()?;
+        (!self.is_lost(&event)).then_some(event)
+    }
+
+    fn is_over(&self) -> bool {
+        self.inner.is_over()
+    }
 }
 
 fn fails(count: &AtomicU32) -> bool {
@@ -60,7 +98,9 @@ impl Store for Failing {
             // No store has made so many commits.
             return self.inner.watch(prefix, Revision(u64::MAX));
         }
-        self.inner.watch(prefix, after)
+        let (inner, commits_to_lose) =
+            (self.inner.watch(prefix, after), Arc::clone(&self.commits_to_lose));
+        Watch::new(Box::new(Losing { inner, commits_to_lose }), after)
     }
 
     fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
@@ -81,13 +121,22 @@ impl Store for Failing {
 }
 
 async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<(FeedEvent, Revision)>, Arc<Outages>) {
-    let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
+    follow(store, Arc::new(Metrics::new()), None).await
+}
+
+async fn follow(
+    store: &Arc<Failing>,
+    metrics: Arc<Metrics>,
+    shared: Option<SharedStore>,
+) -> (mpsc::Receiver<(FeedEvent, Revision)>, Arc<Outages>) {
+    let outages = Arc::new(Outages::new(metrics));
     let parts = StoredParts {
         store: Arc::<Failing>::clone(store),
         catalogue: Arc::new(Catalogue::empty()),
         keyring: Arc::new(Keyring::generate().expect("random numbers")),
         indexes: Arc::default(),
         outages: Arc::clone(&outages),
+        shared,
     };
     let (stored, _) = Stored::open(parts, "/apisix").await.expect("the store can be read");
     let (sender, events) = mpsc::channel(1);
@@ -97,8 +146,8 @@ async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<(FeedEvent, Revision)
 
 fn failing() -> Arc<Failing> {
     let inner = tollhouse_store::open(&Location::Memory).expect("memory");
-    let (lists_to_fail, watches_to_fail) = Default::default();
-    Arc::new(Failing { inner, lists_to_fail, watches_to_fail })
+    let (lists_to_fail, watches_to_fail, commits_to_lose) = Default::default();
+    Arc::new(Failing { inner, lists_to_fail, watches_to_fail, commits_to_lose })
 }
 
 async fn put(store: &Failing, id: &str) {

@@ -1,7 +1,7 @@
 //! Where an import writes: into the configured store, or through an Admin API.
 //!
 //! The store of a data directory is held from before it is compared until all is written, so that nothing
-//! comes between. To an etcd and through an Admin API others may write at the same time, as they may anyway.
+//! comes between. To an etcd others may write at the same time (`whole.rs`), and through an Admin API too.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,14 +9,16 @@ use anyhow::{Context, bail};
 use tollhouse_config::{Bootstrap, store_keys};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::sealing;
-use tollhouse_store::{Operation, StoreError};
+use tollhouse_store::{Operation, Revision, StoreError};
 
 use super::ImportArguments;
 use super::admin::AdminApi;
 use super::plan::{Change, PrivateKeys};
+use super::whole::WholeImport;
 use crate::cli::configured_store::{self, OpenStore};
 use crate::cli::objects::{self, Objects};
 use crate::cli::problems;
+use tollhouse_control::feed::import_marker::ImportMarker;
 use tollhouse_control::secrets;
 use tollhouse_store::Batches;
 
@@ -69,12 +71,12 @@ impl Target {
         }
     }
 
-    /// Makes the changes.
-    pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<()> {
+    /// Makes the changes; gives the keys back that others have changed meanwhile, which are left as they are.
+    pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<Vec<Box<str>>> {
         match self {
             Self::Store(store) => store.apply(changes),
             Self::Looked(_) => bail!("a store that is only looked at is not written"),
-            Self::Admin(admin) => admin.apply(changes),
+            Self::Admin(admin) => admin.apply(changes).map(|()| Vec::new()),
         }
     }
 
@@ -93,6 +95,9 @@ pub(super) struct OwnStore {
     name: String,
     prefix: String,
     open: OpenStore,
+    is_shared: bool,
+    /// Of when the objects are that were read last.
+    read_at: Revision,
 }
 
 impl OwnStore {
@@ -101,23 +106,36 @@ impl OwnStore {
             name: configured_store::name(bootstrap),
             prefix: objects::prefix(bootstrap).to_owned(),
             open: OpenStore::open(bootstrap)?,
+            is_shared: configured_store::is_shared(bootstrap),
+            read_at: Revision::ZERO,
         })
     }
 
-    fn objects(&self) -> anyhow::Result<Objects> {
+    fn objects(&mut self) -> anyhow::Result<Objects> {
         let folder = format!("{}/", self.prefix);
         let listing = self.open.wait(self.open.store().list(&folder));
         let listing = listing.context("failed to read the store")?;
+        self.read_at = listing.revision;
         Ok(objects_of(&listing, &self.prefix, Some(&self.open.keyring)))
     }
 
-    /// As few transactions as the store's limits allow: one, but for very large documents.
-    fn apply(&self, changes: &[Change]) -> anyhow::Result<()> {
+    fn apply(&self, changes: &[Change]) -> anyhow::Result<Vec<Box<str>>> {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut batches = Batches::new(self.open.store().limits());
-        for change in changes {
-            batches.add(self.operation(change, now_s));
+        let operations: Vec<_> =
+            changes.iter().map(|change| self.operation(change, now_s)).collect();
+        if self.is_shared {
+            let (marker, compared_at) = (ImportMarker::new(&self.prefix), self.read_at);
+            return WholeImport { open: &self.open, marker, compared_at }.write(operations);
         }
+        self.write(operations)?;
+        Ok(Vec::new())
+    }
+
+    /// As few transactions as the store's limits allow: one, but for very large documents.
+    fn write(&self, operations: Vec<Operation>) -> anyhow::Result<()> {
+        let all = operations.len();
+        let mut batches = Batches::new(self.open.store().limits());
+        operations.into_iter().for_each(|operation| batches.add(operation));
         let mut written = 0;
         for transaction in batches.finish() {
             let count = transaction.operations.len();
@@ -125,9 +143,8 @@ impl OwnStore {
             self.open.wait(commit).with_context(|| match written {
                 0 => "failed to write to the store; nothing was written".to_owned(),
                 _ => format!(
-                    "failed to write to the store; {written} of {} changes were written: repeat \
-                     the import once the reason is gone",
-                    changes.len()
+                    "failed to write to the store; {written} of {all} changes were written: repeat \
+                     the import once the reason is gone"
                 ),
             })?;
             written += count;

@@ -1,0 +1,158 @@
+//! Which cluster of gateways a shared store is of: a number that the first gateway puts there, and that each
+//! remembers with its copy of the store. A store that has another, or none any more, was emptied or is
+//! somebody else's. What is then done stands with those who read and write it.
+
+use std::fmt;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tollhouse_store::{Store, StoreError, Transaction};
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterId(Box<str>);
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl ClusterId {
+    /// One that no other cluster has.
+    fn new() -> anyhow::Result<Self> {
+        let mut bytes = [0; 16];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+            .context("the system gives no random numbers")?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// The one that a store's entry holds.
+    pub(super) fn parse(value: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(value).ok()?;
+        Some(Self(value.get("id")?.as_str()?.into()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn named(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+/// The store is of another cluster than this gateway was before.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it is not the store that this gateway served from: {}; nothing is taken from it or written to it. Bring the \
+     store back as it was; or, to serve from this one as it is, stop the gateway, remove {copy} and start it \
+     again",
+    match there {
+        Some(there) => format!("it is of cluster {there}, and the gateway of cluster {own}"),
+        None => format!("nothing in it is of the gateway's cluster, {own}: it is empty, or was emptied"),
+    }
+)]
+pub struct OtherCluster {
+    /// The store's.
+    pub there: Option<ClusterId>,
+    /// The gateway's.
+    pub own: ClusterId,
+    /// The file in which the gateway remembers it.
+    pub copy: String,
+}
+
+/// Where the id lies, of objects under this prefix.
+pub fn key(prefix: &str) -> String {
+    format!("{prefix}/tollhouse/cluster")
+}
+
+/// The key that only a store of this cluster has: what a commit asks for that is for no other.
+pub fn fence(prefix: &str, id: &ClusterId) -> String {
+    format!("{}/{id}", key(prefix))
+}
+
+/// The id that the store has.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn find(store: &dyn Store, prefix: &str) -> Result<Option<ClusterId>, StoreError> {
+    let entry = store.get(&key(prefix)).await?;
+    Ok(entry.and_then(|entry| ClusterId::parse(&entry.value)))
+}
+
+/// The id of the store, which is given one where it has none. A gateway that remembers one finds it there, or
+/// goes no further.
+///
+/// # Errors
+/// The store is of [another cluster](OtherCluster), or cannot be read or written.
+pub async fn join(
+    store: &dyn Store,
+    prefix: &str,
+    remembered: Option<ClusterId>,
+    copy: &str,
+) -> anyhow::Result<ClusterId> {
+    let there = find(store, prefix).await.context("failed to read the shared store")?;
+    match (there, remembered) {
+        (Some(there), Some(own)) if there == own => Ok(own),
+        (there, Some(own)) => Err(OtherCluster { there, own, copy: copy.to_owned() }.into()),
+        (Some(there), None) => Ok(there),
+        (None, None) => begin(store, prefix).await,
+    }
+}
+
+/// Gives the store an id; of gateways that start at once, one does.
+async fn begin(store: &dyn Store, prefix: &str) -> anyhow::Result<ClusterId> {
+    let (key, id) = (key(prefix), ClusterId::new()?);
+    let held = store.get(&key).await.context("failed to read the shared store")?;
+    let put = Transaction::new()
+        .put(&*key, json!({"id": id}).to_string())
+        .put(fence(prefix, &id), json!({}).to_string());
+    let transaction = match held {
+        // It holds something that is no id.
+        Some(entry) => put.when_modified_at(&*key, entry.mod_revision),
+        None => put.when_absent(&*key),
+    };
+    match store.commit(transaction).await {
+        Ok(_) => Ok(id),
+        Err(StoreError::Conflict { .. }) => {
+            let there = find(store, prefix).await.context("failed to read the shared store")?;
+            there.with_context(|| format!("{key} in the shared store is damaged"))
+        }
+        Err(error) => Err(error).context("failed to write the shared store's cluster id"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_store::Location;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_has_one_id_and_a_gateway_keeps_to_it() {
+        let memory = || tollhouse_store::open(&Location::Memory).expect("memory");
+        let (store, other, emptied) = (memory(), memory(), memory());
+        let join = |store: &std::sync::Arc<dyn Store>, own: Option<&ClusterId>| {
+            let (store, own) = (std::sync::Arc::clone(store), own.cloned());
+            async move { join(store.as_ref(), "/apisix", own, "the copy").await }
+        };
+        let id = join(&store, None).await.expect("it is given one");
+        assert_eq!(join(&store, None).await.expect("it has one"), id);
+        assert_eq!(join(&store, Some(&id)).await.expect("it has this one"), id);
+        let foreign = join(&other, None).await.expect("it is given one");
+        assert_ne!(foreign, id);
+        let refused = join(&other, Some(&id)).await.expect_err("it is of another");
+        assert!(refused.to_string().contains(&format!("it is of cluster {foreign}")), "{refused}");
+        assert!(refused.to_string().contains("remove the copy"), "{refused}");
+        let refused = join(&emptied, Some(&id)).await.expect_err("it has none");
+        assert!(refused.to_string().contains("it is empty, or was emptied"), "{refused}");
+        assert_eq!(emptied.revision().await.expect("memory"), tollhouse_store::Revision::ZERO);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_id_is_replaced_by_one() {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        store.commit(Transaction::new().put(key("/a"), "?")).await.expect("memory");
+        let id = join(store.as_ref(), "/a", None, "").await.expect("it is given one");
+        assert_eq!(find(store.as_ref(), "/a").await.expect("memory"), Some(id));
+    }
+}

@@ -1,0 +1,240 @@
+//! What is looked after of a store that others write too: whether it still is this cluster's, whether what it lists
+//! can be true, whether an import is under way in it, and, every ten minutes, whether what was read of it is what it
+//! holds. Reading the store and telling what has changed is the follower's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use tollhouse_stdx::Random;
+use tollhouse_store::{BoxFuture, Changes, Listing, Store, StoreError};
+use tollhouse_telemetry::Metrics;
+
+use super::import::{Import, Part as ImportPart, Whole};
+use super::seen::{Difference, Seen};
+use crate::feed::cluster_id::{self, ClusterId};
+use crate::feed::import_marker::ImportMarker;
+use crate::outages::{Outages, Part};
+
+/// How often what was read is compared with the store: lost events are a fault of some versions of etcd, which
+/// this bounds. By chance up to a fifth more, so that of many gateways not all read at once.
+const AUDIT_INTERVAL: Duration = Duration::from_secs(540);
+
+/// When a doubt is looked into again. An event that is on its way arrives by then.
+const SECOND_LOOK: Duration = Duration::from_secs(10);
+
+/// Keys that are named of those that differ.
+const KEYS_NAMED_MAX: usize = 5;
+
+/// What there is to know of a store that is shared.
+#[derive(Debug, Clone)]
+pub struct SharedStore {
+    /// The cluster that it is of.
+    pub cluster: ClusterId,
+    /// Where differences are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Reading the store for an audit.
+struct Audit {
+    due: Instant,
+    reading: Option<BoxFuture<'static, Result<Listing, StoreError>>>,
+    /// Differences that may be events on their way.
+    suspects: BTreeSet<Difference>,
+}
+
+/// See the module.
+pub(super) struct Vigil {
+    store: Arc<dyn Store>,
+    prefix: String,
+    folder: String,
+    shared: SharedStore,
+    outages: Arc<Outages>,
+    is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    seen: Seen,
+    import: Import,
+    audit: Audit,
+    /// Whether the last listing lacked most of what there was.
+    doubted: bool,
+    random: Random,
+}
+
+/// What a commit is for whoever follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// To be put into service.
+    Serve,
+    /// To be left aside: everything is read anew once more has come.
+    Hold,
+    /// Everything is to be read anew now.
+    ReadAnew,
+}
+
+/// What a listing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// To be put into service.
+    Serve,
+    /// Half of something: to be left aside, and followed from there.
+    Hold,
+    /// Not to be believed yet: to be asked for again after this time.
+    AskAgain(Duration),
+}
+
+impl Vigil {
+    /// Over what lies in this folder of a store; which keys are those of objects is given.
+    pub(super) fn new(
+        (store, outages): (Arc<dyn Store>, Arc<Outages>),
+        shared: SharedStore,
+        (prefix, folder): (&str, &str),
+        is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    ) -> Self {
+        let audit = Audit { due: Instant::now(), reading: None, suspects: BTreeSet::new() };
+        let mut vigil = Self {
+            store,
+            prefix: prefix.to_owned(),
+            folder: folder.to_owned(),
+            shared,
+            outages,
+            is_object,
+            seen: Seen::default(),
+            import: Import::new(ImportMarker::new(prefix)),
+            audit,
+            doubted: false,
+            random: Random::from_process_entropy(),
+        };
+        vigil.audit_later();
+        vigil
+    }
+
+    /// Judges all there is; what is to be served is taken note of.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn judge(&mut self, listing: &Listing) -> Result<Judgement, StoreError> {
+        // Asked after it was listed: a store is not emptied and filled again between the two.
+        let there = cluster_id::find(self.store.as_ref(), &self.prefix).await?;
+        if there.as_ref() != Some(&self.shared.cluster) {
+            let there = there.map_or("none".to_owned(), |there| there.to_string());
+            self.doubt(&format!(
+                "the store is of cluster {there} now and was of {}: it was emptied or replaced. What is in \
+                 service stays until the store is back",
+                self.shared.cluster
+            ));
+            return Ok(Judgement::AskAgain(SECOND_LOOK));
+        }
+        let whole = self.import.read(listing);
+        if whole == Whole::NotYet {
+            return Ok(Judgement::Hold);
+        }
+        let listed = Seen::of(listing, &*self.is_object);
+        let (missing, all) = (self.seen.missing_in(&listed), self.seen.len());
+        let lacks_most = missing * 2 > all;
+        if lacks_most && !std::mem::replace(&mut self.doubted, true) {
+            self.doubt(&format!(
+                "the store lists {missing} of {all} objects no more, and nobody was seen to delete them: it is \
+                 asked once more before they go out of service"
+            ));
+            return Ok(Judgement::AskAgain(SECOND_LOOK));
+        }
+        self.doubted = false;
+        self.seen = listed;
+        self.audit_later();
+        match whole {
+            Whole::GivenUp => self.doubt_import(),
+            Whole::Yes | Whole::NotYet => self.outages.clear(Part::StoreContents),
+        }
+        Ok(Judgement::Serve)
+    }
+
+    /// Takes note of a commit.
+    pub(super) fn note(&mut self, changes: &Changes) -> Verdict {
+        // Of those that wait too: what they delete is not missing from the next listing.
+        self.seen.note(&changes.events, &*self.is_object);
+        match self.import.note(&changes.events) {
+            ImportPart::None => Verdict::Serve,
+            ImportPart::Held => Verdict::Hold,
+            ImportPart::Last => Verdict::ReadAnew,
+        }
+    }
+
+    /// Whether what comes is left aside for now.
+    pub(super) fn is_held(&self) -> bool {
+        self.import.is_held()
+    }
+
+    /// Waits until everything has to be read anew without anything having come. Dropping the future loses
+    /// nothing.
+    pub(super) async fn alarm(&mut self) {
+        loop {
+            if let Some(reading) = &mut self.audit.reading {
+                let listing = reading.await;
+                self.audit.reading = None;
+                if listing.is_ok_and(|listing| self.differs(&listing)) {
+                    return;
+                }
+                continue;
+            }
+            let given_up_at = self.import.given_up_at();
+            let due = given_up_at.map_or(self.audit.due, |at| at.min(self.audit.due));
+            sleep_until(due).await;
+            if given_up_at.is_some_and(|at| at <= Instant::now()) {
+                self.import.give_up();
+                return;
+            }
+            if self.import.is_held() {
+                // What is in service is older on purpose.
+                self.audit_later();
+                continue;
+            }
+            let (store, folder) = (Arc::clone(&self.store), self.folder.clone());
+            self.audit.reading = Some(Box::pin(async move { store.list(&folder).await }));
+        }
+    }
+
+    /// Whether what was read is not what is listed, nor about to be: differences that were there before.
+    fn differs(&mut self, listing: &Listing) -> bool {
+        let listed = Seen::of(listing, &*self.is_object);
+        let found = self.seen.differences(&listed, listing.revision);
+        let suspects = std::mem::take(&mut self.audit.suspects);
+        let certain: Vec<_> = found.intersection(&suspects).collect();
+        if certain.is_empty() {
+            if found.is_empty() {
+                self.audit_later();
+            } else {
+                self.audit.due = Instant::now() + SECOND_LOOK;
+                self.audit.suspects = found;
+            }
+            return false;
+        }
+        let differences = certain.len();
+        let keys: Vec<_> = certain.iter().take(KEYS_NAMED_MAX).map(|it| &*it.key).collect();
+        tracing::error!(
+            differences,
+            keys = keys.join(", "),
+            "what is in service differs from what the store holds, though nothing was heard of it: it is read anew"
+        );
+        let count = u64::try_from(differences).unwrap_or(u64::MAX);
+        self.shared.metrics.process().store_differences.add(count);
+        self.audit_later();
+        true
+    }
+
+    fn audit_later(&mut self) {
+        let fifth_ms = u64::try_from(AUDIT_INTERVAL.as_millis() / 5).unwrap_or(u64::MAX);
+        let more = Duration::from_millis(self.random.next_u64() % fifth_ms.max(1));
+        self.audit.due = Instant::now() + AUDIT_INTERVAL + more;
+        self.audit.suspects.clear();
+    }
+
+    fn doubt(&self, reason: &str) {
+        self.outages.report(Part::StoreContents, reason);
+    }
+
+    fn doubt_import(&self) {
+        self.doubt(
+            "an import was broken off and not taken up again: what there is of it is in service; repeat the import",
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Which objects of a store name others that are not there. Our own Admin API lets none come to be; whoever else
+//! writes the store looks at nothing. What becomes of a request to such an object is the data plane's business.
+
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
+use tollhouse_admin::named_objects;
+use tollhouse_model::{Id, Kind, Problem};
+use tollhouse_proxy::Change;
+
+/// An object, as `routes/1`.
+type Path = Box<str>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Dangling {
+    objects: HashSet<Path>,
+    /// What each object names.
+    named: HashMap<Path, Vec<Path>>,
+    /// Who names each object, be it there or not.
+    naming: HashMap<Path, HashSet<Path>>,
+    /// What is wrong, by who names what.
+    problems: BTreeMap<(Path, Path), Problem>,
+    version: u64,
+}
+
+impl Dangling {
+    /// Takes note of changes; each costs what it names and who names it.
+    pub fn note(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Upsert { kind, id, value, .. } => {
+                    let path = path_of(*kind, id);
+                    let named = value.as_ref().map(named_objects).unwrap_or_default();
+                    self.put(path, named);
+                }
+                Change::Delete { kind, id } => self.remove(&path_of(*kind, id)),
+                Change::Move { .. } | Change::Shenyu(_) => {}
+            }
+        }
+    }
+
+    /// What is wrong.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.values()
+    }
+
+    /// Another number whenever what is wrong has changed.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn put(&mut self, path: Path, named: Vec<String>) {
+        self.forget_named(&path);
+        if self.objects.insert(path.clone()) {
+            let naming = self.naming.get(&path).into_iter().flatten().cloned().collect::<Vec<_>>();
+            for from in naming {
+                self.found(from, path.clone());
+            }
+        }
+        let mut targets: Vec<Path> = named.into_iter().map(String::into_boxed_str).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        for target in &targets {
+            self.naming.entry(target.clone()).or_default().insert(path.clone());
+            if !self.objects.contains(target) {
+                self.missed(path.clone(), target.clone());
+            }
+        }
+        if !targets.is_empty() {
+            self.named.insert(path, targets);
+        }
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.forget_named(path);
+        if !self.objects.remove(path) {
+            return;
+        }
+        let naming = self.naming.get(path).into_iter().flatten().cloned().collect::<Vec<_>>();
+        for from in naming {
+            self.missed(from, path.into());
+        }
+    }
+
+    fn forget_named(&mut self, path: &str) {
+        for target in self.named.remove(path).unwrap_or_default() {
+            if let Some(naming) = self.naming.get_mut(&target) {
+                naming.remove(path);
+                if naming.is_empty() {
+                    self.naming.remove(&target);
+                }
+            }
+            self.found(path.into(), target);
+        }
+    }
+
+    fn missed(&mut self, from: Path, target: Path) {
+        let problem = Problem::error(&*from, format!("it names {target}, which is not there"))
+            .with_hint("write that object, or name another one");
+        self.problems.insert((from, target), problem);
+        self.version += 1;
+    }
+
+    fn found(&mut self, from: Path, target: Path) {
+        if self.problems.remove(&(from, target)).is_some() {
+            self.version += 1;
+        }
+    }
+}
+
+fn path_of(kind: Kind, id: &Id) -> Path {
+    format!("{kind}/{id}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn put(kind: Kind, id: &str, value: Value) -> Change {
+        Change::Upsert { kind, id: Id::new(id), value: Ok(value), path: String::new() }
+    }
+
+    fn delete(kind: Kind, id: &str) -> Change {
+        Change::Delete { kind, id: Id::new(id) }
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_named_for_as_long_as_it_does() {
+        let mut dangling = Dangling::default();
+        let steps = [
+            (put(Kind::Route, "1", json!({"upstream_id": 7})), "routes/1 upstreams/7"),
+            (put(Kind::Upstream, "7", json!({})), ""),
+            (put(Kind::Route, "2", json!({"upstream_id": "7", "service_id": "s"})), "routes/2 services/s"),
+            (delete(Kind::Upstream, "7"), "routes/1 upstreams/7, routes/2 services/s, routes/2 upstreams/7"),
+            (put(Kind::Route, "1", json!({"uri": "/"})), "routes/2 services/s, routes/2 upstreams/7"),
+            (put(Kind::Service, "s", json!({"upstream_id": "u"})), "routes/2 upstreams/7, services/s upstreams/u"),
+            (delete(Kind::Route, "2"), "services/s upstreams/u"),
+            (delete(Kind::Service, "s"), ""),
+        ];
+        let mut version = dangling.version();
+        for (change, expected) in steps {
+            dangling.note(&[change]);
+            let found: Vec<_> =
+                dangling.problems.keys().map(|(from, target)| format!("{from} {target}")).collect();
+            assert_eq!(found.join(", "), expected);
+            assert_ne!(std::mem::replace(&mut version, dangling.version()), dangling.version());
+        }
+        assert!(dangling.naming.is_empty() && dangling.named.is_empty());
+    }
+}

@@ -81,12 +81,17 @@ const RESERVED_LENGTHS: u64 = {
     lengths
 };
 
-/// Bit `n` is set when a reserved name starts with the `n`th letter.
+/// Bit `n` is set when a name that nobody else may use starts with the `n`th letter.
 const RESERVED_INITIALS: u32 = {
     let mut initials = 0;
     let mut index = 0;
     while index < RESERVED.len() {
         initials |= 1 << letter_number(RESERVED[index][0]);
+        index += 1;
+    }
+    let mut index = 0;
+    while index < IDENTITY_STARTS.len() {
+        initials |= 1 << letter_number(IDENTITY_STARTS[index][0]);
         index += 1;
     }
     initials
@@ -166,16 +171,18 @@ const STAND_ONCE: u64 = bit(Known::Authorization)
     | bit(Known::ContentRange);
 
 /// Whether `name`, which no variant of its own was found for, is one of [`RESERVED`] or is read as
-/// one by some servers.
-#[inline]
+/// one by some servers. Most names begin with other letters.
+#[inline(always)]
 fn is_reserved(name: &[u8]) -> bool {
-    if says_who_asks(name) {
-        return true;
-    }
-    let has_length = name.len() < u64::BITS as usize && RESERVED_LENGTHS >> name.len() & 1 == 1;
     let has_initial =
         name.first().is_some_and(|&first| RESERVED_INITIALS >> letter_number(first) & 1 == 1);
-    has_length && has_initial && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
+    has_initial && (says_who_asks(name) || is_spelled_as_reserved(name))
+}
+
+#[inline]
+fn is_spelled_as_reserved(name: &[u8]) -> bool {
+    let has_length = name.len() < u64::BITS as usize && RESERVED_LENGTHS >> name.len() & 1 == 1;
+    has_length && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
 }
 
 /// Whether `name` begins as one of [`IDENTITY_STARTS`], or is read so by some servers. Most names are told from

@@ -19,7 +19,7 @@ pub use builder::{Failure, GatewayBuilder};
 pub use output::Output;
 
 use crate::client::RawClient;
-use crate::memory;
+use crate::memory::{self, MemoryBefore};
 use crate::message::Message;
 use crate::patience::wait_for;
 
@@ -160,15 +160,14 @@ impl Gateway {
         memory::resident_bytes(self.process())
     }
 
-    /// Bytes of memory that it holds, from which its peak counts anew: a start needs more than serving.
-    pub fn memory_bytes_before(&self) -> u64 {
-        memory::forget_peak(self.process());
-        self.memory_bytes()
+    /// What it holds of memory, from which its peak counts anew: a start needs more than serving.
+    pub fn memory_before(&self) -> MemoryBefore {
+        memory::before(self.process())
     }
 
-    /// The most bytes of memory that it held since its start, or since [`Self::memory_bytes_before`].
-    pub fn memory_bytes_max(&self) -> u64 {
-        memory::resident_bytes_max(self.process())
+    /// Bytes of memory that it held more at its peak than before.
+    pub fn memory_bytes_grown(&self, before: MemoryBefore) -> u64 {
+        memory::grown_bytes(self.process(), before)
     }
 
     /// Replaces the file of resources and does not wait.

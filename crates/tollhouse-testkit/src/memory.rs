@@ -1,40 +1,59 @@
 //! Memory of a process as the kernel counts it, but for pages of its program: of a debug build these come by the
-//! megabyte when something is done for the first time.
+//! megabyte when something is done for the first time, and a gateway lets go of them once it has started.
 
 /// Bytes of memory that the process holds now.
 ///
 /// # Panics
 /// When there is no such process.
 pub fn resident_bytes(process: u32) -> u64 {
-    own_kibibytes(process, "VmRSS:") * 1024
+    Kibibytes::read(process).now_without_files() * 1024
 }
 
-/// Forgets what it held before: the peak begins with what it holds now (proc(5), `clear_refs`).
+/// What a process holds, from which its peak counts.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryBefore(Kibibytes);
+
+/// The peak begins with what the process holds now (proc(5), `clear_refs`).
 ///
 /// # Panics
 /// When there is no such process, or it is somebody else's.
-pub fn forget_peak(process: u32) {
+pub fn before(process: u32) -> MemoryBefore {
     std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("the process is ours");
+    MemoryBefore(Kibibytes::read(process))
 }
 
-/// The most bytes of memory that it held since it started, or since [`forget_peak`].
+/// Bytes that it held more at its peak than before.
 ///
 /// # Panics
 /// When there is no such process.
-pub fn resident_bytes_max(process: u32) -> u64 {
-    own_kibibytes(process, "VmHWM:") * 1024
+pub fn grown_bytes(process: u32, MemoryBefore(before): MemoryBefore) -> u64 {
+    let after = Kibibytes::read(process);
+    // Pages that it has let go of since were not more at the peak than before.
+    let files = after.files.saturating_sub(before.files);
+    after.peak.saturating_sub(before.now).saturating_sub(files) * 1024
 }
 
-/// Without what is mapped of files, of which there is seldom more at the peak than later.
-fn own_kibibytes(process: u32, name: &str) -> u64 {
-    let status = |name| status_kibibytes(process, name);
-    status(name).saturating_sub(status("RssFile:"))
+#[derive(Debug, Clone, Copy)]
+struct Kibibytes {
+    now: u64,
+    peak: u64,
+    /// What is mapped of files.
+    files: u64,
 }
 
-fn status_kibibytes(process: u32, name: &str) -> u64 {
-    let status =
-        std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process is running");
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number.and_then(|number| number.parse().ok()).expect("the kernel counts its memory")
+impl Kibibytes {
+    fn read(process: u32) -> Self {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+        let status = status.expect("the process is running");
+        let number = |name| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number.and_then(|number| number.parse().ok()).expect("the kernel counts its memory")
+        };
+        Self { now: number("VmRSS:"), peak: number("VmHWM:"), files: number("RssFile:") }
+    }
+
+    fn now_without_files(self) -> u64 {
+        self.now.saturating_sub(self.files)
+    }
 }

@@ -23,9 +23,9 @@ const KERNEL_BYTES_MAX: usize = 48 * MEBIBYTE;
 /// Runs `transfer` and checks that the gateway's memory did not grow by it.
 fn in_constant_memory(gateway: &Gateway, transfer: impl FnOnce()) {
     assert_eq!(gateway.client().get("/warm-up").status(), 200);
-    let before = gateway.memory_bytes_before();
+    let before = gateway.memory_before();
     transfer();
-    let grown = gateway.memory_bytes_max().saturating_sub(before);
+    let grown = gateway.memory_bytes_grown(before);
     assert!(grown < MEMORY_BYTES_MAX, "memory grew by {grown} bytes");
 }
 
@@ -112,12 +112,12 @@ fn a_client_that_reads_nothing_holds_the_origin_up_and_fills_no_memory() {
         }
     });
     let gateway = gateway_to(&origin);
-    let before = gateway.memory_bytes_before();
+    let before = gateway.memory_before();
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let sent = stall.recv_timeout(tollhouse_testkit::patience::DEADLINE).expect("a stall");
     assert!(sent < KERNEL_BYTES_MAX, "{sent} bytes were taken from the origin");
-    let grown = gateway.memory_bytes_max().saturating_sub(before);
+    let grown = gateway.memory_bytes_grown(before);
     assert!(grown < MEMORY_BYTES_MAX, "memory grew by {grown} bytes");
     assert_eq!(client.answer_head().status(), 200);
     client.wire.discard(LENGTH as u64).expect("the whole body");

@@ -121,7 +121,7 @@ impl Listener {
             worker.metrics.stream_failed.increment(ErrorCode::RouteNotFound);
             return Err(DatagramDrop::Refused);
         };
-        let place = Place::take(worker, key)?;
+        let place = Place::take(worker, key, datagram.len())?;
         let first = FirstBytes::Datagram(datagram.into());
         tokio::task::spawn_local(serve(Rc::clone(self), place, first, route));
         Ok(())
@@ -164,9 +164,10 @@ async fn relay(
         proxy_protocol::write(version, connection.ends.client, connection.ends.local, &mut header);
     }
     let socket = Rc::new(socket);
-    let first = std::mem::replace(&mut connection.first, FirstBytes::Datagram(Box::default()));
-    if let FirstBytes::Datagram(first) = &first {
-        session.open(connection.worker, first, (Rc::clone(&socket), header));
+    // A session may last for days, which must not keep what it began with.
+    let nothing = FirstBytes::Datagram(Box::default());
+    if let FirstBytes::Datagram(first) = std::mem::replace(&mut connection.first, nothing) {
+        session.open(connection.worker, &first, (Rc::clone(&socket), header));
     }
     let answers = Answers { listener, session, socket: &socket, upstream: &upstream, picked };
     answers.pass_all(connection).await.map_err(Refusal::from)

@@ -65,10 +65,20 @@ impl Sessions {
         self.by_key.borrow().len()
     }
 
+    /// Whether so many bytes more may wait; they count from here on.
+    fn count_waiting(&self, bytes: usize) -> bool {
+        let bytes = self.waiting_bytes.get() + bytes;
+        let fits = bytes <= WAITING_BYTES_MAX;
+        if fits {
+            self.waiting_bytes.set(bytes);
+        }
+        fits
+    }
+
     /// Counts datagrams as waiting no more.
-    fn forget_waiting(&self, waiting: &[Box<[u8]>]) {
+    fn forget_waiting(&self, first_bytes: usize, waiting: &[Box<[u8]>]) {
         let bytes: usize = waiting.iter().map(|datagram| datagram.len()).sum();
-        self.waiting_bytes.set(self.waiting_bytes.get() - bytes);
+        self.waiting_bytes.set(self.waiting_bytes.get() - bytes - first_bytes);
     }
 
     /// Room for any datagram; made when a core first needs it.
@@ -92,8 +102,13 @@ pub(crate) struct Session {
 
 #[derive(Debug)]
 enum State {
-    /// A node is being looked for; these wait.
-    Opening(Vec<Box<[u8]>>),
+    /// A node is being looked for.
+    Opening {
+        /// Of the datagram that the session began with.
+        first_bytes: usize,
+        /// Those that wait behind it.
+        waiting: Vec<Box<[u8]>>,
+    },
     /// With its node.
     Open {
         socket: Rc<UdpSocket>,
@@ -107,13 +122,11 @@ impl Session {
     pub(super) fn send(&self, worker: &Worker, datagram: &[u8]) -> Result<(), DatagramDrop> {
         let mut state = self.state.borrow_mut();
         match &mut *state {
-            State::Opening(waiting) => {
-                let sessions = &worker.sessions;
-                let bytes = sessions.waiting_bytes.get() + datagram.len();
-                if waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX {
+            State::Opening { waiting, .. } => {
+                let is_full = waiting.len() >= WAITING_MAX;
+                if is_full || !worker.sessions.count_waiting(datagram.len()) {
                     return Err(DatagramDrop::Waiting);
                 }
-                sessions.waiting_bytes.set(bytes);
                 waiting.push(datagram.into());
                 Ok(())
             }
@@ -162,11 +175,11 @@ impl Session {
         first: &[u8],
         (socket, header): (Rc<UdpSocket>, Vec<u8>),
     ) {
-        let waiting = match self.state.replace(State::Open { socket, header }) {
-            State::Opening(waiting) => waiting,
-            State::Open { .. } => Vec::new(),
+        let (first_bytes, waiting) = match self.state.replace(State::Open { socket, header }) {
+            State::Opening { first_bytes, waiting } => (first_bytes, waiting),
+            State::Open { .. } => (0, Vec::new()),
         };
-        worker.sessions.forget_waiting(&waiting);
+        worker.sessions.forget_waiting(first_bytes, &waiting);
         let waiting = waiting.iter().map(|datagram| &**datagram);
         for datagram in std::iter::once(first).chain(waiting) {
             if let Err(drop) = self.send(worker, datagram) {
@@ -206,24 +219,31 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Takes a place for a new session.
+    /// Takes a place for a new session, which begins with a datagram of `first_bytes`.
     ///
     /// # Errors
-    /// All are taken, or as many as one address may have.
-    pub(super) fn take(worker: &Rc<Worker>, key: SessionKey) -> Result<Self, DatagramDrop> {
+    /// All are taken, or as many as one address may have, or too much waits for nodes.
+    pub(super) fn take(
+        worker: &Rc<Worker>,
+        key: SessionKey,
+        first_bytes: usize,
+    ) -> Result<Self, DatagramDrop> {
         let (sessions, settings) = (&worker.sessions, &worker.settings.streams);
         if sessions.len() >= settings.udp_sessions_per_worker {
             return Err(DatagramDrop::Limit);
         }
         let address = key.client.ip();
         let mut per_address = sessions.per_address.borrow_mut();
-        let count = per_address.entry(address).or_insert(0);
-        if *count >= settings.udp_sessions_per_address {
+        let count = per_address.get(&address).copied().unwrap_or_default();
+        if count >= settings.udp_sessions_per_address {
             return Err(DatagramDrop::LimitPerAddress);
         }
-        *count += 1;
+        if !sessions.count_waiting(first_bytes) {
+            return Err(DatagramDrop::Waiting);
+        }
+        per_address.insert(address, count + 1);
         let session = Rc::new(Session {
-            state: RefCell::new(State::Opening(Vec::new())),
+            state: RefCell::new(State::Opening { first_bytes, waiting: Vec::new() }),
             bytes_received: Cell::new(0),
             touched_ms: Cell::new(worker.clock.now_ms()),
             failure: RefCell::new(None),
@@ -265,10 +285,38 @@ impl Drop for Place {
                 per_address.remove(&address);
             }
         }
-        if let State::Opening(waiting) = &*self.session.state.borrow() {
-            sessions.forget_waiting(waiting);
+        if let State::Opening { first_bytes, waiting } = &*self.session.state.borrow() {
+            sessions.forget_waiting(*first_bytes, waiting);
         }
         self.worker.open.exit(self.number);
         self.worker.metrics.udp_sessions_open.decrement();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::settings::Limits;
+    use crate::testing;
+
+    #[test]
+    fn what_sessions_begin_with_counts_while_it_waits() {
+        const FIRST_BYTES: usize = 60_000;
+        let worker = testing::worker(Limits::default());
+        let client = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let key = |port| SessionKey { listener: 0, client: client(port) };
+        let take = |port| Place::take(&worker, key(port), FIRST_BYTES);
+        let mut places: Vec<Place> = (1..).map_while(|port| take(port).ok()).collect();
+        assert_eq!(places.len(), WAITING_BYTES_MAX / FIRST_BYTES);
+        assert!(matches!(take(1_000), Err(DatagramDrop::Waiting)));
+        assert_eq!(worker.sessions.len(), places.len(), "who was refused has left nothing");
+        let last = places.pop().expect("there are some");
+        assert!(last.session().send(&worker, &[0; FIRST_BYTES]).is_err(), "nor may more wait");
+        drop(last);
+        drop(take(1_000).expect("there is room again"));
+        drop(places);
+        assert_eq!((worker.sessions.waiting_bytes.get(), worker.sessions.len()), (0, 0));
     }
 }

@@ -45,6 +45,20 @@ pub enum Defaults {
     Nothing,
 }
 
+/// What is asked for at least.
+const GRANT_BYTES_MIN: usize = 1024;
+
+/// Why a message is not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The bytes are none.
+    #[error(transparent)]
+    NoMessage(#[from] prost::DecodeError),
+    /// There is no room for what it says.
+    #[error("there is no room for a message as JSON")]
+    NoRoom,
+}
+
 /// How messages are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JsonForm {
@@ -57,30 +71,35 @@ pub struct JsonForm {
 }
 
 impl JsonForm {
-    /// Appends the message that `bytes` are, as JSON on one line.
+    /// Appends the message that `bytes` are, as JSON on one line. `may_grow` is asked with the bytes that `out` may
+    /// take up next: fields that are not there are written too, so that two bytes of a list may become a page.
     ///
     /// # Errors
-    /// The bytes are no such message.
+    /// The bytes are no such message, or there is no room for what they say.
     pub fn write(
         &self,
         descriptor: &MessageDescriptor,
         bytes: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), prost::DecodeError> {
+        may_grow: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(), WriteError> {
         let mut message = DynamicMessage::new(descriptor.clone());
         message.merge(bytes)?;
-        self.message(&message, out);
-        Ok(())
+        let mut out = Text { bytes: out, granted: 0, may_grow, is_full: false };
+        self.message(&message, &mut out);
+        if out.is_full { Err(WriteError::NoRoom) } else { Ok(()) }
     }
 
-    fn message(&self, message: &DynamicMessage, out: &mut Vec<u8>) {
+    fn message(&self, message: &DynamicMessage, out: &mut Text<'_>) {
         out.push(b'{');
         let mut is_first = true;
         for field in message.descriptor().fields() {
             if !message.has_field(&field) && !self.fills(&field) {
                 continue;
             }
-            separate(&mut is_first, out);
+            if !out.separate(&mut is_first) {
+                return;
+            }
             text(field.name(), out);
             out.push(b':');
             self.field(&field, &message.get_field(&field), out);
@@ -101,14 +120,16 @@ impl JsonForm {
         }
     }
 
-    fn field(&self, field: &FieldDescriptor, value: &Value, out: &mut Vec<u8>) {
+    fn field(&self, field: &FieldDescriptor, value: &Value, out: &mut Text<'_>) {
         let kind = field.kind();
         match value {
             Value::List(items) => {
                 out.push(b'[');
                 let mut is_first = true;
                 for item in items {
-                    separate(&mut is_first, out);
+                    if !out.separate(&mut is_first) {
+                        return;
+                    }
                     self.value(&kind, item, out);
                 }
                 out.push(b']');
@@ -123,7 +144,9 @@ impl JsonForm {
                 out.push(b'{');
                 let mut is_first = true;
                 for (key, value) in sorted {
-                    separate(&mut is_first, out);
+                    if !out.separate(&mut is_first) {
+                        return;
+                    }
                     text(&key, out);
                     out.push(b':');
                     self.value(&kind, value, out);
@@ -134,7 +157,7 @@ impl JsonForm {
         }
     }
 
-    fn value(&self, kind: &Kind, value: &Value, out: &mut Vec<u8>) {
+    fn value(&self, kind: &Kind, value: &Value, out: &mut Text<'_>) {
         match value {
             Value::Bool(value) => display(value, out),
             Value::I32(number) => display(number, out),
@@ -152,12 +175,12 @@ impl JsonForm {
             Value::EnumNumber(number) => self.variant(kind.as_enum(), *number, out),
             Value::Message(message) => self.message(message, out),
             // Neither stands inside of another: fields are taken apart before.
-            Value::List(_) | Value::Map(_) => out.extend_from_slice(b"null"),
+            Value::List(_) | Value::Map(_) => out.bytes.extend_from_slice(b"null"),
         }
     }
 
     /// A 64-bit integer; as text where 32 bits would not hold it, as the library does that APISIX uses.
-    fn wide(&self, number: i128, out: &mut Vec<u8>) {
+    fn wide(&self, number: i128, out: &mut Text<'_>) {
         let fits = (i128::from(i32::MIN)..=i128::from(u32::MAX)).contains(&number);
         let sign = if number < 0 { "-" } else { "" };
         match self.int64 {
@@ -169,7 +192,7 @@ impl JsonForm {
         }
     }
 
-    fn variant(&self, names: Option<&EnumDescriptor>, number: i32, out: &mut Vec<u8>) {
+    fn variant(&self, names: Option<&EnumDescriptor>, number: i32, out: &mut Text<'_>) {
         let known = names.and_then(|names| names.get_value(number));
         match known.filter(|_| self.enums == EnumForm::Name) {
             Some(known) => text(known.name(), out),
@@ -178,9 +201,31 @@ impl JsonForm {
     }
 }
 
-fn separate(is_first: &mut bool, out: &mut Vec<u8>) {
-    if !std::mem::take(is_first) {
-        out.push(b',');
+/// What has been written, and whether there may be more.
+struct Text<'o> {
+    bytes: &'o mut Vec<u8>,
+    /// How long it may become before it has to be asked again.
+    granted: usize,
+    may_grow: &'o mut dyn FnMut(usize) -> bool,
+    is_full: bool,
+}
+
+impl Text<'_> {
+    fn push(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    /// Begins the next member or item; `false` where there is no room for it.
+    fn separate(&mut self, is_first: &mut bool) -> bool {
+        if !std::mem::take(is_first) {
+            self.push(b',');
+        }
+        if !self.is_full && self.bytes.len() >= self.granted {
+            // As vectors grow.
+            self.granted = self.bytes.len().saturating_mul(2).max(GRANT_BYTES_MIN);
+            self.is_full = !(self.may_grow)(self.granted);
+        }
+        !self.is_full
     }
 }
 
@@ -206,15 +251,15 @@ fn unusual(number: f64) -> &'static str {
     }
 }
 
-fn text(text: &str, out: &mut Vec<u8>) {
+fn text(text: &str, out: &mut Text<'_>) {
     json(text, out);
 }
 
-fn json<T: serde::Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+fn json<T: serde::Serialize + ?Sized>(value: &T, out: &mut Text<'_>) {
     // Memory does not refuse bytes, and numbers and texts have a form.
-    let _ = serde_json::to_writer(out, value);
+    let _ = serde_json::to_writer(&mut *out.bytes, value);
 }
 
-fn display(value: &dyn std::fmt::Display, out: &mut Vec<u8>) {
-    let _ = write!(out, "{value}");
+fn display(value: &dyn std::fmt::Display, out: &mut Text<'_>) {
+    let _ = write!(out.bytes, "{value}");
 }

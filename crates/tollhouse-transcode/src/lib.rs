@@ -14,7 +14,7 @@ mod protos;
 mod status;
 
 pub use arguments::document_of_arguments;
-pub use decode::{Defaults, EnumForm, Int64Form, JsonForm};
+pub use decode::{Defaults, EnumForm, Int64Form, JsonForm, WriteError};
 pub use definition::{Definition, DefinitionError, Method};
 pub use encode::{EncodeError, encode_message};
 pub use protos::Protos;

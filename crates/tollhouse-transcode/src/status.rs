@@ -6,6 +6,9 @@ use prost::Message;
 use crate::decode::JsonForm;
 use crate::definition::Definition;
 
+/// Longest JSON of a status: it came in a header.
+const JSON_BYTES_MAX: usize = 1 << 20;
+
 /// A status with its details.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
@@ -66,7 +69,8 @@ impl Status {
             match details {
                 Some((definition, name)) => {
                     let descriptor = definition.message(name).ok_or(StatusError::NoDetail)?;
-                    let written = form.write(&descriptor, &detail.value, &mut body);
+                    let mut may_grow = |bytes| bytes <= JSON_BYTES_MAX;
+                    let written = form.write(&descriptor, &detail.value, &mut body, &mut may_grow);
                     written.map_err(|_| StatusError::NoDetail)?;
                 }
                 None => body.extend_from_slice(detail.to_json().to_string().as_bytes()),

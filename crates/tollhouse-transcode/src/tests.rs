@@ -74,7 +74,8 @@ fn sent(json: &str) -> Result<DynamicMessage, String> {
 fn echoed(json: &str, form: JsonForm) -> String {
     let message = sent(json).unwrap_or_else(|error| panic!("{json}: {error}"));
     let mut out = Vec::new();
-    form.write(&message.descriptor(), &message.encode_to_vec(), &mut out).expect("a message");
+    form.write(&message.descriptor(), &message.encode_to_vec(), &mut out, &mut |_| true)
+        .expect("a message");
     String::from_utf8(out).expect("text")
 }
 
@@ -219,15 +220,43 @@ fn defaults_of_proto2_are_written_when_asked_for() {
         [(Defaults::Auto, "{}"), (Defaults::All, r#"{"a":5,"b":[]}"#), (Defaults::Nothing, "{}")]
     {
         let mut out = Vec::new();
-        JsonForm { defaults, ..BARE }.write(&descriptor, b"", &mut out).expect("a message");
+        JsonForm { defaults, ..BARE }
+            .write(&descriptor, b"", &mut out, &mut |_| true)
+            .expect("a message");
         assert_eq!(String::from_utf8_lossy(&out), expected, "{defaults:?}");
+    }
+}
+
+#[test]
+fn no_more_is_written_than_there_is_room_for() {
+    let text = "syntax = \"proto3\"; message Item { string a_name_of_some_length = 1; }
+        message Page { repeated Item items = 1; map<int32, Item> named = 2; }";
+    let definition = Definition::compile(text).expect("it compiles");
+    let descriptor = definition.message("Page").expect("it is there");
+    let items = [0x0a, 0x00].repeat(10_000);
+    let named = (0..100).flat_map(|key| [0x12, 0x04, 0x08, key, 0x12, 0x00]).collect::<Vec<u8>>();
+    let full = JsonForm { defaults: Defaults::Auto, ..BARE };
+    // Bytes, room that there is, and that it takes.
+    for (bytes, room, whole) in [(items, 100_000, 250_000), (named, 2_100, 3_000)] {
+        let mut out = Vec::new();
+        let written = full.write(&descriptor, &bytes, &mut out, &mut |bytes| bytes <= room);
+        assert_eq!(written, Err(WriteError::NoRoom));
+        assert!(out.len() <= room, "{}", out.len());
+        out.clear();
+        let mut asked = 0;
+        let written = full.write(&descriptor, &bytes, &mut out, &mut |bytes| {
+            asked = bytes;
+            true
+        });
+        assert_eq!(written, Ok(()));
+        assert!(out.len() > whole && out.len() <= asked + 100, "{} {asked}", out.len());
     }
 }
 
 #[test]
 fn bytes_that_are_no_message_are_refused() {
     let descriptor = definition().message("shop.Receipt").expect("it is there");
-    assert!(BARE.write(&descriptor, b"\x0a\xff", &mut Vec::new()).is_err());
+    assert!(BARE.write(&descriptor, b"\x0a\xff", &mut Vec::new(), &mut |_| true).is_err());
 }
 
 #[test]
@@ -400,11 +429,11 @@ proptest! {
         let Ok(message) = sent(&value.to_string()) else { return Ok(()) };
         let bytes = message.encode_to_vec();
         let mut text = Vec::new();
-        BARE.write(&message.descriptor(), &bytes, &mut text).expect("a message");
+        BARE.write(&message.descriptor(), &bytes, &mut text, &mut |_| true).expect("a message");
         let text = String::from_utf8(text).expect("text");
         let again = sent(&text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
         let mut second = Vec::new();
-        BARE.write(&message.descriptor(), &again.encode_to_vec(), &mut second).expect("a message");
+        BARE.write(&message.descriptor(), &again.encode_to_vec(), &mut second, &mut |_| true).expect("a message");
         prop_assert_eq!(String::from_utf8_lossy(&second), text);
     }
 
@@ -413,7 +442,7 @@ proptest! {
     fn whatever_a_node_sends_is_refused_or_json(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let descriptor = definition().message("shop.Order").expect("it is there");
         let mut out = Vec::new();
-        if JsonForm::default().write(&descriptor, &bytes, &mut out).is_ok() {
+        if JsonForm::default().write(&descriptor, &bytes, &mut out, &mut |_| true).is_ok() {
             prop_assert!(serde_json::from_slice::<Value>(&out).is_ok(), "{}", String::from_utf8_lossy(&out));
         }
     }

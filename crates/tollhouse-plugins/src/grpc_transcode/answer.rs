@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tollhouse_plugin::BodyFilter;
-use tollhouse_transcode::{JsonForm, Method, Status};
+use tollhouse_stdx::Reservation;
+use tollhouse_transcode::{JsonForm, Method, Status, WriteError};
 
 use super::Terms;
 use crate::shared::auth::base64::decode_base64;
@@ -44,6 +45,8 @@ pub(super) struct Transcoding {
     streams: bool,
     method: Method,
     messages: u64,
+    /// What the text takes that was written last: it waits for the client.
+    written: Option<Reservation>,
     /// What follows is not looked at any more.
     has_failed: bool,
     outcome: Option<Outcome>,
@@ -57,6 +60,7 @@ impl Transcoding {
             method: method.clone(),
             terms: Arc::clone(terms),
             messages: 0,
+            written: None,
             has_failed: false,
             outcome: None,
         }
@@ -69,16 +73,26 @@ impl Transcoding {
         is_last: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), AnswerFault> {
+        self.written = None;
         self.frames.push(input)?;
         while let Some(message) = self.frames.message()? {
             if self.messages > 0 && !self.streams {
                 return Err(AnswerFault::Several);
             }
             self.messages += 1;
-            let bytes = TREE_BYTES_PER_BYTE.saturating_mul(message.len() as u64);
-            let _tree = self.terms.memory.take(bytes).ok_or(FrameError::NoMemory)?;
-            let written = self.terms.form.write(&self.method.output, message, out);
-            written.map_err(|_| AnswerFault::Undecodable)?;
+            let tree = TREE_BYTES_PER_BYTE.saturating_mul(message.len() as u64);
+            let held = self.terms.memory.take(tree.saturating_add(out.len() as u64));
+            let mut held = held.ok_or(FrameError::NoMemory)?;
+            let mut may_grow = |text: usize| held.resize(tree.saturating_add(text as u64));
+            let form = &self.terms.form;
+            match form.write(&self.method.output, message, out, &mut may_grow) {
+                Ok(()) => {}
+                Err(WriteError::NoMessage(_)) => return Err(AnswerFault::Undecodable),
+                Err(WriteError::NoRoom) => return Err(FrameError::NoMemory.into()),
+            }
+            // Less than it was, which nobody refuses.
+            let _ = held.resize(out.len() as u64);
+            self.written = Some(held);
             if self.streams {
                 out.push(b'\n');
             }

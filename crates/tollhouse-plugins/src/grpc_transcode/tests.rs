@@ -336,3 +336,39 @@ fn bad_confs_are_refused() {
     }
     assert_eq!(bad(&json!({})), "");
 }
+
+#[test]
+fn what_short_bytes_become_as_json_is_taken_from_memory_too() {
+    const PROTO: &str = "syntax = \"proto3\"; service Pages { rpc Get (Page) returns (Page); }
+        message Item { string a_name_of_some_length = 1; } message Page { repeated Item items = 1; }";
+    let definition = Definition::compile(PROTO).expect("it compiles");
+    let method = definition.method("Pages", "Get").expect("it is there");
+    let message = [0x0a, 0x00].repeat(1_000);
+    let mut body = Vec::new();
+    frames::append_frame(0, &message, &mut body);
+    for (bytes_max, has_room) in [(140_000, false), (300_000, true)] {
+        let memory = MemoryBudget::new(bytes_max);
+        let terms = Arc::new(Terms {
+            definition: Arc::new(definition.clone()),
+            method: None,
+            form: JsonForm { defaults: Defaults::Auto, ..JsonForm::default() },
+            shows_status: false,
+            detail_type: None,
+            message_bytes_max: 1 << 20,
+            memory: Arc::clone(&memory),
+        });
+        let mut filter = Transcoding::new(&terms, &method);
+        let mut out = Vec::new();
+        tollhouse_plugin::BodyFilter::filter(&mut filter, &body, false, &mut out);
+        if has_room {
+            assert!(out.len() > 25_000 && memory.held() >= out.len() as u64);
+            let mut end = Vec::new();
+            tollhouse_plugin::BodyFilter::filter(&mut filter, b"", true, &mut end);
+            assert!(end.is_empty() && memory.held() < 10_000, "{}", memory.held());
+        } else {
+            assert_eq!(String::from_utf8_lossy(&out), "there is no memory for a message");
+        }
+        drop(filter);
+        assert_eq!(memory.held(), 0);
+    }
+}

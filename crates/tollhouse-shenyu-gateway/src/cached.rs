@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
-use tollhouse_plugin::{Answer, RequestContext};
+use tollhouse_plugin::{Answer, HeldBody, RequestContext};
 use tollhouse_shenyu::cache::{ANSWER_BYTES_MAX, CacheRule, Kept};
 
 use crate::counts::SharedCache;
@@ -78,8 +78,7 @@ impl Keep {
         }
         let content_type = cx.header("content-type").map(<[u8]>::to_vec);
         let ends_ms = cx.now().monotonic_ms.saturating_add(self.lifetime_ms);
-        let watch =
-            Watch { keep: self, content_type, ends_ms, held: Vec::new(), is_too_long: false };
+        let watch = Watch { keep: self, content_type, ends_ms, held: Some(cx.hold_body()) };
         cx.filter_body(Effect::Observes, Box::new(watch));
     }
 }
@@ -107,20 +106,21 @@ struct Watch {
     keep: Keep,
     content_type: Option<Vec<u8>>,
     ends_ms: u64,
-    held: Vec<u8>,
-    is_too_long: bool,
+    /// `None` once it was too long. Nor is anything kept where there is no memory for all of it; the answer passes all
+    /// the same.
+    held: Option<HeldBody>,
 }
 
 impl BodyFilter for Watch {
     fn filter(&mut self, input: &[u8], is_last: bool, _out: &mut Vec<u8>) {
-        if self.is_too_long || self.held.len() + input.len() > ANSWER_BYTES_MAX {
-            self.is_too_long = true;
-            self.held = Vec::new();
+        let Some(held) = &mut self.held else { return };
+        if held.len() + input.len() > ANSWER_BYTES_MAX {
+            self.held = None;
             return;
         }
-        self.held.extend_from_slice(input);
-        if is_last {
-            let body = Bytes::from(std::mem::take(&mut self.held));
+        held.push(input);
+        if is_last && !held.has_failed() {
+            let body = Bytes::from(held.take());
             let kept = Kept { content_type: self.content_type.take(), body };
             self.keep.cache.keep(&self.keep.key, kept, self.ends_ms);
         }

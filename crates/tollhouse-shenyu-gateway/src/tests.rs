@@ -550,6 +550,27 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
     assert!(refused.body.contains("Key is incorrect"), "{}", refused.body);
 }
 
+#[test]
+fn cache_keeps_no_answer_that_there_is_no_memory_to_hold() {
+    let desk = Desk::new()
+        .plugin("cache", Some(&json!({"cacheType": "memory"})))
+        .rule("cache", "/", &Value::Null, &json!({"timeoutSeconds": 10}))
+        .divide("/");
+    let (chain, problems) = desk.sources.compile(&desk.terms);
+    assert_eq!(problems, []);
+    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+    for (bytes_max, is_kept) in [(3, false), (4, true)] {
+        let exchange = FakeExchange::parse(&get("/a"), harness.now_ms);
+        let mut exchange = exchange.with_memory(bytes_max);
+        assert!(harness.run(&mut exchange).answer.is_none());
+        let reply = harness.respond(&mut exchange, "200\n\n", &["bo", "dy"]);
+        assert_eq!(reply.body, "body");
+        assert_eq!(exchange.held_memory.held(), 0);
+        assert_eq!(harness.request(&get("/a")).answer.is_some(), is_kept);
+    }
+}
+
 /// A frame of gRPC around a message with one field of text.
 fn frame(json: &str) -> String {
     let length = u8::try_from(json.len()).expect("it is short");

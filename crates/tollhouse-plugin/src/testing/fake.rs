@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
+use tollhouse_stdx::MemoryBudget;
 
 use crate::edits::RequestEdits;
 use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
@@ -44,6 +46,8 @@ pub struct FakeExchange {
     pub slept: Duration,
     /// What `random` returns next.
     pub random: u64,
+    /// What bodies that filters hold are taken from.
+    pub held_memory: Arc<MemoryBudget>,
 }
 
 impl FakeExchange {
@@ -75,6 +79,7 @@ impl FakeExchange {
             now_ms,
             slept: Duration::ZERO,
             random: 0x9E37_79B9_7F4A_7C15,
+            held_memory: MemoryBudget::unlimited(),
         }
     }
 
@@ -96,6 +101,13 @@ impl FakeExchange {
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// The same where filters can hold no more than these bytes of bodies.
+    #[must_use]
+    pub fn with_memory(mut self, bytes_max: u64) -> Self {
+        self.held_memory = MemoryBudget::new(bytes_max);
         self
     }
 
@@ -218,6 +230,10 @@ impl Exchange for FakeExchange {
 
     fn body(&self) -> Option<&[u8]> {
         self.body_was_read.then_some(&self.body)
+    }
+
+    fn memory(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.held_memory)
     }
 
     fn note_consumer(&mut self, username: &str, group: Option<&str>) {

@@ -5,13 +5,16 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Datagrams that the kernel may hold for a socket, in bytes.
-const DATAGRAM_BUFFER_BYTES: usize = 1 << 20;
+/// Datagrams that the kernel may hold for a socket, in bytes, of which it takes twice as many for its own
+/// records: some ten thousand small ones, so that as many clients may come at once. It holds nothing while
+/// a core reads as fast as they come.
+const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -121,9 +124,11 @@ fn bind_shared_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = datagram_socket(address)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
-    // A burst of many clients arrives faster than a core that is busy reads; the kernel caps it at
-    // `net.core.rmem_max`, and a smaller one serves as well.
-    let _ = socket.set_recv_buffer_size(DATAGRAM_BUFFER_BYTES);
+    // A burst of many clients arrives faster than a core that is busy reads. Who may not set what it likes
+    // (CAP_NET_ADMIN) gets as much as `net.core.rmem_max` allows, and a smaller one serves as well.
+    if set_socket_recv_buffer_size_force(&socket, DATAGRAM_BUFFER_BYTES).is_err() {
+        let _ = socket.set_recv_buffer_size(DATAGRAM_BUFFER_BYTES);
+    }
     socket.bind(&address.into())?;
     Ok(socket.into())
 }

@@ -148,6 +148,8 @@ label! {
     Send = "send",
     /// The gateway is shutting down.
     Draining = "draining",
+    /// The system has lost it before the gateway read it: the socket's buffer was full.
+    ReceiveBuffer = "receive_buffer",
 }
 
 #[cfg(test)]

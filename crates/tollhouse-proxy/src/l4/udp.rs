@@ -2,7 +2,8 @@
 //! silent for long enough.
 //!
 //! Nothing is queued once a session stands: what a socket does not take is dropped and counted, as any
-//! network does. Sources can be forged, so that sessions are bounded for a worker and for each address.
+//! network does, and so is what the kernel has dropped before. Sources can be forged, so that sessions are
+//! bounded for a worker and for each address.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,7 +16,9 @@ use std::time::Duration;
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 use tollhouse_net::proxy_protocol;
+use tollhouse_stdx::{LogLimit, lost_datagrams};
 use tollhouse_telemetry::{DatagramDrop, ErrorCode};
 use tollhouse_upstream::{Outcome, Picked};
 
@@ -38,6 +41,12 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 
 /// Datagrams that one listener passes on before others of its core have their turn.
 const DATAGRAMS_PER_TURN: usize = 64;
+
+/// How often a listener asks the kernel what it has lost.
+const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often losses are logged.
+const LOSSES_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The status of a session that had a node.
 const SERVED_STATUS: u16 = 200;
@@ -67,15 +76,54 @@ pub(crate) async fn run(
             return;
         }
     };
+    let mut losses = Losses::new(&socket);
     let listener = Rc::new(Listener { worker, socket, local, number, options });
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+    let mut interval = tokio::time::interval(LOSSES_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
+            // Ahead of the datagrams, of which a flood leaves no end: it is then that some are lost.
+            _ = interval.tick() => losses.count(&listener),
             _ = listener.socket.readable() => listener.pass_some(&mut datagram),
         }
         tokio::task::yield_now().await;
+    }
+}
+
+/// What the kernel has lost of a listener's datagrams, since nobody read them fast enough.
+struct Losses {
+    /// As far as they are counted; a predecessor has counted those before. Nothing where the kernel does
+    /// not tell.
+    counted: Option<u32>,
+    log: LogLimit,
+}
+
+impl Losses {
+    fn new(socket: &UdpSocket) -> Self {
+        Self { counted: lost_datagrams(socket).ok(), log: LogLimit::new(LOSSES_LOG_INTERVAL) }
+    }
+
+    fn count(&mut self, listener: &Listener) {
+        let Some((counted, lost)) = self.counted.zip(lost_datagrams(&listener.socket).ok()) else {
+            return;
+        };
+        let more = lost.wrapping_sub(counted);
+        if more == 0 {
+            return;
+        }
+        self.counted = Some(lost);
+        let metrics = &listener.worker.metrics;
+        metrics.udp_datagrams_dropped.get(DatagramDrop::ReceiveBuffer).add(u64::from(more));
+        if self.log.admit(std::time::Instant::now()).is_some() {
+            tracing::warn!(
+                listener = %listener.local, lost = more,
+                "datagrams came faster than they were read, and the system has dropped some; \
+                 more workers read faster, and a higher net.core.rmem_max lets more wait"
+            );
+        }
     }
 }
 

@@ -97,6 +97,32 @@ fn ten_thousand_sources_fill_no_more_than_the_table_and_a_session_keeps_its_node
 }
 
 #[test]
+fn every_datagram_of_a_flood_is_served_or_counted() {
+    const SOURCES: u16 = 10_000;
+    let gateway = udp_gateway()
+        .set("workers", "1")
+        .set("limits.udp_sessions_per_worker", "100")
+        .resources(&everything_to([echo("one")]))
+        .start();
+    for number in 0..SOURCES {
+        let [high, low] = number.to_be_bytes();
+        let source = SocketAddr::from((Ipv4Addr::new(127, 10, high, low), 0));
+        let socket = UdpSocket::bind(source).expect("any address of this host");
+        socket.send_to(b"flood", address(&gateway)).expect("sent");
+    }
+    // What the kernel could not hold while the gateway was busy is counted beside what it refused.
+    let count = |reason| {
+        gateway.metric(&format!("tollhouse_udp_datagrams_dropped_total{{reason=\"{reason}\"}}"))
+    };
+    wait_for("all to be accounted for", || {
+        let served = gateway.metric("tollhouse_udp_sessions_total");
+        let lost = count("limit") + count("receive_buffer");
+        (served + lost >= f64::from(SOURCES)).then_some(())
+    });
+    assert!(gateway.metric("tollhouse_udp_sessions_total") >= 100.0);
+}
+
+#[test]
 fn one_address_has_no_more_sessions_than_it_may() {
     let gateway = udp_gateway()
         .set("workers", "1")

@@ -29,6 +29,8 @@ pub struct Upstream {
     pub scheme: Scheme,
     /// The version of HTTP that nodes of `http` and `https` are spoken to in.
     pub http_version: HttpVersion,
+    /// The PROXY header that each connection to a node begins with; `None` is none.
+    pub proxy_protocol: Option<ProxyHeader>,
     /// How long further attempts may start; `None` is without limit.
     pub retry_timeout: Option<Duration>,
     /// Its id; `None` when it stands inline in a route or service.
@@ -226,6 +228,15 @@ pub enum PassHost {
     Node,
     /// This text (`upstream_host`).
     Rewrite(String),
+}
+
+/// A version of the PROXY protocol, in which nodes are told whom a connection comes for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProxyHeader {
+    /// A line of text.
+    V1,
+    /// The binary form.
+    V2,
 }
 
 /// Bounds of a keep-alive pool. Defaults: 320 connections, 60 s, 1,000 requests.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use rustix::io::Errno;
 use rustls::{AlertDescription, CertificateError};
 use rustls_pki_types::ServerName;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::Stream;
@@ -17,9 +18,24 @@ use crate::tls::Connector;
 /// # Errors
 /// What the operating system says.
 pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
-    let tcp = TcpStream::connect(address).await?;
+    connect_announced(address, &[]).await
+}
+
+/// The same where the node is to hear `header` before anything else (a PROXY header).
+///
+/// # Errors
+/// What the operating system says.
+pub async fn connect_announced(address: SocketAddr, header: &[u8]) -> io::Result<Stream> {
+    open_tcp(address, header).await.map(Stream::Plain)
+}
+
+async fn open_tcp(address: SocketAddr, header: &[u8]) -> io::Result<TcpStream> {
+    let mut tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
-    Ok(Stream::Plain(tcp))
+    if !header.is_empty() {
+        tcp.write_all(header).await?;
+    }
+    Ok(tcp)
 }
 
 /// Whether a failure says nothing about the node: the name for TLS, which may be a client's `Host`,
@@ -65,10 +81,22 @@ pub async fn connect_tls(
     connector: &Connector,
     name: &str,
 ) -> io::Result<Stream> {
+    connect_tls_announced(address, connector, name, &[]).await
+}
+
+/// The same where the node is to hear `header` ahead of the handshake, in clear text.
+///
+/// # Errors
+/// As [`connect_tls`].
+pub async fn connect_tls_announced(
+    address: SocketAddr,
+    connector: &Connector,
+    name: &str,
+    header: &[u8],
+) -> io::Result<Stream> {
     let name = ServerName::try_from(name.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let tcp = TcpStream::connect(address).await?;
-    tcp.set_nodelay(true)?;
+    let tcp = open_tcp(address, header).await?;
     let tls = connector.inner().connect(name, tcp).await?;
     let is_agreed = |protocol: &Vec<u8>| tls.get_ref().1.alpn_protocol() == Some(protocol);
     if connector.inner().config().alpn_protocols.first().is_some_and(|asked| !is_agreed(asked)) {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 mod crc32c;
 mod write;
 
-pub use write::{Version, write};
+pub use write::{Version, write, write_own};
 
 /// Longest header that is read, in bytes. Addresses take 36 (216 for Unix sockets); the rest is for the
 /// fields that follow them, of which a certificate is the longest; nginx stops here too.

@@ -24,7 +24,7 @@ use tollhouse_telemetry::{CoreHandle, Metrics};
 
 use self::failures::Failures;
 use self::open::OpenConnections;
-use self::pools::Pools;
+use self::pools::{PoolKey, Pools};
 use crate::connection::buffer::BufferPool;
 use crate::exchange::state::RequestState;
 use crate::head::response::ServerLines;
@@ -198,6 +198,12 @@ impl Worker {
         open < self.settings.limits.descriptors_per_worker
             || self.pools.drop_one()
             || self.node_connections.drop_one()
+    }
+
+    /// Closes the connections to nodes that are kept under `key`.
+    pub(crate) fn close_kept(&self, key: &PoolKey) {
+        self.pools.close(key);
+        self.node_connections.close(key);
     }
 
     /// The core, for a task of its own.

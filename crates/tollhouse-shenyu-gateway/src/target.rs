@@ -172,6 +172,7 @@ pub(crate) fn upstream(
         retry_timeout: Some(RETRY_TIME_MAX),
         timeout: Some(Timeouts { connect: timeout.min(CONNECT_MAX), send: timeout, read: timeout }),
         pass_host: PassHost::Node,
+        proxy_protocol: None,
         keepalive_pool: None,
         tls: None,
         node_trust: NodeTrust::Anybody,

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollhouse_model::Upstream;
-use tollhouse_model::upstream::{CheckKind, Checks, Discovery, NodeTrust, PassHost, WarmUp};
+use tollhouse_model::upstream::{
+    CheckKind, Checks, Discovery, NodeTrust, PassHost, ProxyHeader, WarmUp,
+};
 use tollhouse_net::resolve::{Resolution, Resolver};
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
@@ -33,6 +35,8 @@ pub struct UpstreamState {
     probe_host: Option<String>,
     /// Who signs the certificates of nodes, for probes; PEM.
     authorities: Option<Arc<str>>,
+    /// The header that connections begin with, those of probes too.
+    proxy_protocol: Option<ProxyHeader>,
     ledger: Ledger,
 }
 
@@ -101,8 +105,17 @@ impl UpstreamState {
             NodeTrust::Authorities(pem) => Some(pem.as_str().into()),
             NodeTrust::Anybody | NodeTrust::System => None,
         };
-        let (key, warm_up) = (key.to_owned(), conf.warm_up);
-        Arc::new(Self { key, members, only, checks, warm_up, probe_host, authorities, ledger })
+        Arc::new(Self {
+            key: key.to_owned(),
+            members,
+            only,
+            checks,
+            warm_up: conf.warm_up,
+            probe_host,
+            authorities,
+            proxy_protocol: conf.proxy_protocol,
+            ledger,
+        })
     }
 
     /// The key it was built with.
@@ -272,6 +285,11 @@ impl UpstreamState {
 
     pub(crate) fn authorities(&self) -> Option<Arc<str>> {
         self.authorities.clone()
+    }
+
+    /// The header that connections to its nodes begin with.
+    pub(crate) fn proxy_protocol(&self) -> Option<ProxyHeader> {
+        self.proxy_protocol
     }
 }
 

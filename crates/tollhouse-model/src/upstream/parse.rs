@@ -4,13 +4,15 @@
 
 use serde_json::Value;
 
-use super::{HttpVersion, KeepalivePool, NodeTrust, PassHost, Scheme, Upstream, UpstreamTls};
+use super::{
+    HttpVersion, KeepalivePool, NodeTrust, PassHost, ProxyHeader, Scheme, Upstream, UpstreamTls,
+};
 use super::{balance, checks, discovery, nodes, warm_up};
 use crate::limits::{AUTHORITIES_CHARS_MAX, CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems, certificate};
 
-const FIELDS: [&str; 25] = [
+const FIELDS: [&str; 26] = [
     "id",
     "nodes",
     "service_name",
@@ -28,6 +30,7 @@ const FIELDS: [&str; 25] = [
     "timeout",
     "pass_host",
     "upstream_host",
+    "proxy_protocol",
     "keepalive_pool",
     "tls",
     "checks",
@@ -92,6 +95,9 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
             .filter(|time| !time.is_zero()),
         timeout: reader.optional(fields, "timeout", Reader::timeouts),
         pass_host: read_pass_host(reader, fields),
+        proxy_protocol: reader.optional(fields, "proxy_protocol", |reader, value| {
+            reader.one_of(value, &[("v1", ProxyHeader::V1), ("v2", ProxyHeader::V2)])
+        }),
         keepalive_pool: reader.optional(fields, "keepalive_pool", read_keepalive_pool),
         tls: reader.optional(fields, "tls", read_tls).flatten(),
         node_trust: reader

@@ -61,6 +61,18 @@ pub fn write(version: Version, source: SocketAddr, destination: SocketAddr, out:
     }
 }
 
+/// Appends a header that says that the connection is the gateway's own, and comes for nobody.
+pub fn write_own(version: Version, out: &mut Vec<u8>) {
+    match version {
+        Version::V1 => out.extend_from_slice(b"PROXY UNKNOWN\r\n"),
+        Version::V2 | Version::V2Datagram => {
+            out.extend_from_slice(V2_START);
+            // LOCAL, of no family, without anything behind it.
+            out.extend([0x20, 0, 0, 0]);
+        }
+    }
+}
+
 fn as_v6(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use tollhouse_model::secret::SecretText;
 use tollhouse_model::ssl::CertificatePair;
 use tollhouse_model::upstream::{
-    Discovery, HttpVersion, KeepalivePool, NodeTrust, Scheme, UpstreamTls,
+    Discovery, HttpVersion, KeepalivePool, NodeTrust, ProxyHeader, Scheme, UpstreamTls,
 };
 use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
@@ -51,6 +51,8 @@ pub(super) struct Upstreams {
 struct PoolIdentity {
     scheme: Scheme,
     http_version: HttpVersion,
+    /// Where nodes are told whom connections come for, each of them is for one client.
+    proxy_protocol: Option<ProxyHeader>,
     client_certificate: Option<(String, String)>,
     /// A connection to whoever answered is none to a node that was verified.
     node_trust: NodeTrust,
@@ -282,6 +284,7 @@ impl Upstreams {
         let identity = PoolIdentity {
             scheme: upstream.scheme,
             http_version: upstream.http_version,
+            proxy_protocol: upstream.proxy_protocol,
             client_certificate: pair.map(|it| (it.cert.clone(), it.key.expose().to_owned())),
             node_trust: upstream.node_trust.clone(),
             isolated: upstream.keepalive_pool.map(|pool| (key.to_owned(), pool)),

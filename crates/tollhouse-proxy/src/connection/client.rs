@@ -31,6 +31,10 @@ use crate::head::text::AddressText;
 use crate::http2::stream::Http2Stream;
 use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME, TURN_BYTES};
 use crate::worker::Worker;
+use crate::worker::pools::PoolKey;
+
+/// Nodes that keep connections for one client's alone, at most: with more, those of the first one close.
+const ANNOUNCED_MAX: usize = 64;
 
 #[derive(Debug)]
 pub struct Client {
@@ -57,6 +61,38 @@ pub struct Peer {
     pub local_text: AddressText,
     /// The header lines about this client that nodes get with requests; of the last one.
     pub forwarding: RefCell<Option<Box<ForwardingLines>>>,
+    /// Where connections are kept that nodes were told to be this client's.
+    announced: RefCell<Vec<PoolKey>>,
+}
+
+impl Peer {
+    /// Notes that a connection is kept under `key`, if nobody but this client may use it.
+    #[inline]
+    pub(crate) fn note_announced(&self, worker: &Worker, key: &PoolKey) {
+        if key.comes_for.is_some() {
+            self.note_own(worker, key);
+        }
+    }
+
+    #[cold]
+    fn note_own(&self, worker: &Worker, key: &PoolKey) {
+        let mut announced = self.announced.borrow_mut();
+        if announced.contains(key) {
+            return;
+        }
+        if announced.len() >= ANNOUNCED_MAX {
+            worker.close_kept(&announced.remove(0));
+        }
+        announced.push(key.clone());
+    }
+
+    /// Closes the connections that are kept for this client alone: it does not come back over this one.
+    #[inline]
+    pub(crate) fn close_announced(&self, worker: &Worker) {
+        for key in self.announced.borrow_mut().drain(..) {
+            worker.close_kept(&key);
+        }
+    }
 }
 
 /// What came of waiting for a request.
@@ -82,6 +118,7 @@ impl Client {
             address_text: AddressText::new(address.ip()),
             local_text: AddressText::new(local.ip()),
             forwarding: RefCell::default(),
+            announced: RefCell::default(),
         };
         Self { peer: Rc::new(peer), link, timer: worker.wheel.timer(), requests: 0, tls: None }
     }

@@ -49,6 +49,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
             }
         }
     }
+    client.peer.close_announced(worker);
     client.link.release_buffer(&worker.buffers);
 }
 

@@ -127,6 +127,19 @@ impl NodeConnections {
         Self::close_longest_idle(&self.by_key.borrow())
     }
 
+    /// Closes those under `key`, once what is under way on them has ended.
+    #[cold]
+    pub(crate) fn close(&self, key: &PoolKey) {
+        let by_key = self.by_key.borrow();
+        for connection in by_key.get(key).into_iter().flat_map(|shared| &shared.connections) {
+            connection.session.with_codec(|codec| match connection.idle_since_ms.get() {
+                Some(_) => codec.close(Http2Code::NO_ERROR, "idle"),
+                None => codec.drain(),
+            });
+            connection.session.wake();
+        }
+    }
+
     fn close_longest_idle(by_key: &HashMap<PoolKey, Shared, foldhash::fast::RandomState>) -> bool {
         let all = by_key.values().flat_map(|shared| &shared.connections);
         let idle = all.filter_map(|connection| {

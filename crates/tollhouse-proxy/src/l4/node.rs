@@ -190,6 +190,8 @@ fn no_nodes(upstream: &UpstreamEntry) -> ErrorCode {
 pub(super) struct OverTcp {
     /// The name that the client asked for in its own hello.
     pub server_name: Option<String>,
+    /// What the node hears first: whom the connection comes for.
+    pub header: Vec<u8>,
 }
 
 impl Open for OverTcp {
@@ -206,9 +208,9 @@ impl Open for OverTcp {
                     PassHost::Node => picked.node().host(),
                     PassHost::Pass => self.server_name.as_deref().unwrap_or(picked.node().host()),
                 };
-                connect::connect_tls(address, connector, name).await
+                connect::connect_tls_announced(address, connector, name, &self.header).await
             }
-            _ => connect::connect(address).await,
+            _ => connect::connect_announced(address, &self.header).await,
         }
     }
 }

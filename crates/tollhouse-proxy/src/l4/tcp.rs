@@ -1,12 +1,9 @@
 //! The life of a connection below HTTP: accepted, let in or not, its first bytes read where they are
 //! needed, routed, connected to a node, relayed, accounted for.
 
-use std::future::poll_fn;
-use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, ready};
 
 use tokio::net::TcpStream;
 use tollhouse_net::{Stream, proxy_protocol};
@@ -21,6 +18,7 @@ use super::{finish, preamble};
 use crate::connection::link::Link;
 use crate::run::accept::Entry;
 use crate::snapshot::UpstreamEntry;
+use crate::stages::attempt::header_version;
 use crate::worker::Worker;
 use crate::worker::pools::UpstreamConnection;
 
@@ -92,55 +90,38 @@ async fn run(
     let upstream = node::upstream(&snapshot, &route, &chosen)?;
     // Bytes may be relayed for days, which must not keep a whole configuration.
     drop(snapshot);
-    let open = OverTcp { server_name: connection.server_name.clone() };
+    let header = header(connection.ends, &upstream, options);
+    let open = OverTcp { server_name: connection.server_name.clone(), header };
     // What is picked counts as in use until the end.
     let (stream, _picked) = node::connect(connection, &upstream, &open).await?;
     let mut node = UpstreamConnection::new(Link::new(stream), &worker.metrics);
     connection.record.status = SERVED_STATUS;
-    relay_all(connection, &mut node.link, &upstream, options).await?;
+    relay_all(connection, &mut node.link, &upstream).await?;
     Ok(())
 }
 
-/// Tells the node on whose behalf the connection comes, where that is configured, and relays.
+/// What tells a node on whose behalf a connection comes, ahead of TLS and everything else: as the upstream
+/// says, or else the listener.
+fn header(ends: Ends, upstream: &UpstreamEntry, options: StreamOptions) -> Vec<u8> {
+    let own = upstream.conf.proxy_protocol.map(header_version);
+    let mut header = Vec::new();
+    if let Some(version) = own.or_else(|| options.header_out.for_stream()) {
+        proxy_protocol::write(version, ends.client, ends.local, &mut header);
+    }
+    header
+}
+
 async fn relay_all(
     connection: &mut Connection<'_>,
     node: &mut Link,
     upstream: &UpstreamEntry,
-    options: StreamOptions,
 ) -> Result<(), ErrorCode> {
-    let ends = connection.ends;
     let Some(mut client) = connection.take_link() else { return Ok(()) };
-    if let Some(version) = options.header_out.for_stream() {
-        let mut header = Vec::new();
-        proxy_protocol::write(version, ends.client, ends.local, &mut header);
-        let sent = connection.within(upstream.timeouts.send, send_all(node, &header)).await;
-        match sent {
-            Some(Ok(())) => {}
-            Some(Err(_)) => return Err(ErrorCode::UpstreamReset),
-            None => return Err(ErrorCode::UpstreamSendTimeout),
-        }
-    }
     let times = times(connection.worker, upstream);
     let relayed = relay::run(connection, &mut client, node, times).await;
     client.release_buffer(&connection.worker.buffers);
     node.release_buffer(&connection.worker.buffers);
     relayed
-}
-
-/// Writes all of `bytes`.
-async fn send_all(node: &mut Link, bytes: &[u8]) -> io::Result<()> {
-    let mut sent = 0;
-    poll_fn(|context| {
-        while sent < bytes.len() {
-            let parts = [IoSlice::new(&bytes[sent..])];
-            match ready!(node.stream.poll_write(context, &parts))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => sent += written,
-            }
-        }
-        node.stream.poll_flush(context)
-    })
-    .await
 }
 
 /// An upstream that says how long its nodes may be silent says so of its connections.

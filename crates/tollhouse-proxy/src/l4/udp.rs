@@ -208,7 +208,9 @@ async fn relay(
     let (socket, picked) = node::connect(connection, &upstream, &OverUdp).await?;
     connection.record.status = SERVED_STATUS;
     let mut header = Vec::new();
-    if let Some(version) = listener.options.header_out.for_datagrams() {
+    // Version 1 has no word for datagrams.
+    let own = upstream.conf.proxy_protocol.map(|_| proxy_protocol::Version::V2Datagram);
+    if let Some(version) = own.or_else(|| listener.options.header_out.for_datagrams()) {
         proxy_protocol::write(version, connection.ends.client, connection.ends.local, &mut header);
     }
     let socket = Rc::new(socket);

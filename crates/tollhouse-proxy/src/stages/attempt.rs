@@ -14,6 +14,8 @@ use tollhouse_http::{HeadError, Known, Version};
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Picked;
 
+pub(crate) use self::connect::header_version;
+
 use super::route::Way;
 use super::upstream_head;
 use crate::connection::buffer::BUFFER_BYTES;
@@ -87,7 +89,7 @@ impl Attempt<'_> {
     /// [`AttemptError`]; of a final answer, nothing has been sent to the client.
     pub(crate) async fn run(&self, cx: &mut Exchange<'_>) -> Result<Answer, AttemptError> {
         upstream_head::write(cx, self.way, self.picked).map_err(AttemptError::last)?;
-        let key = self.pool_key(cx.state);
+        let key = self.pool_key(cx);
         let kept = self.kept(cx, &key);
         let reused = kept.is_some();
         let mut connection = match kept {

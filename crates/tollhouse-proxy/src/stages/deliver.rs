@@ -157,6 +157,9 @@ fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
         && !connection.link.stream.is_shared();
     if clean && keeps && !worker.is_draining() {
         connection.link.release_if_empty(&worker.buffers);
+        if let Some(key) = connection.key() {
+            cx.client.peer.note_announced(worker, key);
+        }
         worker.pools.give(connection, bounds, worker.clock.now_ms());
     } else {
         connection.link.release_buffer(&worker.buffers);

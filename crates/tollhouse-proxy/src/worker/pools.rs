@@ -36,13 +36,25 @@ pub struct PoolKey {
     pub pool: u32,
     /// The name the TLS session was opened for.
     pub server_name: Option<Box<str>>,
+    /// Whom the node was told that it comes for, where it is told: it serves nobody else.
+    pub comes_for: Option<Box<ComesFor>>,
+}
+
+/// Whom a connection to a node comes for, as the PROXY header that it began with says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComesFor {
+    /// The client.
+    pub client: SocketAddr,
+    /// What it connected to.
+    pub local: SocketAddr,
 }
 
 impl PoolKey {
     /// What an idle connection under this key takes.
     #[inline]
     fn bytes(&self) -> usize {
-        self.server_name.as_ref().map_or(PLAIN_BYTES, |name| TLS_BYTES + name.len())
+        let key = if self.comes_for.is_some() { size_of::<ComesFor>() } else { 0 };
+        key + self.server_name.as_ref().map_or(PLAIN_BYTES, |name| TLS_BYTES + name.len())
     }
 }
 
@@ -58,6 +70,9 @@ impl Hash for PoolKey {
         state.write_u64(ip << 32 ^ ip ^ rest << 8);
         if let Some(name) = &self.server_name {
             state.write(name.as_bytes());
+        }
+        if let Some(ends) = &self.comes_for {
+            ends.client.hash(state);
         }
     }
 }
@@ -89,6 +104,12 @@ impl UpstreamConnection {
         let mut connection = Self::new(link, metrics);
         connection.key = Some(key);
         connection
+    }
+
+    /// What it is kept under between requests.
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&PoolKey> {
+        self.key.as_ref()
     }
 
     /// A stream of a connection that others share, over which `requests` have been sent.
@@ -211,6 +232,14 @@ impl Pools {
         self.bytes.set(bytes);
     }
 
+    /// Closes those under `key`.
+    #[cold]
+    pub fn close(&self, key: &PoolKey) {
+        if let Some(stack) = self.idle.borrow_mut().remove(key) {
+            self.bytes.set(self.bytes.get() - key.bytes() * stack.len());
+        }
+    }
+
     /// Closes connections that have idled too long or that the node has closed.
     pub fn sweep(&self, now_ms: u64) {
         self.retain(&mut self.idle.borrow_mut(), |idle| {
@@ -262,7 +291,7 @@ mod tests {
     const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 443);
 
     fn key(name: &str) -> PoolKey {
-        PoolKey { address: NODE, pool: 1, server_name: Some(name.into()) }
+        PoolKey { address: NODE, pool: 1, server_name: Some(name.into()), comes_for: None }
     }
 
     /// Runs `test` with something that opens connections, the other ends of which stay open.

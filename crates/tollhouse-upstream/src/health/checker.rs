@@ -188,7 +188,8 @@ impl Checker {
         let named = active.host.as_deref().or(node.domain()).or(upstream.probe_host());
         let host = named.map_or_else(|| host_text(node.host()), str::to_owned);
         let (checks, authorities) = (Arc::clone(&self.checks), upstream.authorities());
-        Some(Some(Probe { address, host, checks, authorities }))
+        let proxy_protocol = upstream.proxy_protocol();
+        Some(Some(Probe { address, host, checks, authorities, proxy_protocol }))
     }
 
     fn record(&self, seats: &mut Seats, done: Done) {

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
 use tollhouse_http::{Framing, HeadWriter, Known};
-use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks};
+use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks, ProxyHeader};
 use tollhouse_net::tls::{Connector, Trust};
-use tollhouse_net::{Stream, connect, tls};
+use tollhouse_net::{Stream, connect, proxy_protocol, tls};
 
 /// Bytes read of an answer: the status is in the first 13, and a reason longer than this is no
 /// reason.
@@ -36,6 +36,8 @@ pub struct Probe {
     pub checks: Arc<Checks>,
     /// Authorities that have signed the node's certificate, PEM; those of the system without.
     pub authorities: Option<Arc<str>>,
+    /// The header that connections to the node begin with.
+    pub proxy_protocol: Option<ProxyHeader>,
 }
 
 /// What came of a probe.
@@ -88,12 +90,15 @@ impl Prober for SocketProber {
 impl SocketProber {
     async fn exchange(&self, probe: &Probe) -> io::Result<ProbeOutcome> {
         let active = &probe.checks.active;
+        let header = own_header(probe);
         let mut stream = match active.kind {
             CheckKind::Tcp => {
-                connect::connect(probe.address).await?;
+                connect::connect_announced(probe.address, &header).await?;
                 return Ok(ProbeOutcome::Connected);
             }
-            CheckKind::Http | CheckKind::Grpc => connect::connect(probe.address).await?,
+            CheckKind::Http | CheckKind::Grpc => {
+                connect::connect_announced(probe.address, &header).await?
+            }
             CheckKind::Https => {
                 let connector = self.connector(probe).ok_or(io::ErrorKind::Unsupported)?;
                 self.connect_tls(probe, &connector).await?
@@ -112,7 +117,8 @@ impl SocketProber {
 
     async fn connect_tls(&self, probe: &Probe, connector: &Connector) -> io::Result<Stream> {
         let name = probe.host.trim_matches(['[', ']']);
-        connect::connect_tls(probe.address, connector, name).await
+        let header = own_header(probe);
+        connect::connect_tls_announced(probe.address, connector, name, &header).await
     }
 
     fn connector(&self, probe: &Probe) -> Option<Connector> {
@@ -127,6 +133,21 @@ impl SocketProber {
             None => self.verifying.get_or_init(|| open(Trust::System)).clone(),
         }
     }
+}
+
+/// What a node is told first that expects a PROXY header: a probe comes for no client. A port of its own
+/// for checks is one that nobody proxies to.
+fn own_header(probe: &Probe) -> Vec<u8> {
+    let mut header = Vec::new();
+    let version = probe.proxy_protocol.filter(|_| probe.checks.active.port.is_none());
+    if let Some(version) = version {
+        let version = match version {
+            ProxyHeader::V1 => proxy_protocol::Version::V1,
+            ProxyHeader::V2 => proxy_protocol::Version::V2,
+        };
+        proxy_protocol::write_own(version, &mut header);
+    }
+    header
 }
 
 /// The host as it stands in a `Host` header.

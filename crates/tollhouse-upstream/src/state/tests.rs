@@ -62,6 +62,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
         retry_timeout: None,
         timeout: None,
         pass_host: PassHost::Pass,
+        proxy_protocol: None,
         keepalive_pool: None,
         tls: None,
         node_trust: NodeTrust::default(),

@@ -1,14 +1,16 @@
 //! PROXY headers: believed from named proxies alone, on listeners that ask for them, in either version.
 
-use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{Gateway, GatewayBuilder, Origin, RawClient};
 
 use crate::stream_routes::stream_addresses;
-use crate::support::{gateway, routes, upstream};
+use crate::support::{gateway, routes, upstream, with};
 
 const V1: &str = "PROXY TCP4 192.0.2.7 192.0.2.8 4711 80\r\n";
 
@@ -161,4 +163,168 @@ fn nodes_get_the_header_that_is_configured() {
 fn a_listener_that_believes_nobody_does_not_start() {
     let failure = expecting("", ([127, 0, 0, 1], 1).into()).fail();
     assert!(failure.text.contains("proxy_protocol.from"), "{}", failure.text);
+}
+
+/// A node that takes a PROXY header at the front of each connection, and answers each request with the header
+/// and how many requests the connection has had.
+struct HeaderNode {
+    address: SocketAddr,
+    connections: Arc<Mutex<Vec<Vec<u8>>>>,
+    closed: Arc<AtomicUsize>,
+}
+
+impl HeaderNode {
+    /// `header_bytes` of a header of version 2; a line where there are none.
+    fn start(header_bytes: Option<usize>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let node = Self { address, connections: Arc::default(), closed: Arc::default() };
+        let (connections, closed) = (Arc::clone(&node.connections), Arc::clone(&node.closed));
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let (connections, closed) = (Arc::clone(&connections), Arc::clone(&closed));
+                std::thread::spawn(move || {
+                    serve_behind_header(stream, header_bytes, &connections);
+                    closed.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        node
+    }
+
+    fn headers(&self) -> Vec<Vec<u8>> {
+        self.connections.lock().expect("no panic").clone()
+    }
+}
+
+fn serve_behind_header(
+    mut stream: TcpStream,
+    header_bytes: Option<usize>,
+    connections: &Mutex<Vec<Vec<u8>>>,
+) {
+    let mut byte = [0];
+    let mut read_until = |end: &dyn Fn(&[u8]) -> bool, stream: &mut TcpStream| {
+        let mut read = Vec::new();
+        while !end(&read) {
+            if !matches!(stream.read(&mut byte), Ok(1)) {
+                return None;
+            }
+            read.push(byte[0]);
+        }
+        Some(read)
+    };
+    let is_header = |read: &[u8]| match header_bytes {
+        Some(bytes) => read.len() == bytes,
+        None => read.ends_with(b"\r\n"),
+    };
+    let Some(header) = read_until(&is_header, &mut stream) else { return };
+    connections.lock().expect("no panic").push(header.clone());
+    let mut requests = 0;
+    while let Some(head) = read_until(&|read| read.ends_with(b"\r\n\r\n"), &mut stream) {
+        assert!(head.starts_with(b"GET /"), "{head:?}");
+        requests += 1;
+        let body = format!("{requests} {}", String::from_utf8_lossy(&header).trim_end());
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).expect("the gateway reads");
+    }
+}
+
+/// The line that names a client of the gateway.
+fn line_for(client: &RawClient, gateway: &Gateway) -> String {
+    format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}", client.port(), gateway.address().port())
+}
+
+fn announced(node: SocketAddr, version: &str) -> Value {
+    let upstream = with(upstream([node]), json!({ "proxy_protocol": version }));
+    routes([json!({ "id": "1", "uri": "/*", "upstream": upstream })])
+}
+
+#[test]
+fn nodes_of_requests_are_told_the_client_and_a_kept_connection_is_one_clients() {
+    let node = HeaderNode::start(None);
+    let gateway = gateway().set("workers", "1").resources(&announced(node.address, "v1")).start();
+    let (mut one, mut other) =
+        (RawClient::connect(gateway.address()), RawClient::connect(gateway.address()));
+    for round in 1..=3 {
+        for client in [&mut one, &mut other] {
+            let expected = format!("{round} {}", line_for(client, &gateway));
+            assert_eq!(client.get("/").text(), expected, "its own connection, used again");
+        }
+    }
+    assert_eq!(node.headers().len(), 2);
+    // What is kept for a client is of no use once it is gone.
+    drop(one);
+    wait_for("the first to close", || (node.closed.load(Ordering::SeqCst) == 1).then_some(()));
+    let expected = format!("4 {}", line_for(&other, &gateway));
+    assert_eq!(other.get("/").text(), expected);
+}
+
+#[test]
+fn the_binary_header_says_the_same_ahead_of_tls() {
+    let node = HeaderNode::start(Some(16 + 12 + 7));
+    let gateway = gateway().set("workers", "1").resources(&announced(node.address, "v2")).start();
+    let mut client = RawClient::connect(gateway.address());
+    assert_eq!(client.get("/").status(), 200);
+    let ports = [client.port(), gateway.address().port()];
+    let ports: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
+    let header = node.headers().remove(0);
+    assert_eq!(header[..16], *b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13");
+    assert_eq!(header[16..24], [127, 0, 0, 1, 127, 0, 0, 1]);
+    assert_eq!(header[24..28], ports);
+    // To nodes over TLS it goes in clear text, and what follows is the handshake.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let https = with(upstream([address]), json!({ "proxy_protocol": "v2", "scheme": "https" }));
+    gateway.reload(&routes([json!({ "id": "1", "uri": "/*", "upstream": https })]));
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (mut stream, _) = listener.accept().expect("the connection arrives");
+    let mut heard = [0; 16 + 12 + 7 + 1];
+    stream.read_exact(&mut heard).expect("a header, and the first byte behind it");
+    assert_eq!((&heard[..28], heard[35]), (&header[..28], 22), "a record of a handshake");
+}
+
+#[test]
+fn whom_a_proxy_in_front_reports_is_who_nodes_are_told() {
+    let node = HeaderNode::start(None);
+    let gateway = gateway()
+        .set("workers", "1")
+        .set("real_ip.header", "X-Forwarded-For")
+        .set("real_ip.from", "127.0.0.1")
+        .resources(&announced(node.address, "v1"))
+        .start();
+    let port = gateway.address().port();
+    let mut client = RawClient::connect(gateway.address());
+    // Over one connection of the proxy come many clients, and a node's connection is of one.
+    for round in 1..=2 {
+        for reported in ["192.0.2.1", "192.0.2.2"] {
+            client
+                .send(format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {reported}\r\n\r\n"));
+            let expected = format!("{round} PROXY TCP4 {reported} 127.0.0.1 0 {port}");
+            assert_eq!(client.answer().text(), expected);
+        }
+    }
+    assert_eq!(node.headers().len(), 2);
+}
+
+#[test]
+fn connections_that_are_kept_for_one_client_are_bounded() {
+    const CLIENTS: usize = 80;
+    let node = HeaderNode::start(None);
+    let gateway = gateway()
+        .set("workers", "1")
+        .set("real_ip.header", "X-Forwarded-For")
+        .set("real_ip.from", "127.0.0.1")
+        .resources(&announced(node.address, "v1"))
+        .start();
+    let mut client = RawClient::connect(gateway.address());
+    for number in 0..CLIENTS {
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.{number}\r\n\r\n"
+        ));
+        assert_eq!(client.answer().status(), 200);
+    }
+    let closed = || node.closed.load(Ordering::SeqCst);
+    wait_for("those of the first clients to close", || (closed() >= CLIENTS - 64).then_some(()));
+    drop(client);
+    wait_for("all to close", || (closed() == CLIENTS).then_some(()));
 }

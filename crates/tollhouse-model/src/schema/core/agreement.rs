@@ -141,6 +141,10 @@ fn protocol_extras() -> Vec<Value> {
         json!({"http_version": "1.1"}),
         json!({"http_version": 2}),
         json!({"http_version": "1.0"}),
+        json!({"proxy_protocol": "v1"}),
+        json!({"proxy_protocol": "v2"}),
+        json!({"proxy_protocol": "v3"}),
+        json!({"proxy_protocol": true}),
         json!({"scheme": "ftp"}),
     ]
 }

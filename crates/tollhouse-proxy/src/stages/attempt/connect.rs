@@ -2,10 +2,12 @@
 //! one, opened in time.
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 
-use tollhouse_net::{Stream, connect};
+use tollhouse_model::upstream::ProxyHeader;
+use tollhouse_net::{Stream, connect, proxy_protocol};
 use tollhouse_telemetry::ErrorCode;
 
 use super::{Attempt, AttemptError, Blame};
@@ -13,13 +15,14 @@ use crate::connection::link::Link;
 use crate::exchange::Exchange;
 use crate::exchange::state::RequestState;
 use crate::http2::nodes::Claim;
-use crate::worker::pools::{PoolKey, UpstreamConnection};
+use crate::worker::pools::{ComesFor, PoolKey, UpstreamConnection};
 
 impl Attempt<'_> {
-    pub(super) fn pool_key(&self, state: &RequestState) -> PoolKey {
+    pub(super) fn pool_key(&self, cx: &Exchange<'_>) -> PoolKey {
         let upstream = self.way.upstream;
-        let server_name = upstream.connector.as_ref().map(|_| server_name(state).into());
-        PoolKey { address: self.picked.address(), pool: upstream.pool, server_name }
+        let server_name = upstream.connector.as_ref().map(|_| server_name(cx.state).into());
+        let comes_for = upstream.conf.proxy_protocol.map(|_| Box::new(comes_for(cx)));
+        PoolKey { address: self.picked.address(), pool: upstream.pool, server_name, comes_for }
     }
 
     /// A connection that is there already.
@@ -40,7 +43,7 @@ impl Attempt<'_> {
         if self.way.upstream.speaks_http2 {
             return self.connect_shared(cx, key).await;
         }
-        let stream = self.open_socket(cx).await?;
+        let stream = self.open_socket(cx, key).await?;
         Ok(UpstreamConnection::kept_under(key.clone(), Link::new(stream), &cx.worker.metrics))
     }
 
@@ -58,8 +61,11 @@ impl Attempt<'_> {
                     let late = || self.late(cx, ErrorCode::UpstreamConnectTimeout, true);
                     ended.ok_or_else(late)??;
                 }
-                Claim::Open(opening) => match self.open_socket(cx).await {
-                    Ok(stream) => return Ok(opening.succeed(stream, self.way.upstream.keepalive)),
+                Claim::Open(opening) => match self.open_socket(cx, key).await {
+                    Ok(stream) => {
+                        cx.client.peer.note_announced(cx.worker, key);
+                        return Ok(opening.succeed(stream, self.way.upstream.keepalive));
+                    }
                     Err(error) => {
                         opening.fail(error);
                         return Err(error);
@@ -88,7 +94,7 @@ impl Attempt<'_> {
         connected
     }
 
-    async fn open_socket(&self, cx: &Exchange<'_>) -> Result<Stream, AttemptError> {
+    async fn open_socket(&self, cx: &Exchange<'_>, key: &PoolKey) -> Result<Stream, AttemptError> {
         let worker = cx.worker;
         if !self.way.upstream.conf.scheme.carries_http() {
             let cause = "the upstream's scheme is for stream routes, and its nodes get no requests";
@@ -102,7 +108,7 @@ impl Attempt<'_> {
             let limit = AttemptError::last(ErrorCode::ConnectionLimit);
             return Err(AttemptError { blame: Blame::Nobody, ..limit });
         }
-        let opened = self.within_connect_time(cx, self.open(cx.state)).await;
+        let opened = self.within_connect_time(cx, self.open(key)).await;
         let failed = |code, blame| {
             worker.metrics.upstream_connections_failed.increment();
             Err(AttemptError { blame, ..AttemptError::by_node(code, true) })
@@ -131,14 +137,37 @@ impl Attempt<'_> {
         AttemptError::by_node(code, may_retry)
     }
 
-    async fn open(&self, state: &RequestState) -> std::io::Result<Stream> {
-        match &self.way.upstream.connector {
-            None => connect::connect(self.picked.address()).await,
-            Some(connector) => {
-                let name = server_name(state);
-                connect::connect_tls(self.picked.address(), connector, &name).await
-            }
+    /// Opens a connection that may stand under `key`.
+    async fn open(&self, key: &PoolKey) -> std::io::Result<Stream> {
+        let upstream = self.way.upstream;
+        let mut header = Vec::new();
+        if let (Some(version), Some(ends)) = (upstream.conf.proxy_protocol, &key.comes_for) {
+            let version = header_version(version);
+            proxy_protocol::write(version, ends.client, ends.local, &mut header);
         }
+        match (&upstream.connector, &key.server_name) {
+            (Some(connector), Some(name)) => {
+                connect::connect_tls_announced(key.address, connector, name, &header).await
+            }
+            _ => connect::connect_announced(key.address, &header).await,
+        }
+    }
+}
+
+/// Whom a node is told that a request comes for: the client as everything else has it. What a proxy in
+/// front reports of it has no port.
+fn comes_for(cx: &Exchange<'_>) -> ComesFor {
+    let peer = &cx.client.peer;
+    let reported = cx.state.reported_address.as_ref();
+    let client = reported.map_or(peer.address, |(address, _)| SocketAddr::new(*address, 0));
+    ComesFor { client, local: peer.local }
+}
+
+/// The form of a header for a connection.
+pub(crate) fn header_version(version: ProxyHeader) -> proxy_protocol::Version {
+    match version {
+        ProxyHeader::V1 => proxy_protocol::Version::V1,
+        ProxyHeader::V2 => proxy_protocol::Version::V2,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Bytes of probes, and probes over real sockets on the loop-back interface.
 
+use std::net::SocketAddr;
+
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -97,11 +99,49 @@ async fn probe_against(answer: Option<&'static str>, kind: CheckKind) -> ProbeOu
     let mut checks = checks();
     checks.active.kind = kind;
     checks.active.https_verify_certificate = false;
-    let probe =
-        Probe { address, host: "a.example".into(), checks: Arc::new(checks), authorities: None };
+    let probe = probe(address, checks);
     let outcome = Arc::new(SocketProber::default()).probe(probe).await;
     server.abort();
     outcome
+}
+
+fn probe(address: SocketAddr, checks: Checks) -> Probe {
+    let checks = Arc::new(checks);
+    Probe { address, host: "a.example".into(), checks, authorities: None, proxy_protocol: None }
+}
+
+#[tokio::test]
+async fn a_node_that_expects_proxy_headers_hears_that_a_probe_comes_for_nobody() {
+    let local = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+    for (version, port, expected) in [
+        (ProxyHeader::V1, None, &b"PROXY UNKNOWN\r\n"[..]),
+        (ProxyHeader::V2, None, local),
+        (ProxyHeader::V2, Some(1), b""),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"\r\n\r\n")
+                || heard.starts_with(b"\r\n\r\n") && heard.len() < 20
+            {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).await.unwrap();
+                heard.push(byte[0]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            heard
+        });
+        let mut checks = checks();
+        checks.active.port = port;
+        let probe = Probe { proxy_protocol: Some(version), ..probe(address, checks) };
+        let outcome = Arc::new(SocketProber::default()).probe(probe).await;
+        assert_eq!(outcome, ProbeOutcome::Answered(200));
+        let heard = server.await.unwrap();
+        let rest = heard.strip_prefix(expected).expect("the header comes first");
+        assert!(rest.starts_with(b"GET "), "{heard:?}");
+    }
 }
 
 #[tokio::test]
@@ -123,8 +163,7 @@ async fn a_refused_connection_is_a_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let probe =
-        Probe { address, host: "a.example".into(), checks: Arc::new(checks()), authorities: None };
+    let probe = probe(address, checks());
     let outcome = Arc::new(SocketProber::default()).probe(probe).await;
     assert_eq!(outcome, ProbeOutcome::Failed);
 }
@@ -170,12 +209,7 @@ async fn an_https_probe_verifies_the_certificate_only_when_told() {
         checks.active.kind = CheckKind::Https;
         checks.active.timeout = Duration::from_secs(10);
         checks.active.https_verify_certificate = verify;
-        let probe = Probe {
-            address,
-            host: "a.example".into(),
-            checks: Arc::new(checks),
-            authorities: None,
-        };
+        let probe = probe(address, checks);
         assert_eq!(Arc::clone(&prober).probe(probe).await, expected);
     }
     server.abort();

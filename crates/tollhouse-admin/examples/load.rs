@@ -66,6 +66,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             keyring: Arc::new(Keyring::generate()?),
             registry: None,
             certificates: None,
+            staples: None,
             console: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };

@@ -1,4 +1,5 @@
-//! `/tollhouse/v1/certificates`: certificates that renew themselves, how they stand and why.
+//! `/tollhouse/v1/certificates`: certificates that renew themselves, and what responders say of all that are
+//! served, how that stands and why.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,6 +27,12 @@ pub trait CertificateSource: Send + Sync {
     fn list(&self) -> Certificates<'_>;
 }
 
+/// Who knows what responders say of certificates.
+pub trait StapleSource: Send + Sync {
+    /// All that are served, as a JSON array.
+    fn list(&self) -> Value;
+}
+
 /// Answers a call below [`PREFIX`].
 pub(crate) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     auth::check_key(&admin.parts.options, call)?;
@@ -37,12 +44,15 @@ pub(crate) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
         let text = "certificates are read here; they are changed by acme.hosts";
         return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
     }
+    let staples = admin.parts.staples.as_ref().map_or_else(|| json!([]), |source| source.list());
     let Some(source) = &admin.parts.certificates else {
-        return Ok(Reply::json(StatusCode::OK, &json!({ "directory": null, "list": [] })));
+        let value = json!({ "directory": null, "list": [], "staples": staples });
+        return Ok(Reply::json(StatusCode::OK, &value));
     };
     match source.list().await {
         Ok(list) => {
-            let value = json!({ "directory": source.directory(), "list": list });
+            let value =
+                json!({ "directory": source.directory(), "list": list, "staples": staples });
             Ok(Reply::json(StatusCode::OK, &value))
         }
         Err(reason) => Err(Reply::refusal(StatusCode::SERVICE_UNAVAILABLE, reason)),

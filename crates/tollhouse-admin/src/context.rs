@@ -9,7 +9,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{Revision, Store, StoreError};
 
-use crate::certificates::CertificateSource;
+use crate::certificates::{CertificateSource, StapleSource};
 use crate::console::ConsoleSource;
 use crate::document::CurrentDocument;
 use crate::index::facts::Facts;
@@ -39,6 +39,8 @@ pub struct Parts {
     pub registry: Option<RegistryPart>,
     /// Certificates that renew themselves, where there are any.
     pub certificates: Option<Arc<dyn CertificateSource>>,
+    /// What responders say of the certificates that are served.
+    pub staples: Option<Arc<dyn StapleSource>>,
     /// What the process knows of itself, for the console.
     pub console: Option<Arc<dyn ConsoleSource>>,
     /// The rest.

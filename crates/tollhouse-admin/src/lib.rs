@@ -47,7 +47,7 @@ mod validate;
 mod yaml;
 
 pub use api::AdminApi;
-pub use certificates::{CertificateSource, Certificates};
+pub use certificates::{CertificateSource, Certificates, StapleSource};
 pub use console::{ConsoleSource, Question, RequestFilter};
 pub use context::Parts;
 pub use document::{Document, DocumentSink};

@@ -87,6 +87,7 @@ fn parts(store: Arc<dyn Store>, options: Options, registry: Option<crate::Regist
         keyring: Arc::new(keyring.with_form(Form::Apisix)),
         registry,
         certificates: None,
+        staples: None,
         console: None,
         options,
     }

@@ -294,6 +294,8 @@ pub struct Tls {
     pub session_tickets: bool,
     /// The name that stands for none.
     pub fallback_sni: Option<String>,
+    /// Whether responders are asked about certificates.
+    pub ocsp_stapling: bool,
 }
 
 impl Default for Tls {
@@ -303,6 +305,7 @@ impl Default for Tls {
             ciphers: Vec::new(),
             session_tickets: true,
             fallback_sni: None,
+            ocsp_stapling: true,
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::{
     AdminApi, AdminKey, ConsoleSource, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken,
-    Sessions, StreamMode,
+    Sessions, StapleSource, StreamMode,
 };
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{KeyRole, Secret};
@@ -21,6 +21,7 @@ use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
+use crate::staples::Staples;
 
 /// A running Admin API; it ends when this is dropped.
 #[derive(Debug)]
@@ -109,6 +110,15 @@ fn sessions(keyring: &Keyring, is_encrypted: bool) -> Sessions {
     Sessions::new(secret.join("\n").as_bytes(), is_encrypted)
 }
 
+/// What responders say, as the Admin API tells it.
+struct BoardOfStaples(Arc<Staples>);
+
+impl StapleSource for BoardOfStaples {
+    fn list(&self) -> serde_json::Value {
+        serde_json::json!(self.0.report())
+    }
+}
+
 fn parts(
     cx: &ControlContext,
     access: AdminAccess,
@@ -124,6 +134,7 @@ fn parts(
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
         certificates: certificates.map(RunningCertificates::source),
+        staples: Some(Arc::new(BoardOfStaples(Arc::clone(&cx.drivers.staples)))),
         console: Some(console),
         options: options(&cx.bootstrap, &key.secret, mode),
     }

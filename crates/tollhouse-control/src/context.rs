@@ -20,6 +20,7 @@ use crate::plugins::{self, endpoints};
 use crate::registry::database::SharedDatabase;
 use crate::resources::Drivers;
 use crate::settings::descriptors::Descriptors;
+use crate::staples::{Asking, Staples};
 
 /// See the module. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -76,6 +77,8 @@ impl ControlContext {
         services.endpoints =
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
         let registry_database = Arc::new(SharedDatabase::new(&identity));
+        let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
+        let staples = Staples::new(asking, Arc::clone(&metrics));
         Ok(Self {
             registry_database,
             bootstrap: Arc::new(bootstrap.clone()),
@@ -86,7 +89,7 @@ impl ControlContext {
             node_history: Arc::default(),
             metrics,
             metrics_page,
-            drivers: Drivers::new(health),
+            drivers: Drivers::new(health, staples),
             configuration: Arc::default(),
             documents: Arc::new(watch::Sender::new(Arc::default())),
             catalogue,

@@ -1,10 +1,11 @@
 //! What can be asked of a running gateway over HTTP beside its metrics: the control API and the
 //! status pages. Read-only but for two requests that change nothing.
 //!
-//! One file for each group of endpoints. The paths and answers are APISIX's, with
-//! `/v1/configuration` and `/v1/discovery/registry` in addition. Nothing here asks who is asking: the listeners are for this
+//! One file for each group of endpoints. The paths and answers are APISIX's, with `/v1/configuration`,
+//! `/v1/certificates` and `/v1/discovery/registry` in addition. Nothing here asks who is asking: the listeners are for this
 //! machine unless the configuration says otherwise.
 
+mod certificates;
 mod discovery;
 mod health;
 mod health_page;
@@ -33,6 +34,7 @@ use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::APISIX_VERSION;
 use crate::registry::nodes::RegistryNodes;
+use crate::staples::Staples;
 
 /// What the side listeners answer from.
 #[derive(Debug, Clone)]
@@ -41,6 +43,8 @@ pub struct Introspection {
     pub metrics: MetricsPage,
     /// Health of nodes.
     pub health: Arc<HealthSupervisor>,
+    /// What responders say of certificates.
+    pub staples: Arc<Staples>,
     /// Upstreams whose nodes come from the registry.
     pub registry_nodes: Arc<RegistryNodes>,
     /// The configuration in service.
@@ -78,6 +82,7 @@ impl Introspection {
         Ok(Self {
             metrics: cx.metrics_page.clone(),
             health: Arc::clone(&cx.drivers.health),
+            staples: Arc::clone(&cx.drivers.staples),
             registry_nodes: Arc::clone(&cx.drivers.registry),
             configuration: Arc::clone(&cx.configuration),
             outages: Arc::clone(&cx.outages),
@@ -99,6 +104,7 @@ pub fn control_api(introspection: Introspection) -> Router {
         .route("/v1/healthcheck/{kind}", get(health::without_id))
         .route("/v1/healthcheck/{kind}/", get(health::without_id))
         .route("/v1/healthcheck/{kind}/{id}", get(health::one))
+        .route("/v1/certificates", get(certificates::all))
         .route("/v1/discovery/registry", get(discovery::counts))
         .route("/v1/discovery/registry/dump", get(discovery::dump))
         .route("/v1/discovery/polaris/dump", get(discovery::dump))

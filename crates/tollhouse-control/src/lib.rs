@@ -27,3 +27,4 @@ pub mod settings;
 mod shenyu_admin;
 mod shenyu_follower;
 pub mod signals;
+mod staples;

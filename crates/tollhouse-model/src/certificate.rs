@@ -1,7 +1,7 @@
 //! Checks certificates and their keys: whether they can be read, belong together, and are in date.
 //!
 //! Here: what is asked of a chain, a pair, an authority. The public half of a key is read in
-//! `certificate/key.rs`.
+//! `certificate/key.rs`, what a responder says of a certificate in `certificate/status.rs`.
 //! Whether anybody trusts a certificate is for those who connect.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +13,7 @@ use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 mod key;
+pub mod status;
 mod view;
 
 pub use view::CertificateView;
@@ -53,8 +54,9 @@ impl CertificateFacts {
     pub fn covers(&self, name: &str) -> bool {
         let parent = name.split_once('.').map(|(_, parent)| parent);
         self.subject_names.iter().any(|subject| {
-            let subject = subject.to_ascii_lowercase();
-            subject == name || subject.strip_prefix("*.").is_some_and(|rest| Some(rest) == parent)
+            let rest = subject.strip_prefix("*.");
+            subject.eq_ignore_ascii_case(name)
+                || rest.zip(parent).is_some_and(|(rest, parent)| rest.eq_ignore_ascii_case(parent))
         })
     }
 

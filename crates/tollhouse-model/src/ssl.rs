@@ -1,14 +1,16 @@
 //! Certificates with their keys, for the names they stand for or for the way to nodes.
 //!
-//! Here: the object. Reading it from a document is in `ssl/parse.rs`, judging a certificate with
-//! its key in `certificate.rs`.
+//! Here: the object. Reading it from a document is in `ssl/parse.rs`, what responders have said of its
+//! certificates in `ssl/staples.rs`, judging a certificate with its key in `certificate.rs`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::Id;
 use crate::secret::SecretText;
 
 mod parse;
+mod staples;
 
 /// An SSL object, validated.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +23,9 @@ pub struct Ssl {
     pub certificates: Vec<CertificatePair>,
     /// Names that clients ask for, lower-cased: whole, `*.` before one label, or `*` for any.
     pub snis: Vec<String>,
+    /// What responders have said of the certificates, as they have signed it (DER): shown with whichever
+    /// of them it is about.
+    pub staples: Vec<Arc<[u8]>>,
     /// Whether and how clients must show a certificate.
     pub client: Option<ClientVerification>,
     /// Versions of TLS for these names; empty leaves the gateway's own choice.

@@ -22,6 +22,7 @@ pub mod tickets;
 
 pub use self::clients::{ClientVerifier, Strictness};
 pub use self::failure::failure_of;
+pub use self::identity::{Identity, Staple};
 pub use self::stream::{Hello, ServerTls};
 
 use self::identity::Identities;
@@ -140,7 +141,7 @@ impl ServerTerms {
         clients: Option<Arc<ClientVerifier>>,
         versions: Option<Versions>,
     ) -> Result<HostTerms, HostError> {
-        let identities = Identities::new(pairs, &self.provider)?;
+        let identities = Arc::new(Identities::new(pairs, &self.provider)?);
         let versions = versions.unwrap_or(self.versions).supported();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&versions)
@@ -150,7 +151,7 @@ impl ServerTerms {
             Some(clients) => builder.with_client_cert_verifier(clients),
             None => builder.with_client_cert_verifier(Arc::new(NoClientAuth)),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(identities));
+        let mut config = builder.with_cert_resolver(Arc::<Identities>::clone(&identities));
         config.alpn_protocols = APPLICATION_PROTOCOLS.iter().map(|name| name.to_vec()).collect();
         // A table of sessions would have to be shared by all cores, and bounded; tickets are not.
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -160,7 +161,7 @@ impl ServerTerms {
             }
             None => config.send_tls13_tickets = 0,
         }
-        Ok(HostTerms(Arc::new(config)))
+        Ok(HostTerms { config: Arc::new(config), identities })
     }
 }
 
@@ -179,7 +180,10 @@ fn plain_suite_name(name: &str) -> String {
 
 /// The terms on which one host is served; cheap to clone.
 #[derive(Clone)]
-pub struct HostTerms(Arc<ServerConfig>);
+pub struct HostTerms {
+    config: Arc<ServerConfig>,
+    identities: Arc<Identities>,
+}
 
 impl HostTerms {
     /// The terms of handshakes that show one certificate to clients that speak one protocol, and no other:
@@ -204,21 +208,26 @@ impl HostTerms {
         config.alpn_protocols = vec![protocol.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), identities: Arc::default() })
     }
 
     /// The same for listeners on which anything may be spoken: whatever a client offers by ALPN
     /// (RFC 7301), nothing is agreed on. Costs a copy of the terms, small beside a handshake.
     #[must_use]
     pub fn without_protocols(&self) -> Self {
-        let mut config = ServerConfig::clone(&self.0);
+        let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols.clear();
-        Self(Arc::new(config))
+        Self { config: Arc::new(config), identities: Arc::clone(&self.identities) }
     }
 
     /// For listeners that bring their own streams.
     pub fn config(&self) -> &Arc<ServerConfig> {
-        &self.0
+        &self.config
+    }
+
+    /// The host's own certificates, with which staples are shown.
+    pub fn identities(&self) -> &[Arc<Identity>] {
+        self.identities.all()
     }
 }
 

@@ -35,7 +35,7 @@ use crate::consumers::Consumers;
 use crate::l4::table::StreamTable;
 use crate::plugins::Chain;
 use crate::settings::Settings;
-use crate::snapshot::certificates::Certificates;
+use crate::snapshot::certificates::{Certificates, TlsHost};
 use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
 use body_variables::BodyVariables;
 use certificates::Hosts;
@@ -194,6 +194,11 @@ impl Compiler {
     /// Unix time.
     pub fn certificate_ends(&self) -> impl Iterator<Item = (&Id, i64)> {
         self.hosts.ends()
+    }
+
+    /// What clients may be shown, each host with the names that it is for.
+    pub fn served_hosts(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
+        self.hosts.served()
     }
 
     /// Rises when an object of certificates changes.

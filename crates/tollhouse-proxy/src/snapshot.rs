@@ -24,6 +24,7 @@ pub(crate) mod certificates;
 mod shenyu;
 pub(crate) mod upstream;
 
+pub use certificates::TlsHost;
 pub use shenyu::{ShenyuTable, ShenyuTerms};
 pub use upstream::{NodeHost, UpstreamEntry};
 

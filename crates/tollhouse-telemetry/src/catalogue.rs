@@ -191,6 +191,13 @@ catalogue! {
             "tollhouse_acme_down", "1 while certificates can neither be got nor renewed on this node.";
         acme_failures: SharedCounter =
             "tollhouse_acme_failures_total", "Attempts to get or renew a certificate that have failed.";
+        ocsp_answers: SharedCounter =
+            "tollhouse_ocsp_answers_total", "Answers of OCSP responders that were taken into service.";
+        ocsp_failures: SharedCounter =
+            "tollhouse_ocsp_failures_total",
+            "Questions to OCSP responders without an answer that could be shown to clients.";
+        certificates_stapled: SharedGauge =
+            "tollhouse_certificates_stapled", "Certificates that are shown with an OCSP answer.";
         access_log_lines: SharedCounter =
             "tollhouse_access_log_lines_total", "Access-log lines written.";
         access_log_lines_dropped: SharedCounter =

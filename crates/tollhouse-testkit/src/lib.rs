@@ -19,6 +19,7 @@ pub mod patience;
 pub mod ports;
 pub mod program;
 pub mod redis;
+pub mod responder;
 pub mod wire;
 
 pub use client::RawClient;

@@ -141,6 +141,9 @@ keys! {
     tls.fallback_sni: OptionalText,
         "The name whose certificate a client is shown that asks for none. Without it, such a client is \
          shown that of `*`, if there is one.";
+    tls.ocsp_stapling: Switch,
+        "Whether the responder that a certificate names (OCSP) is asked about it, over plain HTTP, so that \
+         clients are shown its answer along with the certificate. No handshake waits for that.";
     admin.key: OptionalSecret,
         "Key of the Admin API. Where none is given, one is generated at the first run, printed \
          once, and kept in `data_dir/admin.key`.";

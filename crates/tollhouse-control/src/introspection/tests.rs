@@ -20,6 +20,7 @@ fn introspection() -> Introspection {
     Introspection {
         metrics: MetricsPage::new(Arc::default(), Arc::default(), &services),
         health: Arc::default(),
+        staples: Arc::new(Staples::new(crate::staples::Asking::Off, Arc::default())),
         registry_nodes: Arc::default(),
         configuration: Arc::default(),
         outages: Arc::new(Outages::new(Arc::default())),

@@ -1,4 +1,5 @@
-//! What changes the nodes of upstreams beside requests: health checks, slow start, the registry.
+//! What goes on beside requests about what is in service: health checks, slow start, nodes of the registry,
+//! staples of certificates.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
 use crate::registry::RunningRegistry;
 use crate::registry::nodes::RegistryNodes;
+use crate::staples::Staples;
 
 /// See the module. Each is given what every snapshot changes.
 #[derive(Debug, Clone)]
@@ -17,12 +19,15 @@ pub struct Drivers {
     pub warm_ups: Arc<WarmUps>,
     /// Instances of the registry.
     pub registry: Arc<RegistryNodes>,
+    /// What responders say of certificates.
+    pub staples: Arc<Staples>,
 }
 
 impl Drivers {
     /// Drivers that have nothing to drive yet.
-    pub fn new(health: Arc<HealthSupervisor>) -> Self {
-        Self { health, warm_ups: Arc::default(), registry: Arc::default() }
+    pub fn new(health: Arc<HealthSupervisor>, staples: Staples) -> Self {
+        let staples = Arc::new(staples);
+        Self { health, warm_ups: Arc::default(), registry: Arc::default(), staples }
     }
 
     /// Brings the instances of this process' registry to the upstreams that name them, from now on.
@@ -34,9 +39,10 @@ impl Drivers {
         self.registry.start()
     }
 
-    /// Starts health checks and slow start, for as long as the runtime lasts.
+    /// Starts health checks, slow start and the asking of responders, for as long as the runtime lasts.
     pub fn start(&self) {
-        let Self { health, warm_ups, .. } = self.clone();
+        let Self { health, warm_ups, staples, .. } = self.clone();
+        tokio::spawn(staples.run());
         tokio::spawn(async move { health.run().await });
         tokio::spawn(async move { warm_ups.run().await });
     }
@@ -47,5 +53,6 @@ impl Drivers {
         self.registry.change_upstreams(&changes);
         self.warm_ups.change_upstreams(&changes);
         self.health.change_upstreams(&changes);
+        self.staples.take_changes(compiler);
     }
 }

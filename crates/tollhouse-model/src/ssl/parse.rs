@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion};
+use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion, staples};
 use crate::certificate::{self, CertificateError, CertificateFacts, Validity, format_date};
 use crate::expr::Expr;
 use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
@@ -12,7 +12,7 @@ use crate::reader::{Fields, Reader, Unknown};
 use crate::secret::{SecretText, is_reference};
 use crate::{Id, Problem, Problems};
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 18] = [
     "id",
     "type",
     "cert",
@@ -21,6 +21,8 @@ const FIELDS: [&str; 16] = [
     "keys",
     "sni",
     "snis",
+    "ocsp",
+    "ocsps",
     "client",
     "ssl_protocols",
     "status",
@@ -33,7 +35,7 @@ const FIELDS: [&str; 16] = [
 
 /// Further pairs beside the first, at most: there are only so many types of keys, and each costs
 /// a signature's worth of work to check.
-const FURTHER_PAIRS_MAX: usize = 16;
+pub(super) const FURTHER_PAIRS_MAX: usize = 16;
 
 /// So long before its end a certificate is spoken of: automatic renewal has had two weeks to work.
 pub(crate) const RENEWAL_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -81,6 +83,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     if kind == SslKind::Server {
         check_names(reader, &facts, snis.as_deref().unwrap_or(sni.as_slice()));
     }
+    let staples = staples::read(reader, fields, certificates.as_deref().unwrap_or_default(), now);
     let client = reader.optional(fields, "client", |reader, value| read_client(reader, value));
     let protocols = reader.optional(fields, "ssl_protocols", read_protocols);
     let enabled = reader.optional(fields, "status", read_status).unwrap_or(true);
@@ -89,6 +92,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
         kind,
         certificates: certificates?,
         snis: snis.unwrap_or_else(|| sni.into_iter().collect()),
+        staples,
         client,
         protocols: protocols.unwrap_or_default(),
         enabled,

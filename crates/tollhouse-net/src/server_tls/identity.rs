@@ -1,19 +1,76 @@
-//! The certificates of one host, and which of them a client is shown.
+//! The certificates of one host, which of them a client is shown, and what an authority's responder says of
+//! each, which is shown with it (a staple: RFC 6066 §8, RFC 8446 §4.4.2.1).
+//!
+//! Staples come and go while a host is served; asking for them is nothing of this file.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwapOption;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{HostError, PemPair, read_certificates};
 
 /// Certificates for the same names, of different types of keys.
+#[derive(Debug, Default)]
+pub(super) struct Identities(Vec<Arc<Identity>>);
+
+/// A certificate, and what is shown with it.
 #[derive(Debug)]
-pub(super) struct Identities(Vec<Arc<CertifiedKey>>);
+pub struct Identity {
+    plain: Arc<CertifiedKey>,
+    stapled: ArcSwapOption<Stapled>,
+}
+
+/// A certificate with a staple.
+#[derive(Debug)]
+struct Stapled {
+    shown: Arc<CertifiedKey>,
+    until_unix_s: i64,
+}
+
+/// What a responder says of a certificate, to be shown with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staple {
+    /// The answer as the responder has signed it.
+    pub answer: Arc<[u8]>,
+    /// Until when it holds, in Unix time.
+    pub until_unix_s: i64,
+}
+
+impl Identity {
+    fn new(key: CertifiedKey) -> Arc<Self> {
+        Arc::new(Self { plain: Arc::new(key), stapled: ArcSwapOption::empty() })
+    }
+
+    /// The certificate first, then those between it and the root.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.plain.cert
+    }
+
+    /// Shows `staple` with it from the next handshake on; nothing where there is none.
+    pub fn set_staple(&self, staple: Option<&Staple>) {
+        self.stapled.store(staple.map(|staple| {
+            let mut shown = CertifiedKey::clone(&self.plain);
+            shown.ocsp = Some(staple.answer.to_vec());
+            Arc::new(Stapled { shown: Arc::new(shown), until_unix_s: staple.until_unix_s })
+        }));
+    }
+
+    /// What a client is shown at `now_unix_s`: never a staple that is over, which clients take for worse
+    /// than none.
+    fn current(&self, now_unix_s: i64) -> Arc<CertifiedKey> {
+        match &*self.stapled.load() {
+            Some(stapled) if now_unix_s < stapled.until_unix_s => Arc::clone(&stapled.shown),
+            _ => Arc::clone(&self.plain),
+        }
+    }
+}
 
 impl Identities {
     /// RSA goes last: signing with it costs ten times as much as with the others.
@@ -24,10 +81,15 @@ impl Identities {
             let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())
                 .map_err(|error| HostError::Key(error.to_string()))?;
             let identity = CertifiedKey::from_der(chain, key, provider).map_err(HostError::Pair)?;
-            identities.push(Arc::new(identity));
+            identities.push(Identity::new(identity));
         }
-        identities.sort_by_key(|identity| identity.key.algorithm() == SignatureAlgorithm::RSA);
+        identities
+            .sort_by_key(|identity| identity.plain.key.algorithm() == SignatureAlgorithm::RSA);
         Ok(Self(identities))
+    }
+
+    pub(super) fn all(&self) -> &[Arc<Identity>] {
+        &self.0
     }
 }
 
@@ -35,7 +97,31 @@ impl ResolvesServerCert for Identities {
     /// The first with which the client can verify a signature.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let offered = hello.signature_schemes();
-        let fits = |identity: &&Arc<CertifiedKey>| identity.key.choose_scheme(offered).is_some();
-        self.0.iter().find(fits).cloned()
+        let fits = |it: &&Arc<Identity>| it.plain.key.choose_scheme(offered).is_some();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now_unix_s = i64::try_from(now).unwrap_or(i64::MAX);
+        self.0.iter().find(fits).map(|identity| identity.current(now_unix_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_staple_is_shown_until_it_is_over() {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let made = rcgen::CertificateParams::default().self_signed(&key).expect("a certificate");
+        let der = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let pair = CertifiedKey::from_der(vec![made.der().clone()], der, &provider);
+        let identity = Identity::new(pair.expect("a pair"));
+        let shown = |now| identity.current(now).ocsp.clone();
+        assert_eq!(shown(0), None);
+        let staple = Staple { answer: (*b"good").into(), until_unix_s: 100 };
+        identity.set_staple(Some(&staple));
+        assert_eq!((shown(99).as_deref(), shown(100)), (Some(&b"good"[..]), None));
+        identity.set_staple(None);
+        assert_eq!(shown(99), None);
     }
 }

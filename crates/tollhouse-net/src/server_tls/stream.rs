@@ -244,7 +244,7 @@ impl ServerTls {
             };
             return Err(HandshakeError::new(HandshakeFailure::NoCertificate, cause));
         };
-        match accepted.into_connection(terms.0) {
+        match accepted.into_connection(terms.config) {
             Ok(mut session) => {
                 session.set_buffer_limit(Some(HELD_BYTES_MAX));
                 let processed = session.process_new_packets().map(drop);

@@ -45,7 +45,7 @@ impl Hosts {
     ) -> Result<(), HostError> {
         let serves = ssl.enabled && ssl.kind == SslKind::Server;
         let host = if serves { Some(Arc::new(host(&ssl, terms)?)) } else { None };
-        let ends = ssl.certificates.iter().filter_map(|pair| check_chain(&pair.cert).ok());
+        let ends = host.iter().flat_map(|host| &host.certificates);
         let ends = ends.map(|facts| facts.not_after_unix_s);
         let not_after_unix_s = ends.min().unwrap_or(i64::MAX);
         self.take_out(&ssl.id, certificates);
@@ -68,6 +68,13 @@ impl Hosts {
     pub(super) fn ends(&self) -> impl Iterator<Item = (&Id, i64)> {
         let serving = self.objects.iter().filter(|(_, compiled)| compiled.host.is_some());
         serving.map(|(id, compiled)| (id, compiled.not_after_unix_s))
+    }
+
+    /// What clients may be shown, each host with the names that it is for.
+    pub(super) fn served(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
+        self.objects
+            .values()
+            .filter_map(|compiled| Some((compiled.host.as_ref()?, &*compiled.names)))
     }
 
     /// Warns of names that another object serves already.
@@ -114,7 +121,16 @@ fn host(ssl: &Ssl, terms: &ServerTerms) -> Result<TlsHost, HostError> {
     });
     let clients = ssl.client.as_ref().map(client_terms).transpose()?;
     let verifier = clients.as_ref().map(|clients| Arc::clone(&clients.verifier));
-    Ok(TlsHost { id: ssl.id.clone(), terms: terms.host(&pairs, verifier, versions)?, clients })
+    let certificates = ssl.certificates.iter().map(|pair| {
+        check_chain(&pair.cert).map_err(|error| HostError::Certificate(error.to_string()))
+    });
+    Ok(TlsHost {
+        id: ssl.id.clone(),
+        terms: terms.host(&pairs, verifier, versions)?,
+        certificates: certificates.collect::<Result<_, _>>()?,
+        staples: ssl.staples.clone(),
+        clients,
+    })
 }
 
 fn client_terms(client: &ClientVerification) -> Result<ClientTerms, HostError> {

@@ -25,6 +25,8 @@ pub struct TlsPeer {
     pub name: Box<str>,
     /// Whether the client has asked for it.
     pub is_named: bool,
+    /// What stood for the name then: the certificates that the client has seen one of.
+    pub host: Arc<TlsHost>,
     /// The version, as `TLSv1.3`.
     pub protocol: &'static str,
     /// The cipher suite, by OpenSSL's name for it.
@@ -51,7 +53,7 @@ pub struct Checked {
 }
 
 impl TlsPeer {
-    fn new(name: Box<str>, host: &TlsHost, tls: &ServerTls) -> Self {
+    fn new(name: Box<str>, host: Arc<TlsHost>, tls: &ServerTls) -> Self {
         let certificates: Box<[_]> = tls.client_certificates().into();
         let checked = host.clients.as_ref().map(|terms| {
             let by = Arc::clone(&terms.verifier);
@@ -60,6 +62,7 @@ impl TlsPeer {
         Self {
             name,
             is_named: tls.server_name().is_some(),
+            host,
             protocol: tls.protocol().unwrap_or_default(),
             cipher: tls.cipher().unwrap_or_default(),
             application_protocol: match tls.application_protocol() {
@@ -168,7 +171,7 @@ pub(crate) async fn run(
             if tls.is_resumed() {
                 worker.metrics.downstream_tls_handshakes_resumed.increment();
             }
-            Shaken::Open(TlsPeer::new(name, &host, tls))
+            Shaken::Open(TlsPeer::new(name, host, tls))
         }
         // An authority has looked at its challenge, and asks for nothing else.
         (Ok(()), _, _) => Shaken::Failed,

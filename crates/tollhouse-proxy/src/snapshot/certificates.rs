@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tollhouse_model::Id;
+use tollhouse_model::certificate::CertificateFacts;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::Lookup;
 use tollhouse_net::server_tls::{ClientVerifier, HostTerms};
@@ -26,8 +27,21 @@ pub struct TlsHost {
     pub id: Id,
     /// How it is served.
     pub terms: HostTerms,
+    /// What each of its certificates says of itself.
+    pub certificates: Vec<CertificateFacts>,
+    /// What responders have said of them, as the object has it.
+    pub staples: Vec<Arc<[u8]>>,
     /// Whom it takes as clients; everybody without.
     pub clients: Option<ClientTerms>,
+}
+
+impl TlsHost {
+    /// Whether a client that was shown any of its certificates may take it for one of `host`, which is
+    /// lower-cased. Which of them a client was shown is its own choice: all must stand for the name.
+    pub(crate) fn covers(&self, host: &str) -> bool {
+        !self.certificates.is_empty()
+            && self.certificates.iter().all(|certificate| certificate.covers(host))
+    }
 }
 
 /// Whom a host takes as clients.
@@ -111,7 +125,9 @@ mod tests {
         for name in names {
             let terms =
                 terms.host(&[], None, None).expect("no certificate is one too few, not bad");
-            let host = TlsHost { id: Id::new(*name), terms, clients: None };
+            let id = Id::new(*name);
+            let host =
+                TlsHost { id, terms, certificates: Vec::new(), staples: Vec::new(), clients: None };
             certificates.set(name, Some(Arc::new(host)));
         }
         certificates

@@ -1,4 +1,5 @@
-//! `tollhouse certificates`: certificates that renew themselves, as a running gateway keeps them.
+//! `tollhouse certificates`: certificates that renew themselves, as a running gateway keeps them, and what
+//! responders say of those that it serves.
 
 use std::process::ExitCode;
 
@@ -29,6 +30,21 @@ pub struct CertificatesArguments {
 struct Answer {
     directory: Option<String>,
     list: Vec<Certificate>,
+    /// Absent from gateways that are older.
+    #[serde(default)]
+    staples: Vec<Staple>,
+}
+
+/// What a responder says of a certificate.
+#[derive(Debug, Deserialize)]
+struct Staple {
+    ssl: String,
+    names: Vec<String>,
+    responder: Option<String>,
+    state: String,
+    until: Option<i64>,
+    next_attempt: Option<i64>,
+    last_error: Option<LastError>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -74,10 +90,59 @@ pub fn run(arguments: &CertificatesArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn describe(answer: &Answer) -> String {
-    let Some(directory) = &answer.directory else {
-        return "no authority is configured; set acme.directory, acme.hosts and acme.agree\n"
-            .to_owned();
+    let mut text = match &answer.directory {
+        Some(directory) => describe_renewed(directory, &answer.list),
+        None => {
+            "no authority is configured; set acme.directory, acme.hosts and acme.agree\n".into()
+        }
     };
+    text.push_str(&describe_staples(&answer.staples));
+    // Names and words of others must not reach a terminal as they are.
+    text.replace(|letter: char| letter.is_control() && letter != '\n', "?")
+}
+
+/// What responders say, of those certificates about which anybody is asked.
+fn describe_staples(staples: &[Staple]) -> String {
+    let asked: Vec<_> = staples.iter().filter(|staple| staple.state != "none").collect();
+    if asked.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("SSL", Align::Left),
+        ("NAMES", Align::Left),
+        ("OCSP", Align::Left),
+        ("UNTIL", Align::Left),
+        ("NEXT ATTEMPT", Align::Left),
+        ("LAST ERROR", Align::Left),
+    ]);
+    for staple in &asked {
+        table.push([
+            staple.ssl.clone(),
+            staple.names.join(" "),
+            staple.state.clone(),
+            staple.until.map(moment).unwrap_or_default(),
+            staple.next_attempt.map(moment).unwrap_or_default(),
+            staple.last_error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
+        ]);
+    }
+    let mut text = format!("\n{}", table.render());
+    for staple in asked {
+        if let Some(error) = &staple.last_error {
+            text.push_str(&describe_error(&format!("ssl {}", staple.ssl), error));
+        }
+        if let Some(responder) = staple.responder.as_ref().filter(|_| staple.last_error.is_some()) {
+            text.push_str(&format!("  responder: {responder}\n"));
+        }
+    }
+    text
+}
+
+fn describe_error(whose: &str, error: &LastError) -> String {
+    let LastError { code, detail, remedy, at } = error;
+    format!("\n{whose}  {}  {code}\n  {detail}\n  hint: {remedy}\n", moment(*at))
+}
+
+fn describe_renewed(directory: &str, list: &[Certificate]) -> String {
     let mut text = format!("authority  {directory}\n\n");
     let mut table = Table::new(&[
         ("NAMES", Align::Left),
@@ -87,7 +152,7 @@ fn describe(answer: &Answer) -> String {
         ("NEXT ATTEMPT", Align::Left),
         ("LAST ERROR", Align::Left),
     ]);
-    for certificate in &answer.list {
+    for certificate in list {
         table.push([
             certificate.names.join(" "),
             certificate.state.clone(),
@@ -98,16 +163,12 @@ fn describe(answer: &Answer) -> String {
         ]);
     }
     text.push_str(&table.render());
-    for certificate in &answer.list {
-        let Some(LastError { code, detail, remedy, at }) = &certificate.last_error else {
-            continue;
-        };
-        let names = certificate.names.join(" ");
-        let at = moment(*at);
-        text.push_str(&format!("\n{names}  {at}  {code}\n  {detail}\n  hint: {remedy}\n"));
+    for certificate in list {
+        if let Some(error) = &certificate.last_error {
+            text.push_str(&describe_error(&certificate.names.join(" "), error));
+        }
     }
-    // Names and words of others must not reach a terminal as they are.
-    text.replace(|letter: char| letter.is_control() && letter != '\n', "?")
+    text
 }
 
 /// A Unix time as `2026-11-21 09:30`, in UTC.
@@ -136,7 +197,22 @@ mod tests {
         );
         assert!(lines[4].contains("acme_challenge_failed"), "{shown}");
         assert!(shown.contains("connection: refused?[2J\n  hint: check DNS\n"), "{shown}");
-        let off = describe(&Answer { directory: None, list: Vec::new() });
-        assert!(off.contains("acme.directory"), "{off}");
+        let off = describe(&serde_json::from_str(r#"{"directory":null,"list":[]}"#).expect("one"));
+        assert!(off.contains("acme.directory") && !off.contains("OCSP"), "{off}");
+    }
+
+    #[test]
+    fn what_responders_say_is_shown_where_anybody_is_asked() {
+        let text = r#"{"directory":null,"list":[],"staples":[
+            {"ssl":"1","names":["a.test"],"responder":"http://ocsp.test","state":"renewal_failing",
+             "since":1766000000,"until":1767225600,"next_attempt":1766000060,"last_error":{"code":"ocsp_unreachable",
+             "detail":"refused\u0007","remedy":"let it","at":1766000000}},
+            {"ssl":"2","names":["b.test"],"responder":null,"state":"none","since":null,"until":null,
+             "next_attempt":null,"last_error":null}]}"#;
+        let shown = describe(&serde_json::from_str(text).expect("an answer"));
+        assert!(shown.contains("1    a.test  renewal_failing  2026-01-01 00:00"), "{shown}");
+        let error = "ocsp_unreachable\n  refused?\n  hint: let it\n  responder: http://ocsp.test\n";
+        assert!(shown.contains(error), "{shown}");
+        assert!(!shown.contains("b.test"), "{shown}");
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, date_time_ymd,
+    BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, SigningKey, date_time_ymd,
 };
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -22,6 +22,7 @@ use rustls::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
+use tollhouse_testkit::responder::{AUTHORITY_INFORMATION_ACCESS, responder_at};
 
 /// No wait is longer.
 pub(crate) const PATIENCE: Duration = tollhouse_testkit::patience::DEADLINE;
@@ -74,6 +75,20 @@ impl Authority {
 
     pub(crate) fn server(&self, names: &[&str]) -> Pair {
         self.sign(params(names, ExtendedKeyUsagePurpose::ServerAuth), KeyPair::generate())
+    }
+
+    /// With its own certificate behind it, and naming who says whether it is revoked.
+    pub(crate) fn server_with_responder(&self, names: &[&str], uri: &str) -> Pair {
+        let mut params = params(names, ExtendedKeyUsagePurpose::ServerAuth);
+        let content = responder_at(uri);
+        let access = CustomExtension::from_oid_content(&AUTHORITY_INFORMATION_ACCESS, content);
+        params.custom_extensions.push(access);
+        self.sign(params, KeyPair::generate()).with(&[self])
+    }
+
+    /// Its signature of a text.
+    pub(crate) fn sign_text(&self, text: &[u8]) -> Vec<u8> {
+        self.issuer.key().sign(text).expect("it signs")
     }
 
     pub(crate) fn rsa_server(&self, names: &[&str]) -> Pair {

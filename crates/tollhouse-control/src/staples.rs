@@ -1,0 +1,168 @@
+//! Staples: what responders say of the certificates that clients are shown (OCSP), fetched, verified, shown
+//! with them, and fetched anew ahead of their end.
+//!
+//! Handshakes wait for none of it: a certificate without a staple is shown alone. What is due when is
+//! decided in `staples/board.rs`, how a responder is asked in `staples/fetch.rs`. Everything is in memory:
+//! a process that starts asks again, which takes it a second.
+
+mod board;
+mod fetch;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Notify;
+use tokio::task::{Id as TaskId, JoinSet};
+use tollhouse_proxy::Compiler;
+use tollhouse_stdx::random::Random;
+use tollhouse_telemetry::Metrics;
+
+use self::board::{Asked, Board, Served};
+
+pub use self::board::StapleView;
+
+/// The longest sleep: a clock that is set is noticed within it.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// Whether responders are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// They are.
+    On,
+    /// Nobody is asked; what objects hold is shown.
+    Off,
+}
+
+/// The staples of a process.
+#[derive(Debug)]
+pub struct Staples {
+    board: Mutex<Board>,
+    asking: Asking,
+    /// The compiler's version of its certificates that is on the board.
+    version: Mutex<u64>,
+    changed: Notify,
+    metrics: Arc<Metrics>,
+}
+
+impl Staples {
+    /// Of a process that shows nothing yet.
+    pub fn new(asking: Asking, metrics: Arc<Metrics>) -> Self {
+        Self {
+            board: Mutex::new(Board::new(Random::from_process_entropy())),
+            asking,
+            version: Mutex::new(0),
+            changed: Notify::new(),
+            metrics,
+        }
+    }
+
+    /// Takes in what clients are shown from now on. Certificates that are known already have their staples
+    /// when this returns. Costs a look at every host where one has changed.
+    pub fn take_changes(&self, compiler: &Compiler) {
+        let version = compiler.certificates_version();
+        let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *known, version) == version {
+            return;
+        }
+        let served = compiler.served_hosts().map(|(host, names)| Served {
+            ssl: host.id.as_str(),
+            names,
+            identities: host.terms.identities(),
+            given: &host.staples,
+        });
+        let mut board = self.board();
+        board.serve(served, now_unix_s());
+        self.count_stapled(&board);
+        drop(board);
+        self.changed.notify_one();
+    }
+
+    /// How every certificate stands that has, or should have, a staple.
+    pub fn report(&self) -> Vec<StapleView> {
+        self.board().report(now_unix_s())
+    }
+
+    /// Asks responders for ever; to be dropped with the process, and what is under way with it.
+    pub async fn run(self: Arc<Self>) {
+        let mut fetches = Fetches::default();
+        loop {
+            let wait = self.begin_due(&mut fetches);
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+                Some(fetched) = fetches.tasks.join_next_with_id() => {
+                    let (task, answer) = fetched.unwrap_or_else(|error| {
+                        (error.id(), Err("the attempt has broken off".to_owned()))
+                    });
+                    if let Some(asked) = fetches.asked.remove(&task) {
+                        self.take_answer(&asked, answer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins what is due; says how long nothing else is.
+    fn begin_due(&self, fetches: &mut Fetches) -> Duration {
+        let mut board = self.board();
+        let now = now_unix_s();
+        self.count_stapled(&board);
+        if self.asking == Asking::Off {
+            return SLEEP_MAX;
+        }
+        for asked in board.ask(now) {
+            let question = Arc::clone(&asked.question);
+            let task = fetches.tasks.spawn(async move { fetch::ask(&question).await });
+            fetches.asked.insert(task.id(), asked);
+        }
+        let next = board.next_look().map_or(SLEEP_MAX, |at| {
+            Duration::from_secs(u64::try_from(at.saturating_sub(now)).unwrap_or_default())
+        });
+        next.clamp(Duration::from_millis(100), SLEEP_MAX)
+    }
+
+    fn take_answer(&self, asked: &Asked, fetched: Fetched) {
+        let mut board = self.board();
+        let taken = board.answer(asked, fetched, now_unix_s());
+        self.count_stapled(&board);
+        drop(board);
+        let process = self.metrics.process();
+        match taken {
+            Ok(()) => process.ocsp_answers.increment(),
+            Err(failure) => {
+                process.ocsp_failures.increment();
+                // The first of a row: the rest is shown by who asks.
+                if failure.is_first {
+                    let (code, detail) = (failure.code, failure.detail);
+                    tracing::warn!(ssl = %asked.ssl(), code, detail, "no OCSP answer for a certificate");
+                }
+            }
+        }
+    }
+
+    fn count_stapled(&self, board: &Board) {
+        let stapled = board.stapled(now_unix_s());
+        let stapled = i64::try_from(stapled).unwrap_or(i64::MAX);
+        self.metrics.process().certificates_stapled.set(stapled);
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Questions under way, each in a task of its own.
+#[derive(Default)]
+struct Fetches {
+    tasks: JoinSet<Fetched>,
+    asked: HashMap<TaskId, Asked>,
+}
+
+/// What came of asking: bytes, or why there are none.
+type Fetched = Result<Vec<u8>, String>;
+
+fn now_unix_s() -> i64 {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,117 @@
+//! Reads what responders have said of an object's certificates (`ocsp`, `ocsps`): answers that somebody has
+//! fetched and that are shown with them.
+//!
+//! One that the authority does not stand behind is an error where it stands. One that is over, or says
+//! nothing good, is a warning: a certificate must not go out of service because its staple has aged.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::CertificatePair;
+use super::parse::FURTHER_PAIRS_MAX;
+use crate::certificate::format_date;
+use crate::certificate::status::{
+    ANSWER_BYTES_MAX, CertificateStatus, StatusAnswer, StatusError, StatusQuestion,
+};
+use crate::reader::{Fields, Reader};
+use crate::secret::is_reference;
+
+/// Reads both fields. What is about a certificate that only refers to a secret is checked when that is
+/// known.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    fields: &Fields,
+    pairs: &[CertificatePair],
+    now: SystemTime,
+) -> Vec<Arc<[u8]>> {
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now_unix_s = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let mut read_one = |reader: &mut Reader<'_>, value: &Value| {
+        let answer = decode(reader, value)?;
+        check(reader, pairs, &answer, now_unix_s).then_some(answer)
+    };
+    let first = reader.optional(fields, "ocsp", &mut read_one);
+    let further = reader.optional(fields, "ocsps", |reader, value| {
+        let items = reader.list(value)?;
+        if items.len() > FURTHER_PAIRS_MAX {
+            let reason = format!("expect array to have at most {FURTHER_PAIRS_MAX} items");
+            reader.error_unquoted(reason, "give one for each certificate");
+            return None;
+        }
+        reader.items(items, &mut read_one)
+    });
+    first.into_iter().chain(further.unwrap_or_default()).collect()
+}
+
+fn decode(reader: &mut Reader<'_>, value: &Value) -> Option<Arc<[u8]>> {
+    let text = reader.text(value)?;
+    // Four characters for three bytes, and a line end behind each sixty-four of them.
+    let chars_max = ANSWER_BYTES_MAX.div_ceil(3) * 4 * 65 / 64 + 4;
+    let hint = "give the answer of the responder (DER) in base64";
+    if text.len() > chars_max {
+        reader.error_unquoted("it is longer than the 16 KiB of an answer", hint);
+        return None;
+    }
+    let packed: String = text.split_ascii_whitespace().collect();
+    match STANDARD.decode(packed) {
+        Ok(answer) => Some(answer.into()),
+        Err(error) => {
+            reader.error_unquoted(format!("it is not base64: {error}"), hint);
+            None
+        }
+    }
+}
+
+/// Whether an answer may be kept; says what is wrong with it.
+fn check(
+    reader: &mut Reader<'_>,
+    pairs: &[CertificatePair],
+    answer: &[u8],
+    now_unix_s: i64,
+) -> bool {
+    if pairs.iter().any(|pair| is_reference(&pair.cert)) {
+        return true;
+    }
+    let mut found = Err(StatusError::OtherCertificate);
+    for pair in pairs {
+        found = StatusQuestion::of_pem(&pair.cert).and_then(|it| it.read(answer, now_unix_s));
+        // An object has one for each of its certificates: another one's is looked at by that.
+        if found != Err(StatusError::OtherCertificate) {
+            break;
+        }
+    }
+    let (path, problems) = reader.parts();
+    let (is_kept, problem) = match found {
+        Ok(StatusAnswer { status: CertificateStatus::Good, .. }) => return true,
+        Ok(StatusAnswer { status, since_unix_s, .. }) => {
+            let reason = match status {
+                CertificateStatus::Revoked => {
+                    format!("the certificate was revoked by {}", format_date(since_unix_s))
+                }
+                _ => "the responder does not know the certificate".to_owned(),
+            };
+            (true, warning(path, &reason, "get a new certificate"))
+        }
+        Err(error @ (StatusError::Expired | StatusError::NotYet)) => (
+            true,
+            warning(path, &error.to_string(), "it is not shown to clients; give a newer one"),
+        ),
+        Err(error) => {
+            let hint = match error {
+                StatusError::NoIssuer => "put the certificate of its issuer behind that in cert",
+                _ => "give the answer of the responder that the certificate names (DER, in base64)",
+            };
+            (false, crate::Problem::error(path, error.to_string()).with_hint(hint))
+        }
+    };
+    problems.push(problem);
+    is_kept
+}
+
+fn warning(path: &str, reason: &str, hint: &str) -> crate::Problem {
+    crate::Problem::warning(path, reason).with_hint(hint)
+}

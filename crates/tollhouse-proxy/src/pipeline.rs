@@ -18,8 +18,8 @@ use crate::stages::deliver::Delivered;
 use crate::stages::route::Next;
 use crate::stages::tunnel::{self, Switched};
 use crate::stages::{
-    account, challenge, client_certificate, deliver, forward, limits, normalise, plugins,
-    request_body, route,
+    account, challenge, client_certificate, connection_name, deliver, forward, limits, normalise,
+    plugins, request_body, route,
 };
 use crate::worker::Worker;
 
@@ -88,7 +88,8 @@ async fn there_and_back<'s>(
         return Ok(Delivered::Answered(Box::pin(own::send_prepared(cx, None)).await));
     }
 
-    // Who may not ask this host learns nothing of its routes.
+    // Who may not ask this host, or not over this connection, learns nothing of its routes.
+    connection_name::check(cx, snapshot)?;
     client_certificate::check(cx, snapshot)?;
 
     // Which route, with every condition checked. Where a condition on the way asks for the body, it

@@ -1,5 +1,5 @@
 //! The steps of a request's life, one file each, in the order in which `pipeline.rs` calls them:
-//! limits, normalise, challenge (of certificate authorities), client certificate, route, plugins, forward (and
+//! limits, normalise, challenge (of certificate authorities), connection name, client certificate, route, plugins, forward (and
 //! `attempt`, one try of it), deliver or tunnel,
 //! account.
 //!
@@ -11,6 +11,7 @@ pub(crate) mod attempt;
 pub(crate) mod challenge;
 pub(crate) mod client_address;
 pub(crate) mod client_certificate;
+pub(crate) mod connection_name;
 pub(crate) mod deliver;
 pub(crate) mod forward;
 pub(crate) mod limits;

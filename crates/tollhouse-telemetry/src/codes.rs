@@ -131,7 +131,7 @@ codes! {
         "The certificate that the client has shown is out of date, or nobody whom the host trusts has signed it.",
         "Renew the client's certificate, or correct `client.ca` and `client.depth` of the host's ssl object.";
     MisdirectedRequest = "misdirected_request", 421, Downstream,
-        "The request names a host that asks for client certificates, on a connection that was opened for another name.",
+        "The request names a host that its connection was not opened for: one that asks for client certificates or, over HTTP/2, one that the certificate of the connection does not stand for.",
         "Open a connection whose server name (SNI) is the host of the request.";
     RouteNotFound = "route_not_found", 404, Gateway,
         "No route matches the request.",

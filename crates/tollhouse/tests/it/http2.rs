@@ -1,4 +1,5 @@
-//! HTTP/2 towards clients, as h2spec sees it: every rule of RFC 9113 and 7541 that a client can probe.
+//! HTTP/2 towards clients, as h2spec sees it: every rule of RFC 9113 and 7541 that a client can probe; and
+//! which hosts a connection serves.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,8 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use tollhouse_testkit::{Origin, program};
 
+use crate::http2_clients::{Http2Client, run};
 use crate::support::{everything_to, gateway, with};
-use crate::tls_support::{Authority, ssl};
+use crate::tls_support::{Authority, TlsOptions, ssl};
 
 /// Longest run of h2spec: some of its cases wait until nothing comes.
 const SUITE_TIME_MAX: Duration = Duration::from_secs(180);
@@ -48,4 +50,62 @@ fn h2spec_finds_no_failure_over_tls() {
         .start();
     let failed = h2spec(gateway.tls_address().port(), &["--tls", "--insecure"]);
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn a_connection_of_http2_serves_the_hosts_that_its_certificate_covers_and_no_others() {
+    let (authority, clients) = (Authority::new("root"), Authority::new("clients"));
+    let wide = authority.server(&["a.test", "b.test", "*.wild.test", "mutual.test"]);
+    let narrow = authority.server(&["c.test"]);
+    let origin = Origin::named("hello");
+    let asks = json!({ "client": { "ca": clients.pem } });
+    let ssls = json!({ "ssls": [
+        ssl("1", &["a.test", "*.wild.test"], &wide),
+        ssl("2", &["c.test"], &narrow),
+        with(ssl("3", &["mutual.test"], &wide), asks),
+    ] });
+    let gateway = gateway()
+        .tls()
+        .set("tls.fallback_sni", "a.test")
+        .resources(&with(everything_to(origin.address()), ssls))
+        .start();
+    let shown = clients.client("good");
+    let options = || TlsOptions::showing(&authority, &shown).offering(&["h2"]);
+    let (named, nameless) = (options().build(), options().nameless().build());
+    let table = [
+        // The host that it was opened for, and those that the certificate stands for.
+        (&named, "a.test", &["a.test", "A.Test", "a.test:8443", "b.test", "x.wild.test"][..], 200),
+        (
+            &named,
+            "a.test",
+            &["c.test", "unknown.test", "wild.test", "x.y.wild.test", "127.0.0.1"],
+            421,
+        ),
+        (&named, "x.wild.test", &["x.wild.test", "y.wild.test", "a.test"], 200),
+        (&named, "c.test", &["c.test", "c.test."], 200),
+        (&named, "c.test", &["a.test", "xc.test", "c.test.a.test"], 421),
+        // Whoever asks for certificates is asked by name, whatever the certificate stands for.
+        (&named, "a.test", &["mutual.test"], 421),
+        (&named, "mutual.test", &["mutual.test", "a.test"], 200),
+        // Without a name: what nothing else stands for.
+        (&nameless, "a.test", &["a.test", "b.test", "127.0.0.1", "[::1]", "unknown.test"], 200),
+        (&nameless, "a.test", &["c.test", "mutual.test"], 421),
+    ];
+    run(async {
+        let mut served = 0;
+        for (client, opened, hosts, expected) in table {
+            let connection = Http2Client::tls(client, gateway.tls_address(), opened).await;
+            let connection = connection.expect("it is served");
+            for host in hosts {
+                let answer = connection.get(host, "/").await.expect("an answer");
+                assert_eq!(answer.status, expected, "{host} over {opened}");
+                assert_eq!(answer.text == "hello", expected == 200, "{}", answer.text);
+                served += usize::from(expected == 200);
+            }
+        }
+        assert_eq!(origin.requests().len(), served, "nothing else has reached the node");
+        let plain = Http2Client::plain(gateway.address()).await.expect("it is served");
+        assert_eq!(plain.get("unknown.test", "/").await.expect("an answer").status, 200);
+    });
+    gateway.wait_failures("misdirected_request", 11);
 }

@@ -184,7 +184,7 @@ pub fn read(path: &Path) -> Result<String, Problem> {
 /// What is wrong with a document; names in it may lead to anything in `all`.
 /// Plugins in `skipped_plugins` may be passed over.
 pub fn check_beside(document: &Document, all: &Document, skipped_plugins: &[String]) -> Problems {
-    resources::check_beside(document, all, skipped_plugins)
+    resources::check_beside(document, all, skipped_plugins, None)
 }
 
 /// Number of errors and of warnings.

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use tollhouse_config::{Document, Format, Item, declarative};
+use tollhouse_model::secret::{EnvironmentSource, NoAnswer, SecretRef, resolve_in};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginSet, Problem,
     Problems, Proto, Route, Service, StreamRoute, Upstream,
@@ -37,7 +38,7 @@ pub(super) fn check(
     skipped_plugins: &[String],
 ) -> Checked {
     let mut problems = match declarative::parse(text, format, environment) {
-        Ok(document) => return check_document(document, skipped_plugins),
+        Ok(document) => return check_document(document, skipped_plugins, environment),
         Err(problems) => problems,
     };
     // What lacks its last line is checked as if it had it: one fault hides no other.
@@ -47,7 +48,8 @@ pub(super) fn check(
     };
     match ended {
         Ok(document) => {
-            let Checked { counts, problems: others } = check_document(document, skipped_plugins);
+            let Checked { counts, problems: others } =
+                check_document(document, skipped_plugins, environment);
             problems.extend(others);
             Checked { counts, problems }
         }
@@ -60,32 +62,43 @@ pub(super) fn check(
     }
 }
 
-fn check_document(document: Document, skipped_plugins: &[String]) -> Checked {
+fn check_document(
+    document: Document,
+    skipped_plugins: &[String],
+    environment: Environment<'_>,
+) -> Checked {
     let mut counts = BTreeMap::new();
     let withheld = document.withheld.iter().map(|withheld| withheld.kind);
     for kind in document.items.iter().map(|item| item.kind).chain(withheld) {
         *counts.entry(kind).or_default() += 1;
     }
-    let problems = check_beside(&document, &document, skipped_plugins);
+    let problems = check_beside(&document, &document, skipped_plugins, Some(environment));
     Checked { counts, problems }
 }
 
-/// What is wrong with a document; names in it may lead to anything in `all`.
+/// What is wrong with a document; names in it may lead to anything in `all`. Without an environment, what
+/// refers to it is not looked at.
 pub(super) fn check_beside(
     document: &Document,
     all: &Document,
     skipped_plugins: &[String],
+    environment: Option<Environment<'_>>,
 ) -> Problems {
     let references = References::from_document(all);
     let services = tollhouse_control::plugins::bare_services(skipped_plugins);
     let mut problems = document.problems.clone();
     for item in &document.items {
-        problems.extend(item_problems(item, &references, &services));
+        problems.extend(item_problems(item, &references, &services, environment));
     }
     problems
 }
 
-fn item_problems(item: &Item, references: &References, services: &Arc<Services>) -> Problems {
+fn item_problems(
+    item: &Item,
+    references: &References,
+    services: &Arc<Services>,
+    environment: Option<Environment<'_>>,
+) -> Problems {
     let value = match item.value() {
         Ok(value) => value,
         Err(problem) => return Problems::from_iter([problem]),
@@ -143,7 +156,7 @@ fn item_problems(item: &Item, references: &References, services: &Arc<Services>)
             with_plugins(problems, group.map(|it| it.plugins), Role::Identity)
         }
         Kind::PluginMetadata => item.kind.problems_of(id, &value, path),
-        Kind::Ssl => ssl_problems(item, &value, references),
+        Kind::Ssl => ssl_problems(item, value, references, environment),
         Kind::StreamRoute => {
             let (route, mut problems) = StreamRoute::parse(id, &value, path);
             route.iter().for_each(|route| references.stream_route(route, path, &mut problems));
@@ -168,10 +181,36 @@ fn proto_problems(id: Id, value: &Value, path: &str) -> Problems {
     problems
 }
 
-/// What is wrong with a certificate, and with its names beside those of others.
-fn ssl_problems(item: &Item, value: &Value, references: &References) -> Problems {
-    let mut problems = item.kind.problems_of(item.id.clone(), value, &item.path);
-    references.ssl(&item.id, value, &item.path, &mut problems);
+/// What is wrong with a certificate, and with its names beside those of others. Certificates and keys in the
+/// environment are read as the gateway reads them; that of the machine that checks may be another one, so that
+/// those that are not there are a warning.
+fn ssl_problems(
+    item: &Item,
+    mut value: Value,
+    references: &References,
+    environment: Option<Environment<'_>>,
+) -> Problems {
+    let mut unanswered = Problems::new();
+    if let Some(environment) = environment {
+        let source = EnvironmentSource::new(environment);
+        for missing in resolve_in(&mut value, Some(&source)) {
+            let reference = SecretRef::parse(&missing.reference);
+            // Who keeps other secrets is not asked from here.
+            if !matches!(reference, Some(SecretRef::Environment { .. })) {
+                continue;
+            }
+            let reason = match missing.answer {
+                NoAnswer::Unknown => format!("nothing answers for {} here", missing.reference),
+                NoAnswer::Empty => format!("what {} stands for here is empty", missing.reference),
+            };
+            let path = format!("{}.{}", item.path, missing.field);
+            let hint = "the gateway serves the certificate only where its environment has it";
+            unanswered.push(Problem::warning(path, reason).with_hint(hint));
+        }
+    }
+    let mut problems = item.kind.problems_of(item.id.clone(), &value, &item.path);
+    problems.extend(unanswered);
+    references.ssl(&item.id, &value, &item.path, &mut problems);
     problems
 }
 

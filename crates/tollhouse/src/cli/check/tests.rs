@@ -2,6 +2,7 @@
 
 mod documents;
 
+use base64::Engine;
 use clap::Parser;
 use tollhouse_load::report::paint::Paint;
 
@@ -27,10 +28,15 @@ impl Folder {
 
     /// The report on a command line whose `@name` is a file of the folder.
     fn check(&self, line: &[&str]) -> (String, bool) {
+        self.check_in(line, &|_| None)
+    }
+
+    /// The same in an environment.
+    fn check_in(&self, line: &[&str], environment: Environment<'_>) -> (String, bool) {
         let root = self.0.path().display().to_string();
         let words = line.iter().map(|word| word.replace('@', &format!("{root}/")));
         let line = Line::parse_from(std::iter::once("check".to_owned()).chain(words));
-        let report = super::check(&line.arguments, Report::new(Paint::Plain), &|_| None);
+        let report = super::check(&line.arguments, Report::new(Paint::Plain), environment);
         (report.text().replace(&format!("{root}/"), ""), report.has_errors())
     }
 }
@@ -111,7 +117,9 @@ apisix.json (resources): 7 routes, 2 services, 1 upstream, 3 errors, 9 warnings
 #[test]
 fn names_of_two_certificates_and_stream_routes_to_nowhere_are_told() {
     let ssl = |id: &str, names: &str, more: &str| {
-        format!(r#"{{"id": "{id}", {names}, "cert": "$env://C", "key": "$env://K"{more}}}"#)
+        format!(
+            r#"{{"id": "{id}", {names}, "cert": "$secret://vault/1/c/a", "key": "$secret://vault/1/c/b"{more}}}"#
+        )
     };
     let text = format!(
         r#"{{
@@ -143,6 +151,47 @@ apisix.json (resources): 4 ssl objects, 3 stream routes, 0 errors, 4 warnings
 ";
     assert_eq!(report, expected);
     assert!(!has_errors);
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+}
+
+#[test]
+fn certificates_in_the_environment_are_read_as_the_gateway_reads_them() {
+    let make = |name: &str| {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        let own = params.self_signed(&key).expect("a certificate");
+        (pem("CERTIFICATE", own.der()), pem("PRIVATE KEY", &key.serialize_der()))
+    };
+    let ((cert, key), (_, other_key)) = (make("a.test"), make("b.test"));
+    let text = r#"{"ssls": [
+        {"id": "1", "sni": "a.test", "cert": "$env://CERT", "key": "$ENV://PAIR/key"}
+    ]}"#;
+    let folder = Folder::with_files(&[("apisix.json", text)]);
+    let check = |cert: Option<&str>, key: Option<&str>| {
+        let pair = key.map(|key| serde_json::json!({ "key": key }).to_string());
+        let environment = |name: &str| match name {
+            "CERT" => cert.map(str::to_owned),
+            _ => pair.clone(),
+        };
+        folder.check_in(&["@apisix.json"], &environment)
+    };
+    let (report, has_errors) = check(Some(&cert), Some(&key));
+    assert_eq!((report.lines().count(), has_errors), (1, false), "{report}");
+    let (report, has_errors) = check(Some(&cert), Some(&other_key));
+    assert!(
+        has_errors && report.contains("the key does not belong to the certificate"),
+        "{report}"
+    );
+    let (report, has_errors) = check(Some("none"), Some(&key));
+    assert!(has_errors && report.contains("ssls[0].cert"), "{report}");
+    let (report, has_errors) = check(Some(&cert), None);
+    let expected = "warning: apisix.json: ssls[0].key: nothing answers for $ENV://PAIR/key here";
+    assert!(!has_errors && report.contains(expected), "{report}");
+    assert!(!report.contains("PRIVATE KEY"), "{report}");
 }
 
 #[test]

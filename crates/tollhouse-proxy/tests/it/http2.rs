@@ -18,7 +18,7 @@ use tollhouse_telemetry::Metrics;
 use crate::support::{Gateway, Options, PATIENCE, read_head, snapshot};
 
 /// A gateway before a node that runs `script` for every connection.
-fn gateway(options: Options, script: impl Fn(Node) + Send + Sync + 'static) -> Gateway {
+pub(crate) fn gateway(options: Options, script: impl Fn(Node) + Send + Sync + 'static) -> Gateway {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let node = listener.local_addr().expect("an address").to_string();
     let script = Arc::new(script);
@@ -34,11 +34,16 @@ fn gateway(options: Options, script: impl Fn(Node) + Send + Sync + 'static) -> G
 }
 
 /// A node's end of a connection.
-struct Node(TcpStream);
+pub(crate) struct Node(TcpStream);
 
 impl Node {
+    /// Reads so many bytes; whether they came.
+    pub(crate) fn take(&mut self, count: usize) -> bool {
+        self.0.read_exact(&mut vec![0; count]).is_ok()
+    }
+
     /// The next request's head; `None` when the gateway has closed the connection.
-    fn head(&mut self) -> Option<String> {
+    pub(crate) fn head(&mut self) -> Option<String> {
         let mut head = Vec::new();
         read_head(&mut self.0, &mut head)?;
         Some(String::from_utf8(head).expect("text"))
@@ -69,14 +74,14 @@ impl Node {
         self.0.write_all(bytes.as_ref()).expect("the gateway reads");
     }
 
-    fn answer(&mut self, body: &str) {
+    pub(crate) fn answer(&mut self, body: &str) {
         let length = body.len();
         self.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}"));
     }
 }
 
 /// Answers every request with its own head, and its body where it has one.
-fn echo(mut node: Node) {
+pub(crate) fn echo(mut node: Node) {
     while let Some(head) = node.head() {
         let body = if head.contains("chunked") { node.chunks() } else { Vec::new() };
         node.answer(&format!("{head}{}", String::from_utf8_lossy(&body)));
@@ -84,7 +89,7 @@ fn echo(mut node: Node) {
 }
 
 /// Runs a client of one connection.
-fn with_client<F: Future<Output = ()>>(
+pub(crate) fn with_client<F: Future<Output = ()>>(
     gateway: &Gateway,
     test: impl FnOnce(SendRequest<Bytes>) -> F,
 ) {
@@ -105,7 +110,7 @@ fn with_client<F: Future<Output = ()>>(
     });
 }
 
-fn request(method: &str, path: &str) -> Request<()> {
+pub(crate) fn request(method: &str, path: &str) -> Request<()> {
     let uri = format!("http://host.test{path}");
     Request::builder().method(method).uri(uri).body(()).expect("a request")
 }
@@ -126,7 +131,7 @@ async fn answer(
     Ok((Response::from_parts(parts, text), trailers))
 }
 
-async fn ask(client: &mut SendRequest<Bytes>, request: Request<()>) -> Response<String> {
+pub(crate) async fn ask(client: &mut SendRequest<Bytes>, request: Request<()>) -> Response<String> {
     let (response, _) = client.send_request(request, true).expect("a stream");
     answer(response).await.expect("an answer").0
 }
@@ -401,6 +406,55 @@ fn a_websocket_over_a_stream_is_one_of_http_1_at_the_node() {
             let (response, _up) = client.send_request(websocket(path), false).expect("a stream");
             assert_eq!(response.await.expect("an answer").status(), 502, "{path}");
         }
+    });
+    gateway.stop();
+}
+
+#[test]
+fn a_websocket_over_a_stream_carries_many_messages_and_ends_at_the_node_where_its_client_resets_it()
+{
+    const MESSAGES: usize = 10_000;
+    const AT_ONCE: usize = 100;
+    let (ended, node_has_ended) = std::sync::mpsc::channel();
+    let ended = std::sync::Mutex::new(ended);
+    let gateway = gateway(Options::default(), move |mut node| {
+        let Some(head) = node.head() else { return };
+        node.send(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+             Upgrade: websocket\r\nSec-WebSocket-Accept: {}\r\n\r\n",
+            accept(&head)
+        ));
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = node.0.read(&mut bytes) {
+            let _ = node.0.write_all(&bytes[..read]);
+        }
+        ended.lock().expect("no panic").send(()).expect("the test waits");
+    });
+    with_client(&gateway, async |mut client| {
+        let (response, mut up) = client.send_request(websocket("/"), false).expect("a stream");
+        let mut down = response.await.expect("an answer").into_body();
+        let mut heard = Vec::new();
+        for batch in 0..MESSAGES / AT_ONCE {
+            let mut sent = Vec::new();
+            for number in 0..AT_ONCE {
+                let message = format!("{batch}.{number} {};", "m".repeat(number));
+                sent.extend_from_slice(message.as_bytes());
+                up.send_data(message.into(), false).expect("an open tunnel");
+            }
+            while heard.len() < sent.len() {
+                let data = down.data().await.expect("an open tunnel").expect("bytes");
+                down.flow_control().release_capacity(data.len()).expect("a window");
+                heard.extend_from_slice(&data);
+            }
+            assert_eq!(heard, sent, "batch {batch}");
+            heard.clear();
+        }
+        up.send_reset(h2::Reason::CANCEL);
+        // The connection goes on: another request is served by it.
+        let (response, _up) = client.send_request(websocket("/"), false).expect("a stream");
+        assert_eq!(response.await.expect("an answer").status(), 200);
+        let waited = tokio::task::spawn_blocking(move || node_has_ended.recv_timeout(PATIENCE));
+        waited.await.expect("no panic").expect("the node's side has ended");
     });
     gateway.stop();
 }

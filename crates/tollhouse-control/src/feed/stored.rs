@@ -86,7 +86,7 @@ pub struct Stored {
 }
 
 /// What came.
-enum News {
+enum Step {
     /// Changes; none where they belong to an import that is not whole yet.
     Changes(Vec<Change>),
     /// Everything has to be read anew.
@@ -158,7 +158,7 @@ impl Stored {
         });
         let listing = parts.store.list(&folder).await?;
         if let Some(vigil) = &mut vigil {
-            match vigil.judge(&listing).await? {
+            match vigil.examine(&listing).await? {
                 Judgement::Serve => {}
                 Judgement::Hold => return Err(unreadable("an import is under way")),
                 Judgement::AskAgain(_) => return Err(unreadable("it is of another cluster")),
@@ -188,9 +188,9 @@ impl Stored {
     async fn pass_on(&mut self, events: &mpsc::Sender<(FeedEvent, Revision)>) {
         loop {
             let started_over = match self.next().await {
-                Ok(News::Changes(changes)) if changes.is_empty() && self.is_held() => continue,
-                Ok(News::Changes(changes)) => Ok(FeedEvent::Changes(changes)),
-                Ok(News::ReadAnew) => Err(self.start_over().await),
+                Ok(Step::Changes(changes)) if changes.is_empty() && self.is_held() => continue,
+                Ok(Step::Changes(changes)) => Ok(FeedEvent::Changes(changes)),
+                Ok(Step::ReadAnew) => Err(self.start_over().await),
                 Err(Lost::Closed) => return,
                 Err(lost) => {
                     self.report(&lost);
@@ -224,7 +224,7 @@ impl Stored {
     }
 
     /// The next changes; waits for them.
-    async fn next(&mut self) -> Result<News, Lost> {
+    async fn next(&mut self) -> Result<Step, Lost> {
         let mut batch = Vec::new();
         let mut verdict = loop {
             let Self { watch, vigil, .. } = self;
@@ -237,7 +237,7 @@ impl Stored {
             let event = tokio::select! {
                 biased;
                 event = watch.next() => event,
-                () = alarm => return Ok(News::ReadAnew),
+                () = alarm => return Ok(Step::ReadAnew),
             };
             match event {
                 WatchEvent::Commit(changes) => {
@@ -257,9 +257,9 @@ impl Stored {
             }
         }
         if verdict == Verdict::ReadAnew {
-            return Ok(News::ReadAnew);
+            return Ok(Step::ReadAnew);
         }
-        Ok(News::Changes(batch.into_iter().filter_map(|event| self.change(event)).collect()))
+        Ok(Step::Changes(batch.into_iter().filter_map(|event| self.change(event)).collect()))
     }
 
     /// Adds a commit to those that are put into service next, unless it has to wait for more.
@@ -308,7 +308,7 @@ impl Stored {
     async fn list_and_watch(&mut self) -> Result<Listed, StoreError> {
         let listing = self.parts.store.list(&self.folder).await?;
         let judgement = match &mut self.vigil {
-            Some(vigil) => vigil.judge(&listing).await?,
+            Some(vigil) => vigil.examine(&listing).await?,
             None => Judgement::Serve,
         };
         if let Judgement::AskAgain(wait) = judgement {

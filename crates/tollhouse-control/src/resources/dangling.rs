@@ -133,10 +133,22 @@ mod tests {
         let steps = [
             (put(Kind::Route, "1", json!({"upstream_id": 7})), "routes/1 upstreams/7"),
             (put(Kind::Upstream, "7", json!({})), ""),
-            (put(Kind::Route, "2", json!({"upstream_id": "7", "service_id": "s"})), "routes/2 services/s"),
-            (delete(Kind::Upstream, "7"), "routes/1 upstreams/7, routes/2 services/s, routes/2 upstreams/7"),
-            (put(Kind::Route, "1", json!({"uri": "/"})), "routes/2 services/s, routes/2 upstreams/7"),
-            (put(Kind::Service, "s", json!({"upstream_id": "u"})), "routes/2 upstreams/7, services/s upstreams/u"),
+            (
+                put(Kind::Route, "2", json!({"upstream_id": "7", "service_id": "s"})),
+                "routes/2 services/s",
+            ),
+            (
+                delete(Kind::Upstream, "7"),
+                "routes/1 upstreams/7, routes/2 services/s, routes/2 upstreams/7",
+            ),
+            (
+                put(Kind::Route, "1", json!({"uri": "/"})),
+                "routes/2 services/s, routes/2 upstreams/7",
+            ),
+            (
+                put(Kind::Service, "s", json!({"upstream_id": "u"})),
+                "routes/2 upstreams/7, services/s upstreams/u",
+            ),
             (delete(Kind::Route, "2"), "services/s upstreams/u"),
             (delete(Kind::Service, "s"), ""),
         ];

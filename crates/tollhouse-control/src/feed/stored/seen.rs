@@ -22,7 +22,7 @@ pub(super) struct Difference {
 
 impl Seen {
     /// All objects of a listing.
-    pub(super) fn of(listing: &Listing, is_object: impl Fn(&str) -> bool) -> Self {
+    pub(super) fn from_listing(listing: &Listing, is_object: impl Fn(&str) -> bool) -> Self {
         let objects = listing.entries.iter().filter(|entry| is_object(&entry.key));
         Self(objects.map(|entry| (entry.key.clone(), entry.mod_revision)).collect())
     }
@@ -93,7 +93,7 @@ mod tests {
         };
         let entries = vec![entry("a", 1), entry("b", 2), entry("-c", 3)];
         let is_object = |key: &str| !key.starts_with('-');
-        let mut seen = Seen::of(&Listing { revision: Revision(3), entries }, is_object);
+        let mut seen = Seen::from_listing(&Listing { revision: Revision(3), entries }, is_object);
         assert_eq!(seen.len(), 2);
         seen.note(
             &[
@@ -104,7 +104,7 @@ mod tests {
             is_object,
         );
         let entries = vec![entry("b", 2), entry("d", 4)];
-        let listed = Seen::of(&Listing { revision: Revision(4), entries }, is_object);
+        let listed = Seen::from_listing(&Listing { revision: Revision(4), entries }, is_object);
         assert!(seen.differences(&listed, Revision(4)).is_empty());
         assert_eq!(seen.missing_in(&Seen::default()), 2);
     }

@@ -112,7 +112,7 @@ impl Vigil {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(super) async fn judge(&mut self, listing: &Listing) -> Result<Judgement, StoreError> {
+    pub(super) async fn examine(&mut self, listing: &Listing) -> Result<Judgement, StoreError> {
         // Asked after it was listed: a store is not emptied and filled again between the two.
         let there = cluster_id::find(self.store.as_ref(), &self.prefix).await?;
         if there.as_ref() != Some(&self.shared.cluster) {
@@ -128,7 +128,7 @@ impl Vigil {
         if whole == Whole::NotYet {
             return Ok(Judgement::Hold);
         }
-        let listed = Seen::of(listing, &*self.is_object);
+        let listed = Seen::from_listing(listing, &*self.is_object);
         let (missing, all) = (self.seen.missing_in(&listed), self.seen.len());
         let lacks_most = missing * 2 > all;
         if lacks_most && !std::mem::replace(&mut self.doubted, true) {
@@ -195,7 +195,7 @@ impl Vigil {
 
     /// Whether what was read is not what is listed, nor about to be: differences that were there before.
     fn differs(&mut self, listing: &Listing) -> bool {
-        let listed = Seen::of(listing, &*self.is_object);
+        let listed = Seen::from_listing(listing, &*self.is_object);
         let found = self.seen.differences(&listed, listing.revision);
         let suspects = std::mem::take(&mut self.audit.suspects);
         let certain: Vec<_> = found.intersection(&suspects).collect();

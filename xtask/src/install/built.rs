@@ -1,4 +1,4 @@
-//! Clients of the registry and tools that no distribution packages: they are built from source, in pinned
+//! Clients of the registry, suites of gRPC and tools that no distribution packages: they are built from source, in pinned
 //! versions, below the target folder, with caches of their own, so that nothing of the system changes.
 //!
 //! What is built already stays; the compilers look for themselves whether anything is stale.
@@ -52,6 +52,9 @@ const GO_TOOLS: &[GoTool] = &[
     },
 ];
 
+/// The interoperability suite of grpc-go, server and client.
+const GRPC_SUITE_IN_GO: &str = "grpc-go";
+
 /// Where the sources of clients lie in the tree.
 const SOURCES: &str = "crates/tollhouse/tests/interop";
 /// The client in Rust, on the stubs that Polaris publishes.
@@ -75,6 +78,7 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         for tool in GO_TOOLS {
             built(tool.name, install_go_tool(&place, tool));
         }
+        built(GRPC_SUITE_IN_GO, build_grpc_suite_in_go(&place));
     }
     for version in java::SHENYU_VERSIONS {
         let name = java::client_name(version);
@@ -133,6 +137,24 @@ fn build_go_client(place: &Place, version: &str) -> Result<()> {
     let manifest = std::fs::read_to_string(source.join("go.mod"))?;
     std::fs::write(copy.join("go.mod"), go_manifest(&manifest, version)?)?;
     let program = place.programs().join(&name);
+    let program = program.to_str().context("the target folder is not UTF-8")?;
+    shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
+}
+
+/// The suite as the tree has it; its `go.mod` pins what it needs.
+fn build_grpc_suite_in_go(place: &Place) -> Result<()> {
+    if !place.has(GRPC_SUITE_IN_GO) {
+        println!(
+            "{GRPC_SUITE_IN_GO}: building gRPC's interoperability suite, which goes through the gateway"
+        );
+    }
+    let source = shell::workspace_root().join(SOURCES).join(GRPC_SUITE_IN_GO);
+    let copy = place.root.join("source").join(GRPC_SUITE_IN_GO);
+    std::fs::create_dir_all(&copy)?;
+    for file in ["main.go", "go.mod", "go.sum"] {
+        std::fs::copy(source.join(file), copy.join(file)).with_context(|| file.to_owned())?;
+    }
+    let program = place.programs().join(GRPC_SUITE_IN_GO);
     let program = program.to_str().context("the target folder is not UTF-8")?;
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }

@@ -23,6 +23,7 @@ mod etcd_faults;
 mod exit_codes;
 mod fails_closed;
 mod framing;
+mod grpc_clients;
 mod headers;
 mod health;
 mod http2;

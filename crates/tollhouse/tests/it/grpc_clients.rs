@@ -1,0 +1,112 @@
+//! gRPC as others speak it: the interoperability suite that grpc-go publishes, and ghz, through the gateway to a
+//! node of grpc-go.
+//!
+//! `cargo x install` builds them (sources in `tests/interop`); a machine without one skips its test.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollhouse_testkit::Gateway;
+use tollhouse_testkit::program::{self, Running, run_within};
+
+use crate::support::gateway;
+use crate::tls_support::{Authority, ssl};
+
+/// The suite's name, as a program.
+const GO: &str = "grpc-go";
+
+/// A suite has cases that wait on purpose.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Cases of the suite.
+const CASES: [&str; 14] = [
+    "empty_unary",
+    "large_unary",
+    "client_streaming",
+    "server_streaming",
+    "ping_pong",
+    "empty_stream",
+    "timeout_on_sleeping_server",
+    "cancel_after_begin",
+    "cancel_after_first_response",
+    "status_code_and_message",
+    "special_status_message",
+    "custom_metadata",
+    "unimplemented_method",
+    "unimplemented_service",
+];
+
+/// The suite's own server, in Go.
+struct Node {
+    _running: Running,
+    address: SocketAddr,
+}
+
+impl Node {
+    fn start(program: &Path) -> Self {
+        let running = Running::start(Command::new(program).arg("--serve"));
+        let address = running.output().wait_line_within(PATIENCE, "the node", |line| {
+            line.strip_prefix("serves ").map(|address| address.parse().expect("an address"))
+        });
+        Self { _running: running, address }
+    }
+}
+
+/// A gateway before it, in clear text and over TLS, and the certificate of whoever has signed for `a.test`.
+fn gateway_before(node: &Node) -> (Gateway, Authority) {
+    let authority = Authority::new("root");
+    let resources = json!({
+        "routes": [{
+            "id": "calls", "uri": "/grpc.*",
+            "upstream": { "scheme": "grpc", "nodes": { node.address.to_string(): 1 } },
+        }],
+        "ssls": [ssl("1", &["a.test"], &authority.server(&["a.test"]))],
+    });
+    (gateway().tls().resources(&resources).start(), authority)
+}
+
+fn run_suite(command: &mut Command, how: &str) {
+    let ran = run_within(command, PATIENCE);
+    for case in CASES {
+        let passed = format!("passed {case}");
+        assert!(ran.text.lines().any(|line| line == passed), "{how}: {case}\n{}", ran.text);
+    }
+    assert!(ran.status.success(), "{how}: {}", ran.text);
+}
+
+fn suite_passes(client: &Path, node: &Node) {
+    let (gateway, authority) = gateway_before(node);
+    let plain = gateway.address().to_string();
+    run_suite(Command::new(client).args(["--call", &plain]), "in clear text");
+    let ca = gateway.folder().join("ca.pem");
+    std::fs::write(&ca, &authority.pem).expect("a file");
+    let tls = gateway.tls_address().to_string();
+    let mut command = Command::new(client);
+    command.args(["--call", &tls, "--name", "a.test", "--ca"]).arg(&ca);
+    run_suite(&mut command, "over TLS");
+}
+
+#[test]
+fn the_suite_of_grpc_in_go_passes_through_the_gateway() {
+    let Some(go) = program::find(GO) else { return };
+    suite_passes(&go, &Node::start(&go));
+}
+
+#[test]
+fn ghz_finds_services_by_reflection_and_calls_them_through_the_gateway() {
+    let (Some(go), Some(ghz)) = (program::find(GO), program::find("ghz")) else { return };
+    let node = Node::start(&go);
+    let (gateway, _) = gateway_before(&node);
+    let mut command = Command::new(ghz);
+    command.args(["--insecure", "--call", "grpc.testing.TestService/UnaryCall"]);
+    command.args(["-d", r#"{"response_size": 1000}"#, "-O", "json"]);
+    command
+        .args(["-n", "200", "-c", "10", "--connections", "2"])
+        .arg(gateway.address().to_string());
+    let ran = run_within(&mut command, PATIENCE);
+    let report: Value = serde_json::from_str(ran.text.trim()).expect("a report");
+    assert_eq!(report["statusCodeDistribution"], json!({ "OK": 200 }), "{}", ran.text);
+}

@@ -1,6 +1,7 @@
 //! ShenYu's admin on its listener, as the bootstrap file describes it: off unless asked for.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -14,6 +15,7 @@ use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
+use crate::secrets::shenyu_store::ShenyuStore;
 
 /// What ShenYu's admin begins with, and what its clients are configured with.
 const FIRST_PASSWORD: &str = "123456";
@@ -70,7 +72,8 @@ pub async fn start(
     let aes = aes(shenyu.aes_key.as_ref(), shenyu.aes_iv.as_ref())?;
     let hosts = HostNames::new(&cx.bootstrap.listen.hosts);
     let options = Options { first_password, sync_token, probing, aes, hosts };
-    let admin = ShenyuAdmin::open(access.store, options)
+    let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
+    let admin = ShenyuAdmin::open(store, options)
         .await
         .context("ShenYu's admin cannot use the store")?;
     let listener = listeners::bind(address, predecessor)

@@ -9,6 +9,7 @@ use tollhouse_shenyu_admin::{Following, follow};
 
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
+use crate::secrets::shenyu_store::ShenyuStore;
 
 /// What users of ShenYu's admin begin with.
 const FIRST_PASSWORD: &str = "123456";
@@ -45,5 +46,6 @@ pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollowe
         password: password.map_or(FIRST_PASSWORD, Secret::expose).to_owned(),
         token: shenyu.follow.token.as_ref().map(|token| token.expose().to_owned()),
     };
-    Some(RunningFollower(tokio::spawn(follow(Arc::clone(&access.store), following))))
+    let store = Arc::new(ShenyuStore::new(Arc::clone(&access.store), &access.keyring));
+    Some(RunningFollower(tokio::spawn(follow(store, following))))
 }

@@ -18,7 +18,8 @@ use crate::answer::{Outcome, Refusal};
 use crate::clock;
 use crate::draft::Draft;
 use crate::instances::Instances;
-use crate::limits::{BODIES_BYTES_MAX, GATEWAYS_MAX, LOGINS_AT_ONCE};
+use crate::limits::{BODIES_BYTES_MAX, GATEWAYS_MAX};
+use crate::logins::Logins;
 use crate::password;
 use crate::records::Records;
 use crate::rights::Rights;
@@ -84,7 +85,7 @@ pub struct ShenyuAdmin {
     /// What bodies of requests take their bytes of.
     pub(crate) memory: Arc<MemoryBudget>,
     sync_token: Option<Arc<str>>,
-    logins: Arc<Semaphore>,
+    logins: Arc<Logins>,
     key: TokenKey,
 }
 
@@ -133,7 +134,7 @@ impl ShenyuAdmin {
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
             instances: Arc::default(),
             records: Arc::default(),
-            logins: Arc::new(Semaphore::new(LOGINS_AT_ONCE)),
+            logins: Arc::default(),
             key,
         })
     }
@@ -176,11 +177,12 @@ impl ShenyuAdmin {
     ) -> Outcome {
         let wrong = || Refusal::error("username or password error");
         let password = self.decrypted(password);
-        let user = self.user(&name).ok_or_else(wrong)?;
-        let kept = row::text(&user, "password").unwrap_or_default();
-        if !self.is_right(password, kept.clone()).await {
-            return Err(wrong());
-        }
+        let user = self.user(&name);
+        let kept = user.as_ref().and_then(|user| row::text(user, "password"));
+        // A name that nobody has takes as long as a password that is wrong.
+        let kept = kept.unwrap_or_else(|| password::NOBODYS.to_owned());
+        let is_right = self.is_right(password, kept.clone()).await?;
+        let user = user.filter(|_| is_right).ok_or_else(wrong)?;
         if row::flag(&user, "enabled") == Some(false) {
             return Err(Refusal::error("the user is disabled"));
         }
@@ -203,16 +205,19 @@ impl ShenyuAdmin {
     }
 
     /// Whether a password is the one that is kept; off this thread, a few at a time.
-    pub(crate) async fn is_right(&self, password: String, kept: String) -> bool {
-        let Ok(_turn) = self.logins.acquire().await else { return false };
+    ///
+    /// # Errors
+    /// Too many wait already.
+    pub(crate) async fn is_right(&self, password: String, kept: String) -> Result<bool, Refusal> {
+        let _turn = self.logins.wait().await?;
         let work = tokio::task::spawn_blocking(move || password::is_right(&password, &kept));
-        work.await.unwrap_or(false)
+        Ok(work.await.unwrap_or(false))
     }
 
     /// The form in which a password is kept.
     pub(crate) async fn keep_password(&self, password: String) -> Result<String, Refusal> {
         let failed = || Refusal::error("the password cannot be kept; ask again");
-        let _turn = self.logins.acquire().await.map_err(|_| failed())?;
+        let _turn = self.logins.wait().await?;
         let kept = tokio::task::spawn_blocking(move || password::keep(&password)).await;
         kept.ok().flatten().ok_or_else(failed)
     }

@@ -25,7 +25,7 @@ use crate::query::Arguments;
 use crate::resource::Resource;
 use crate::rights::Asked;
 use crate::row::{self, Row};
-use crate::{register, sync};
+use crate::{covered, register, sync};
 
 /// A call, read whole.
 pub(crate) struct Call {
@@ -176,7 +176,10 @@ async fn answer_caller(
         ["configs", "listener"] => return sync::polling::listen(admin, &call).await,
         _ => {}
     }
-    let outcome = answer_operator((admin, &caller), segments, &call).await;
+    let mut outcome = answer_operator((admin, &caller), segments, &call).await;
+    if let Ok(success) = &mut outcome {
+        covered::hide(&caller.rights, &mut success.data);
+    }
     let changes = call.method != Method::GET && !segments.ends_with(&["list", "search"]);
     if changes && outcome.is_ok() {
         let name = row::text(&caller.user, "userName").unwrap_or_default();

@@ -54,6 +54,9 @@ pub(crate) const CONNECTIONS_MAX: usize = 4_096;
 /// Logins that are worked on at a time: each costs a thread tens of milliseconds.
 pub(crate) const LOGINS_AT_ONCE: usize = 2;
 
+/// Logins that wait for their turn: some seconds of work. Those beyond are told to ask again.
+pub(crate) const LOGINS_WAITING_MAX: usize = 64;
+
 /// Upstreams of one selector: its row has to fit into a value of the store.
 pub(crate) const UPSTREAMS_MAX: usize = 4_000;
 

@@ -12,6 +12,9 @@ const ROUNDS: NonZeroU32 = NonZeroU32::new(120_000).expect("it is not zero");
 /// Rounds that a kept password may ask for.
 const ROUNDS_MAX: u32 = 1_000_000;
 
+/// What no password derives, and takes as long to find out as with any.
+pub(crate) const NOBODYS: &str = "pbkdf2$120000$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 
@@ -51,6 +54,8 @@ mod tests {
         assert_ne!(kept, keep("123456").unwrap());
         assert!(is_right("123456", &kept));
         assert!(!is_right("1234567", &kept));
+        assert!(NOBODYS.starts_with(&format!("pbkdf2${ROUNDS}$")));
+        assert!(!is_right("", NOBODYS));
         for broken in ["", "123456", "pbkdf2$0$$", "pbkdf2$4000000000$AA==$AA==", "pbkdf2$1$%$%"] {
             assert!(!is_right("123456", broken), "{broken}");
         }

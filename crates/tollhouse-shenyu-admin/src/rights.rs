@@ -85,6 +85,16 @@ impl Rights {
         !matches!(table, Table::Selector | Table::Rule) || seen.contains(id)
     }
 
+    /// Whether the user may do everything.
+    pub(crate) const fn may_everything(&self) -> bool {
+        self.may_all
+    }
+
+    /// Whether the user has this permission.
+    pub(crate) fn may(&self, permission: &str) -> bool {
+        self.may_all || self.permissions.contains(permission)
+    }
+
     /// Whether the user sees only some selectors and rules.
     pub(crate) const fn is_restricted(&self) -> bool {
         self.seen.is_some()

@@ -6,7 +6,7 @@ use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use crate::answer::{Outcome, Refusal, success};
 use crate::draft::Draft;
-use crate::row::Row;
+use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Name;
 
@@ -106,10 +106,12 @@ pub(crate) struct Secrets {
 /// Writes what is missing. What operators have changed stays; plugins that were deleted stay away, because
 /// all of it comes with the default namespace or not at all.
 pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome {
-    if draft.get(Table::Secret, TOKEN_KEY).is_none() {
+    let is_filled = |row: &Row, member: &str| row::filled(row, member).is_some();
+    // What opens with no key any more, which somebody has accepted, is as if it were not there.
+    if !draft.get(Table::Secret, TOKEN_KEY).is_some_and(|row| is_filled(&row, "key")) {
         put(draft, Table::Secret, TOKEN_KEY, json!({"key": secrets.token_key}))?;
     }
-    if draft.get(Table::User, FIRST_USER).is_none() {
+    if !draft.get(Table::User, FIRST_USER).is_some_and(|row| is_filled(&row, "password")) {
         let user = json!({"userName": "admin", "password": secrets.password, "role": 1,
             "roles": [SUPER_ROLE], "enabled": true});
         put(draft, Table::User, FIRST_USER, user)?;

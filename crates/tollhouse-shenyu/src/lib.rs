@@ -26,6 +26,7 @@ pub mod model;
 pub mod paths;
 pub mod pattern;
 pub mod rpc;
+pub mod sealing;
 pub mod shaping;
 pub mod sign;
 pub mod weight;

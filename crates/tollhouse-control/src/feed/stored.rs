@@ -29,6 +29,7 @@ use self::vigil::{Judgement, Verdict, Vigil};
 use super::Event as FeedEvent;
 use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
+use crate::secrets::shenyu_store;
 
 /// Changes taken together at most: what has queued up while the last ones were compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
@@ -343,7 +344,7 @@ impl Stored {
     fn put(&self, entry: Entry) -> Option<Change> {
         match &self.layout {
             Layout::Apisix(prefix) => self.put_object(prefix, entry),
-            Layout::Shenyu => put_of_shenyu(&entry),
+            Layout::Shenyu => put_of_shenyu(entry, &self.parts.keyring),
         }
     }
 
@@ -377,7 +378,8 @@ fn unreadable(reason: &str) -> StoreError {
     StoreError::Unreachable { place: "the shared store".into(), reason: reason.to_owned() }
 }
 
-fn put_of_shenyu(entry: &Entry) -> Option<Change> {
+fn put_of_shenyu(entry: Entry, keyring: &Keyring) -> Option<Change> {
+    let entry = shenyu_store::open_entry(entry, keyring);
     let (kind, id) = tollhouse_shenyu::parse_key(&entry.key)?;
     // What is no text is no object either, and is reported as such.
     let text = String::from_utf8_lossy(&entry.value).into();

@@ -11,9 +11,11 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_shenyu::KEY_PREFIX;
 use tollhouse_store::{Entry, Operation, Store};
 
 use crate::secrets;
+use crate::secrets::shenyu_store;
 use tollhouse_store::Batches;
 
 /// Where the store keeps what its keys are called; outside of the objects' prefix, which other
@@ -53,14 +55,25 @@ pub async fn keyring_for(
     let listing = store.list(&format!("{prefix}/")).await.context("failed to read the store")?;
     // Without a ring, one that opens nothing shows what is sealed.
     let ring = kept.clone().map_or_else(Keyring::generate, Ok)?;
-    let found = look_through(&listing.entries, prefix, catalogue, &ring);
+    let of_shenyu = store.list(KEY_PREFIX).await.context("failed to read the store")?;
+    let look = |ring: &Keyring| {
+        let mut found = look_through(&listing.entries, prefix, catalogue, ring);
+        look_through_shenyu(&of_shenyu.entries, ring, &mut found);
+        found
+    };
+    let mut found = look(&ring);
     let known = record.as_ref().map(key_ids).unwrap_or_default();
     if !bootstrap.encryption.allow_lost_keys {
         refuse_lost(bootstrap, kept.as_ref(), &known, &found)?;
     }
     let keyring = match kept {
         Some(keyring) => keyring,
-        None => secrets::new_keyring(bootstrap)?,
+        None => {
+            let made = secrets::new_keyring(bootstrap)?;
+            // What lies open is sealed with the ring that is kept, not with the one to look with.
+            found = look(&made);
+            made
+        }
     };
     if found.stale > 0 {
         seal_anew(store, &keyring, &known, found.writes).await?;
@@ -146,6 +159,25 @@ fn look_through(
     found
 }
 
+/// The same of ShenYu's objects.
+fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &mut Found) {
+    for entry in entries {
+        let resealed = shenyu_store::reseal_entry(entry, keyring);
+        if resealed.is_lost {
+            found.lost.push(entry.key.trim_start_matches('/').to_owned());
+            continue;
+        }
+        match resealed.value {
+            Some(value) => {
+                found.stale += 1;
+                let key = entry.key.clone();
+                found.writes.push(Operation::Put { key, value: value.into(), lease: None });
+            }
+            None => found.sealed += usize::from(resealed.is_sealed),
+        }
+    }
+}
+
 /// Writes what was sealed anew. A gateway that is killed on the way finds both keys on record.
 async fn seal_anew(
     store: &dyn Store,
@@ -178,7 +210,8 @@ fn record(ids: Vec<String>, form: Form) -> Value {
         Form::Marked => "marked",
         Form::Apisix => "apisix",
     };
-    json!({"keys": ids, "form": form})
+    // Stores of before have a record without ShenYu's objects, and these open.
+    json!({"keys": ids, "form": form, "shenyu": "sealed"})
 }
 
 fn key_ids(record: &Value) -> Vec<String> {

@@ -84,7 +84,7 @@ async fn modify_password(
     let new = row::filled(body, "password").ok_or_else(|| missing("password"))?;
     let user = admin.book.read().get(Table::User, id).map(|stored| stored.row.clone());
     let user = user.ok_or_else(|| Refusal::not_found("user is not found"))?;
-    if !admin.is_right(old, row::text(&user, "password").unwrap_or_default()).await {
+    if !admin.is_right(old, row::text(&user, "password").unwrap_or_default()).await? {
         return Err(Refusal::error("the old password is not right"));
     }
     let kept = admin.keep_password(new).await?;

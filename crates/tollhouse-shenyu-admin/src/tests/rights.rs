@@ -130,3 +130,57 @@ async fn the_role_that_may_everything_is_not_made_twice() {
     let answer = fixture.call("POST", "/role", &json!({"roleName": "super"})).await;
     assert_eq!(answer["message"], "can not create super role");
 }
+
+#[tokio::test]
+async fn who_may_only_read_sees_no_secret_and_who_may_change_them_does() {
+    let mut fixture = Fixture::new().await;
+    let app = json!({"appKey": "A1", "appSecret": "hush", "open": false});
+    fixture.expect("POST", "/appAuth", &app, "create success").await;
+    let config = r#"{"mode":"standalone","url":"a:1","password":"hush"}"#;
+    fixture.expect("PUT", "/plugin/4", &json!({"config": config}), "update success").await;
+    let selector = json!({"pluginId": "40", "name": "keys"});
+    let selector = fixture.expect("POST", "/selector", &selector, "create success").await;
+    let handle = r#"{"keyName":"apiKey","key":"hush"}"#;
+    let rule = json!({"selectorId": selector, "name": "keys", "handle": handle});
+    fixture.expect("POST", "/rule", &rule, "create success").await;
+    let superior = fixture.token.clone();
+    let readers = &["system:authen:list"];
+    let editors = &[
+        "system:authen:list",
+        "system:authen:edit",
+        "system:plugin:edit",
+        "plugin:keyAuthRule:edit",
+    ];
+    let paths = [
+        "/appAuth/findPageByQuery",
+        "/appAuth/detail?id=A1",
+        "/plugin",
+        "/plugin/all",
+        "/plugin/4",
+        "/namespace-plugin/4",
+        "/rule",
+        "/rule/list/search",
+    ];
+    let searches = |path: &str| if path.ends_with("search") { "POST" } else { "GET" };
+    for (permissions, sees) in [(&readers[..], false), (&editors[..], true)] {
+        fixture.token = superior.clone();
+        for (path, name) in [("/role", "roleName"), ("/dashboardUser", "userName")] {
+            let list = fixture.call("GET", path, &Value::Null).await;
+            let rows = list["data"]["dataList"].as_array().expect("a list");
+            let made = rows.iter().filter(|row| ["some", "clerk"].contains(&row[name].as_str().unwrap_or_default()));
+            let ids: Vec<&Value> = made.map(|row| &row["id"]).collect();
+            if !ids.is_empty() {
+                let path = format!("{path}/batch");
+                fixture.expect("DELETE", &path, &json!(ids), "delete success").await;
+            }
+        }
+        become_user(&mut fixture, permissions).await;
+        for path in paths {
+            let body = json!({"pageNum": 1, "pageSize": 100, "condition": {}});
+            let answer = fixture.call(searches(path), path, &body).await;
+            assert_eq!(answer["code"], 200, "{path}: {answer}");
+            assert_eq!(answer.to_string().contains("hush"), sees, "{path}: {answer}");
+            assert_eq!(answer.to_string().contains("******"), !sees, "{path}: {answer}");
+        }
+    }
+}

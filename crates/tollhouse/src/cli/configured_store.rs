@@ -7,7 +7,8 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
 use tollhouse_control::feed::etcd;
-use tollhouse_control::secrets::sealed_store;
+use tollhouse_control::secrets::shenyu_store::{self, ShenyuStore};
+use tollhouse_control::secrets::{self, sealed_store};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Listing, Location, Store, StoreError};
 
@@ -50,6 +51,20 @@ pub fn read_below(bootstrap: &Bootstrap, folder: &str) -> anyhow::Result<Listing
     Ok(listing)
 }
 
+/// All of ShenYu's objects, with their secrets in the clear.
+///
+/// # Errors
+/// The store cannot be read, or the keyring.
+pub fn read_shenyu(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
+    let listing = read_below(bootstrap, tollhouse_shenyu::KEY_PREFIX)?;
+    let keyring = secrets::keyring_if_any(bootstrap)?;
+    // Without one, nothing has been sealed yet.
+    Ok(match keyring {
+        Some(keyring) => shenyu_store::open_listing(listing, &keyring),
+        None => listing,
+    })
+}
+
 /// A store that is open for writing, with the keys that its secrets are sealed with.
 pub struct OpenStore {
     runtime: Runtime,
@@ -76,6 +91,11 @@ impl OpenStore {
     /// The store itself.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
+    }
+
+    /// The store as ShenYu's objects are kept there.
+    pub fn shenyu(&self) -> ShenyuStore {
+        ShenyuStore::new(Arc::clone(&self.store), &self.keyring)
     }
 
     /// Waits for what the store does.

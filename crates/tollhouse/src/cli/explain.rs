@@ -138,7 +138,7 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
 fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
     let name = format!("the store in {}", configured_store::name(bootstrap));
     let read = objects::document_of_store(bootstrap).and_then(|(mut document, wrong)| {
-        let listing = configured_store::read_below(bootstrap, tollhouse_shenyu::KEY_PREFIX)?;
+        let listing = configured_store::read_shenyu(bootstrap)?;
         document.shenyu = Some(listing.entries.iter().filter_map(shenyu_item).collect());
         Ok((document, wrong))
     });

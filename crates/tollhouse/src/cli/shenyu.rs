@@ -14,7 +14,7 @@ use clap::Args;
 use tollhouse_config::Bootstrap;
 use tollhouse_shenyu_admin::{Report, Source};
 use tollhouse_store::Batches;
-use tollhouse_store::{Listing, Operation, Revision, StoreError};
+use tollhouse_store::{Listing, Operation, Revision, Store, StoreError};
 
 use self::remote::Remote;
 use super::configured_store::{self, OpenStore};
@@ -101,7 +101,8 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     }
     // Held from before it is compared until all is written.
     let store = OpenStore::open(&loaded.bootstrap).map_err(in_use)?;
-    let listing = store.wait(store.store().list(tollhouse_shenyu::KEY_PREFIX));
+    let kept = store.shenyu();
+    let listing = store.wait(kept.list(tollhouse_shenyu::KEY_PREFIX));
     let (report, operations) = plan(&listing.context("failed to read the store")?)?;
     reference::print(&render(&report))?;
     if operations.is_empty() {
@@ -150,7 +151,7 @@ fn in_use(error: anyhow::Error) -> anyhow::Error {
 
 /// What is in the store now; nothing where there is none yet.
 fn look(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
-    match configured_store::read_below(bootstrap, tollhouse_shenyu::KEY_PREFIX) {
+    match configured_store::read_shenyu(bootstrap) {
         Err(error) if matches!(error.downcast_ref(), Some(StoreError::Missing { .. })) => {
             Ok(Listing { entries: Vec::new(), revision: Revision::default() })
         }
@@ -161,12 +162,13 @@ fn look(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
 /// As few transactions as the store's limits allow.
 fn write(store: &OpenStore, operations: Vec<Operation>) -> anyhow::Result<()> {
     let count = operations.len();
-    let mut batches = Batches::new(store.store().limits());
+    let kept = store.shenyu();
+    let mut batches = Batches::new(kept.limits());
     operations.into_iter().for_each(|operation| batches.add(operation));
     let mut written = 0;
     for transaction in batches.finish() {
         let size = transaction.operations.len();
-        store.wait(store.store().commit(transaction)).with_context(|| {
+        store.wait(kept.commit(transaction)).with_context(|| {
             format!(
                 "failed to write to the store; {written} of {count} objects were written: repeat the import \
                  once the reason is gone"
@@ -204,7 +206,7 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let listing = configured_store::read_below(&loaded.bootstrap, tollhouse_shenyu::KEY_PREFIX)
+    let listing = configured_store::read_shenyu(&loaded.bootstrap)
         .context("failed to read the store")?;
     let namespace = arguments.namespace.as_deref();
     let archive = tollhouse_shenyu_admin::export_archive(&listing, namespace)?;

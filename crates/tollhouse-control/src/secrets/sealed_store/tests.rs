@@ -129,3 +129,35 @@ async fn everything_is_sealed_with_the_newest_key() {
     sealing::unseal(Kind::Consumer, &mut jack, &catalogue, &old, PrivateKeys::Opened);
     assert_eq!(jack["plugins"]["key-auth"]["key"], "jacks-key");
 }
+
+#[tokio::test]
+async fn what_lies_open_in_a_store_without_a_keyring_is_sealed_with_the_one_that_is_kept() {
+    let place = Place::new();
+    place.write(None).await;
+    let bootstrap = place.bootstrap(&[]);
+    let made = place.open(&bootstrap).await.expect("nothing is lost");
+    let sealed = place.sealed_key().await;
+    assert_eq!(made.hidden_in(&sealed, "key-auth.key").as_deref(), Some("jacks-key"));
+}
+
+#[tokio::test]
+async fn objects_of_shenyu_that_lie_open_are_sealed_and_move_to_the_newest_key() {
+    const KEY: &str = "/shenyu/appAuth/A";
+    const OBJECT: &str = r#"{"appKey":"A","appSecret":"hush"}"#;
+    let place = Place::new();
+    // A store of before: its record says nothing of ShenYu's objects.
+    let old = place.open(&place.bootstrap(&[OLD])).await.expect("it is new");
+    let ids: Vec<&str> = old.ids().collect();
+    let record = json!({"keys": ids, "form": "marked"}).to_string();
+    let put = Transaction::new().put(RECORD, record).put(KEY, OBJECT);
+    place.store.commit(put).await.expect("it can be written");
+    for keys in [&[OLD][..], &[NEW, OLD], &[NEW]] {
+        place.open(&place.bootstrap(keys)).await.expect("the keys are known");
+        let entry = place.store.get(KEY).await.expect("it can be read").expect("it is there");
+        assert!(!String::from_utf8_lossy(&entry.value).contains("hush"), "{keys:?}");
+        let opened = shenyu_store::open_entry(entry, &ring(&keys[..1]));
+        assert_eq!(&opened.value[..], OBJECT.as_bytes(), "{keys:?}");
+    }
+    let error = place.open(&place.bootstrap(&[OLD])).await.expect_err("it was sealed anew");
+    assert!(error.contains("was sealed with another keyring"), "{error}");
+}

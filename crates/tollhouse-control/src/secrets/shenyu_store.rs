@@ -1,0 +1,218 @@
+//! The store as those see it who keep ShenYu's objects there: secrets are sealed on their way in and opened
+//! on their way out. Which ones is said in `tollhouse-shenyu`; bringing what is there to the newest key is
+//! done at the start, in `sealed_store.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollhouse_model::encryption::{Form, Keyring};
+use tollhouse_shenyu::KEY_PREFIX;
+use tollhouse_shenyu::sealing;
+use tollhouse_store::{
+    BoxFuture, Committed, Entry, Event, LeaseId, Limits, Listing, Operation, Revision, Store,
+    StoreError, Transaction, Watch, WatchEvent, WatchSource,
+};
+
+/// See the module. Clones are the same one.
+#[derive(Clone)]
+pub struct ShenyuStore {
+    store: Arc<dyn Store>,
+    keyring: Arc<Keyring>,
+}
+
+/// The keyring as ShenYu's objects are sealed with it: no APISIX node reads them, so that the form is always
+/// the one that shows for sure what is sealed.
+fn for_shenyu(keyring: &Keyring) -> Keyring {
+    keyring.clone().with_form(Form::Marked)
+}
+
+impl ShenyuStore {
+    /// A store whose secrets are sealed with this keyring.
+    pub fn new(store: Arc<dyn Store>, keyring: &Keyring) -> Self {
+        Self { store, keyring: Arc::new(for_shenyu(keyring)) }
+    }
+
+    fn opened(&self, entry: Entry) -> Entry {
+        open_entry(entry, &self.keyring)
+    }
+
+    fn opened_listing(&self, mut listing: Listing) -> Listing {
+        listing.entries = listing.entries.into_iter().map(|entry| self.opened(entry)).collect();
+        listing
+    }
+}
+
+/// An entry with its secrets in the clear. Those that no key opens are told in the log.
+pub fn open_entry(mut entry: Entry, keyring: &Keyring) -> Entry {
+    let Ok(object) = std::str::from_utf8(&entry.value) else { return entry };
+    let opening = sealing::open(&entry.key, object, keyring);
+    for member in opening.unopened {
+        tracing::warn!(key = &*entry.key, member, "no key opens a secret of ShenYu's");
+    }
+    if let Some(value) = opening.value {
+        entry.value = value.into();
+    }
+    entry
+}
+
+/// What has to be written for an entry to be sealed as it should be.
+pub struct Resealed {
+    /// Whether anything of it is sealed.
+    pub is_sealed: bool,
+    /// Its text, where that is another one.
+    pub value: Option<String>,
+    /// Whether something of it opens with no key.
+    pub is_lost: bool,
+}
+
+/// Seals what lies open in an entry, or is sealed with an older key.
+pub fn reseal_entry(entry: &Entry, keyring: &Keyring) -> Resealed {
+    let object = std::str::from_utf8(&entry.value).unwrap_or_default();
+    let sealing::Resealing { value, is_sealed, unopened } =
+        sealing::reseal(&entry.key, object, &for_shenyu(keyring));
+    Resealed { is_sealed, value, is_lost: !unopened.is_empty() }
+}
+
+fn seal_operation(operation: Operation, keyring: &Keyring) -> Operation {
+    match operation {
+        Operation::Put { key, value, lease } => {
+            let object = std::str::from_utf8(&value).ok();
+            let sealed = object.and_then(|object| sealing::seal(&key, object, keyring));
+            Operation::Put { value: sealed.map_or(value, Into::into), key, lease }
+        }
+        operation @ (Operation::Delete { .. } | Operation::DeletePrefix { .. }) => operation,
+    }
+}
+
+impl Store for ShenyuStore {
+    fn limits(&self) -> Limits {
+        self.store.limits()
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(async { Ok(self.store.get(key).await?.map(|entry| self.opened(entry))) })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async { Ok(self.opened_listing(self.store.list(prefix).await?)) })
+    }
+
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            Ok(self.opened_listing(self.store.list_page(prefix, after, entries_max).await?))
+        })
+    }
+
+    fn commit(&self, mut transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        let operations = transaction.operations.into_iter();
+        transaction.operations = operations.map(|it| seal_operation(it, &self.keyring)).collect();
+        Box::pin(async {
+            let mut committed = self.store.commit(transaction).await?;
+            let previous = committed.previous.into_iter();
+            committed.previous = previous.map(|it| it.map(|entry| self.opened(entry))).collect();
+            Ok(committed)
+        })
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        let watch = self.store.watch(prefix, after);
+        Watch::new(Box::new(Opened { watch, keyring: Arc::clone(&self.keyring) }), after)
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        self.store.revision()
+    }
+
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        self.store.grant(ttl)
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.keep_alive(lease)
+    }
+
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.revoke(lease)
+    }
+}
+
+/// A watch whose entries are opened.
+struct Opened {
+    watch: Watch,
+    keyring: Arc<Keyring>,
+}
+
+impl Opened {
+    fn open(&self, event: WatchEvent) -> WatchEvent {
+        let WatchEvent::Commit(mut changes) = event else { return event };
+        let open = |event| match event {
+            Event::Put(entry) => Event::Put(open_entry(entry, &self.keyring)),
+            event @ Event::Delete { .. } => event,
+        };
+        changes.events = changes.events.into_iter().map(open).collect();
+        WatchEvent::Commit(changes)
+    }
+}
+
+impl WatchSource for Opened {
+    fn next(&mut self) -> BoxFuture<'_, WatchEvent> {
+        Box::pin(async {
+            let event = self.watch.next().await;
+            self.open(event)
+        })
+    }
+
+    fn try_next(&mut self) -> Option<WatchEvent> {
+        let event = self.watch.try_next()?;
+        Some(self.open(event))
+    }
+
+    fn is_over(&self) -> bool {
+        self.watch.is_over()
+    }
+}
+
+/// The entries of a listing as they are to be read without a store: with their secrets in the clear.
+pub fn open_listing(mut listing: Listing, keyring: &Keyring) -> Listing {
+    let of_shenyu = |entry: &Entry| entry.key.starts_with(KEY_PREFIX);
+    let entries = listing.entries.into_iter();
+    let open = |entry| if of_shenyu(&entry) { open_entry(entry, keyring) } else { entry };
+    listing.entries = entries.map(open).collect();
+    listing
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_store::Location;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn secrets_lie_sealed_and_everybody_behind_the_keyring_reads_them() {
+        let inner = tollhouse_store::open(&Location::Memory).expect("memory");
+        let keyring = Keyring::generate().expect("there are random numbers");
+        let store = ShenyuStore::new(Arc::clone(&inner), &keyring.with_form(Form::Apisix));
+        let (key, object) = ("/shenyu/appAuth/A", r#"{"appKey":"A", "appSecret":"hush"}"#);
+        let mut watch = store.watch(KEY_PREFIX, store.revision().await.expect("it answers"));
+        let put = Transaction::new().put(key, object).put("/shenyu/dict/1", "{}");
+        let committed = store.commit(put).await.expect("it is written");
+        let raw = inner.get(key).await.expect("it answers").expect("it is there");
+        assert!(!String::from_utf8_lossy(&raw.value).contains("hush"));
+        let read = store.get(key).await.expect("it answers").expect("it is there");
+        assert_eq!(&read.value[..], object.as_bytes());
+        let listing = store.list(KEY_PREFIX).await.expect("it answers");
+        assert_eq!(&listing.entries[0].value[..], object.as_bytes());
+        let page = store.list_page(KEY_PREFIX, "", 1).await.expect("it answers");
+        assert_eq!(page.entries, listing.entries[..1]);
+        let WatchEvent::Commit(changes) = watch.next().await else { panic!("a commit") };
+        assert_eq!(changes.events.first(), Some(&Event::Put(read.clone())));
+        assert_eq!(watch.revision(), committed.revision);
+        let deleted = store.commit(Transaction::new().delete(key)).await.expect("it is written");
+        assert_eq!(deleted.previous, [Some(read)]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Which members of settings are secrets, and settings without them. What is a secret is told by the names of
+//! members: plugins that nobody here knows have secrets too.
+
+use serde_json::{Map, Value};
+
+/// What stands in the place of a secret.
+pub const COVER: &str = "******";
+
+/// Names of secrets, in lower case, beside those that say so themselves.
+const NAMES: &[&str] = &[
+    "authorization",
+    "token",
+    "accesstoken",
+    "accesskey",
+    "apikey",
+    "api_key",
+    "realapikey",
+    "fallbackapikey",
+    "decryptkey",
+    "encryptkey",
+    "privatekey",
+];
+
+/// Parts of names of secrets. ShenYu writes one of them otherwise than the dictionary.
+const PARTS: &[&str] = &["password", "secret", "secrect", "credential"];
+
+/// Texts of JSON within each other that are looked into.
+const DEPTH_MAX: u8 = 4;
+
+/// Whether settings, JSON written as text, hold a secret. What is no JSON may.
+pub fn holds_secret(settings: &str) -> bool {
+    let settings = settings.trim();
+    if settings.is_empty() {
+        return false;
+    }
+    match serde_json::from_str(settings) {
+        Ok(value) => any(&value, DEPTH_MAX),
+        Err(_) => true,
+    }
+}
+
+/// The same settings with [`COVER`] in the place of each secret; `None` where they hold none.
+pub fn cover(settings: &str) -> Option<String> {
+    if !holds_secret(settings) {
+        return None;
+    }
+    let Ok(mut value) = serde_json::from_str(settings.trim()) else {
+        return Some(COVER.to_owned());
+    };
+    cover_value(&mut value, DEPTH_MAX);
+    Some(value.to_string())
+}
+
+fn any(value: &Value, depth: u8) -> bool {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| (is_secret(name, members) && is_filled(value)) || any(value, depth)),
+        Value::Array(values) => values.iter().any(|value| any(value, depth)),
+        Value::String(text) => inner(text, depth).is_some_and(|inner| any(&inner, depth - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn cover_value(value: &mut Value, depth: u8) {
+    match value {
+        Value::Object(members) => {
+            let is_meant = |(name, value): (&String, &Value)| {
+                (is_secret(name, members) && is_filled(value)).then(|| name.clone())
+            };
+            let secrets: Vec<String> = members.iter().filter_map(is_meant).collect();
+            for (name, value) in members {
+                if secrets.contains(name) {
+                    *value = COVER.into();
+                } else {
+                    cover_value(value, depth);
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| cover_value(value, depth)),
+        Value::String(text) => {
+            if let Some(mut inner) = inner(text, depth) {
+                cover_value(&mut inner, depth - 1);
+                *text = inner.to_string();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// JSON that stands in a text.
+fn inner(text: &str, depth: u8) -> Option<Value> {
+    let is_json = depth > 0 && text.trim_start().starts_with(['{', '[']);
+    is_json.then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+fn is_secret(name: &str, beside: &Map<String, Value>) -> bool {
+    // A header or parameter, and what has to stand in it.
+    if name == "key" && beside.contains_key("keyName") {
+        return true;
+    }
+    let name = name.to_ascii_lowercase();
+    NAMES.contains(&&*name) || PARTS.iter().any(|part| name.contains(part))
+}
+
+fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_covered_and_nothing_else() {
+        let cases = [
+            (r#"{"mode":"standalone","password":"x","database":1}"#, Some(r#"{"mode":"standalone","password":"******","database":1}"#)),
+            (r#"{"client_secrect":"x"}"#, Some(r#"{"client_secrect":"******"}"#)),
+            (r#"{"keyName":"apiKey","key":"x"}"#, Some(r#"{"keyName":"apiKey","key":"******"}"#)),
+            (r#"{"header":{"setHeaders":{"Authorization":"Bearer x"}}}"#, Some(r#"{"header":{"setHeaders":{"Authorization":"******"}}}"#)),
+            (r#"{"defaultHandleJson":"{\"authorization\":\"a:b\"}"}"#, Some(r#"{"defaultHandleJson":"{\"authorization\":\"******\"}"}"#)),
+            (r#"[{"apiKey":["x"]}]"#, Some(r#"[{"apiKey":"******"}]"#)),
+            ("password=x", Some("******")),
+            (r#"{"addParameterKeys":[{"path":"$","key":"a","value":"b"}]}"#, None),
+            (r#"{"groupKey":"g","commandKey":"c","password":"","secretKey":null}"#, None),
+            ("", None),
+            ("[]", None),
+        ];
+        for (settings, expected) in cases {
+            assert_eq!(cover(settings).as_deref(), expected, "{settings}");
+            assert_eq!(holds_secret(settings), expected.is_some(), "{settings}");
+        }
+    }
+}

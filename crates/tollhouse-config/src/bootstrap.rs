@@ -183,6 +183,50 @@ pub struct Shenyu {
     pub aes_iv: Option<Secret>,
     /// An admin of ShenYu's that is followed.
     pub follow: ShenyuFollow,
+    /// The SHA-512 digest of the key to the gateway's own interface, in hexadecimal digits; none is off.
+    pub local_key_sha512: Option<Secret>,
+    /// Whether several slashes of a path are one.
+    pub collapse_slashes: bool,
+    /// Pages of other sites.
+    pub cross: ShenyuCross,
+    /// What paths begin with at which the gateway says that it lives.
+    pub health_paths: Vec<String>,
+    /// Longest form with files.
+    pub file_bytes: Option<u64>,
+    /// Paths that are answered with nothing.
+    pub exclude_paths: Vec<String>,
+    /// Paths that are answered as what breakers fall back to.
+    pub fallback_paths: Vec<String>,
+}
+
+/// Who may read answers from pages of other sites.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShenyuCross {
+    /// Whether anybody may.
+    pub enabled: bool,
+    /// Which sites; all where empty.
+    pub origins: Vec<String>,
+    /// Headers that pages may send beside ShenYu's list.
+    pub headers: Vec<String>,
+    /// Headers that pages may read.
+    pub exposed: Vec<String>,
+    /// Whether with cookies.
+    pub credentials: bool,
+    /// How long browsers remember it.
+    pub max_age: Duration,
+}
+
+impl Default for ShenyuCross {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            origins: Vec::new(),
+            headers: Vec::new(),
+            exposed: Vec::new(),
+            credentials: false,
+            max_age: Duration::from_secs(18_000),
+        }
+    }
 }
 
 /// An admin of ShenYu's that is followed.
@@ -225,6 +269,13 @@ impl Default for Shenyu {
             aes_key: None,
             aes_iv: None,
             follow: ShenyuFollow::default(),
+            local_key_sha512: None,
+            collapse_slashes: false,
+            cross: ShenyuCross::default(),
+            health_paths: Vec::new(),
+            file_bytes: None,
+            exclude_paths: Vec::new(),
+            fallback_paths: Vec::new(),
         }
     }
 }

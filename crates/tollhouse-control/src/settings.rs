@@ -24,6 +24,7 @@ use tollhouse_proxy::settings::{
 };
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu::filters::{Cross, Filters, LocalKey};
 use tollhouse_shenyu_gateway::Terms as ShenyuTerms;
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
@@ -94,9 +95,34 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
             sign_delay_minutes: u32::try_from(shenyu.sign_delay.as_secs().div_ceil(60))
                 .unwrap_or(u32::MAX),
             namespace: shenyu.namespace.clone().unwrap_or_default(),
+            filters: shenyu_filters(shenyu),
         },
         comes_first: shenyu.comes_first,
         engines: Some(Arc::new(tollhouse_plugins::shenyu::PluginEngines)),
+        // Who writes objects is known once there is somebody.
+        local: None,
+    }
+}
+
+fn shenyu_filters(shenyu: &tollhouse_config::bootstrap::Shenyu) -> Filters {
+    let cross = &shenyu.cross;
+    let set = |paths: &[String]| paths.iter().cloned().collect();
+    // A digest that is none was refused before.
+    let local_key = shenyu.local_key_sha512.as_ref();
+    Filters {
+        collapse_slashes: shenyu.collapse_slashes,
+        local_key: local_key.and_then(|digest| LocalKey::parse(digest.expose()).ok()),
+        cross: cross.enabled.then(|| Cross {
+            origins: set(&cross.origins),
+            headers: cross.headers.clone(),
+            exposed: cross.exposed.clone(),
+            credentials: cross.credentials,
+            max_age_s: cross.max_age.as_secs(),
+        }),
+        health_prefixes: shenyu.health_paths.clone(),
+        file_bytes_max: shenyu.file_bytes.unwrap_or(0),
+        exclude: set(&shenyu.exclude_paths),
+        fallback: set(&shenyu.fallback_paths),
     }
 }
 

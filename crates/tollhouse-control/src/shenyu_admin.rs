@@ -73,9 +73,8 @@ pub async fn start(
     let hosts = HostNames::new(&cx.bootstrap.listen.hosts);
     let options = Options { first_password, sync_token, probing, aes, hosts };
     let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
-    let admin = ShenyuAdmin::open(store, options)
-        .await
-        .context("ShenYu's admin cannot use the store")?;
+    let admin =
+        ShenyuAdmin::open(store, options).await.context("ShenYu's admin cannot use the store")?;
     let listener = listeners::bind(address, predecessor)
         .await
         .with_context(|| listeners::in_use("listen.shenyu", address))?;

@@ -54,7 +54,8 @@ mod tests {
         let logins = Logins::default();
         let first = logins.wait().await.expect("it is free");
         let second = logins.wait().await.expect("there are two");
-        let mut waiting: Vec<_> = (0..LOGINS_WAITING_MAX).map(|_| Box::pin(logins.wait())).collect();
+        let mut waiting: Vec<_> =
+            (0..LOGINS_WAITING_MAX).map(|_| Box::pin(logins.wait())).collect();
         for wait in &mut waiting {
             assert!(futures_util::poll!(wait.as_mut()).is_pending());
         }

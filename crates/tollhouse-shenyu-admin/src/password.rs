@@ -13,7 +13,8 @@ const ROUNDS: NonZeroU32 = NonZeroU32::new(120_000).expect("it is not zero");
 const ROUNDS_MAX: u32 = 1_000_000;
 
 /// What no password derives, and takes as long to find out as with any.
-pub(crate) const NOBODYS: &str = "pbkdf2$120000$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+pub(crate) const NOBODYS: &str =
+    "pbkdf2$120000$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;

@@ -10,6 +10,7 @@ use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, Fallback};
 use tollhouse_shenyu::cache::CacheRule;
+use tollhouse_shenyu::cryptor::CryptorRule;
 use tollhouse_shenyu::divide::DivideRule;
 use tollhouse_shenyu::jwt::JwtRule;
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
@@ -22,8 +23,9 @@ use crate::chain::Chain;
 use crate::counts::{Permit, Shared, SharedCache};
 use crate::dubbo::DubboCaller;
 use crate::engines::Scripts;
+use crate::record::{Record, Recorder};
 use crate::reply::reply;
-use crate::shape::{self, AnswerEdit};
+use crate::shape::{self, AnswerCryptor, AnswerEdit};
 use crate::turn::Turn;
 use crate::view::civil_time;
 use crate::{grpc, guard};
@@ -64,6 +66,12 @@ pub(crate) enum Action {
     Request(Box<RequestRule>),
     /// Done to the answer of a node, once a proxy has taken the request.
     ModifyAnswer(Arc<ResponseRule>),
+    /// A field of the body is decrypted or encrypted.
+    CryptRequest(Arc<CryptorRule>),
+    /// The same of a node's answer, once a proxy has taken the request.
+    CryptAnswer(AnswerCryptor),
+    /// It is written down once it is over.
+    Record(Box<Recorder>),
     /// It answers with what a method of Dubbo gives.
     Dubbo(Box<DubboCaller>),
     /// It makes the request a call of gRPC, to a node of the target at this place.
@@ -156,10 +164,27 @@ impl Chain {
                 turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
                 Done::Next
             }
+            Action::CryptRequest(rule) => match shape::crypt_body(rule, cx).await {
+                Ok(()) => Done::Next,
+                Err(answer) => refused(answer),
+            },
+            Action::CryptAnswer(cryptor) => {
+                turn.aftermath.answer_edits.push(AnswerEdit::Crypt(cryptor.clone()));
+                Done::Next
+            }
+            Action::Record(recorder) => {
+                Record::begin(recorder, cx, turn).await;
+                Done::Next
+            }
             Action::Dubbo(caller) => {
                 let metadata = self.engine.metadata(turn.asked());
                 match caller.call(metadata, cx, turn).await {
-                    Ok(answer) => Done::Answered(Box::new(answer)),
+                    Ok(mut answer) => {
+                        Box::pin(self.prepare_answer(cx, turn)).await;
+                        let edits = &turn.aftermath.answer_edits;
+                        shape::crypt_answer(edits, &mut answer, self.terms().statuses);
+                        Done::Answered(Box::new(answer))
+                    }
                     Err(answer) => refused(answer),
                 }
             }

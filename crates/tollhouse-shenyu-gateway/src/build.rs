@@ -8,10 +8,12 @@ use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafModel, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
 use tollhouse_shenyu::cache::CacheRule;
-use tollhouse_shenyu::divide::{DivideRule, SpringCloudSelector, divide_nodes};
+use tollhouse_shenyu::cryptor::{CryptorRule, Lacks};
+use tollhouse_shenyu::divide::{DivideNode, DivideRule, SpringCloudSelector, divide_nodes};
 use tollhouse_shenyu::jwt::JwtRule;
 use tollhouse_shenyu::limiter::redis::RedisServers;
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
+use tollhouse_shenyu::logging::RecordRule;
 use tollhouse_shenyu::matching::{Engine, Objects, Problem, RpcType, protects};
 use tollhouse_shenyu::mock::MockRule;
 use tollhouse_shenyu::model::{
@@ -27,40 +29,49 @@ use crate::chain::{ById, Chain, Link, Unmatched};
 use crate::counts::Counts;
 use crate::dubbo::DubboCaller;
 use crate::engines::Engines;
+use crate::kept::{Inputs, Kept, Made, MadeApplications, MadeById};
+use crate::local::LocalInterface;
+use crate::record::Recorder;
+use crate::shape::AnswerCryptor;
 use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
 
 /// The objects of one namespace.
 pub(crate) struct Parts {
-    pub(crate) plugins: Vec<Plugin>,
-    pub(crate) selectors: Vec<Selector>,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) metadata: Vec<Metadata>,
-    pub(crate) app_auths: Vec<AppAuth>,
-    pub(crate) proxy_selectors: Vec<ProxySelector>,
-    pub(crate) discovery: Vec<DiscoveryUpstreams>,
+    pub(crate) plugins: Vec<Arc<Plugin>>,
+    pub(crate) selectors: Vec<Arc<Selector>>,
+    pub(crate) rules: Vec<Arc<Rule>>,
+    pub(crate) metadata: Vec<Arc<Metadata>>,
+    pub(crate) app_auths: Vec<Arc<AppAuth>>,
+    pub(crate) proxy_selectors: Vec<Arc<ProxySelector>>,
+    pub(crate) discovery: Vec<Arc<DiscoveryUpstreams>>,
 }
 
 /// Rows that ShenYu has for parts of its gateway that are always here.
 const BUILT_IN: &[&str] =
     &["global", "uri", "webClient", "nettyHttpClient", "paramTransform", "response"];
 
-/// Compiles everything. What cannot be compiled is reported; of plugins that protect, it refuses what it
-/// could be meant for.
+/// Plugins that change what a node has answered.
+const BEHIND_NODES: &[&str] = &["modifyResponse", "cryptorResponse"];
+
+/// Compiles everything, with what is kept of objects that are still the same. What cannot be compiled is
+/// reported; of plugins that protect, it refuses what it could be meant for.
 pub(crate) fn compile(
     parts: &Parts,
     terms: Terms,
-    counts: &mut Counts,
-    engines: Option<&Arc<dyn Engines>>,
-) -> (Chain, Vec<Problem>) {
+    kept: &mut Kept,
+    (engines, local): (Option<&Arc<dyn Engines>>, &Option<Arc<dyn LocalInterface>>),
+) -> (Arc<Chain>, Vec<Problem>) {
     let objects = Objects {
         plugins: &parts.plugins,
         selectors: &parts.selectors,
         rules: &parts.rules,
         metadata: &parts.metadata,
     };
-    let (engine, mut problems) = Engine::build(objects);
-    let (applications, refused) = Applications::build(&parts.app_auths);
+    let before = kept.chain.take();
+    let (engine, mut problems) =
+        Engine::rebuild(objects, before.as_ref().map(|before| &before.engine));
+    let (applications, refused) = applications(parts, kept);
     problems.extend(refused);
     let tcp = parts.proxy_selectors.iter().map(|selector| Problem {
         kind: Kind::ProxySelector,
@@ -69,11 +80,15 @@ pub(crate) fn compile(
             .to_owned(),
     });
     problems.extend(tcp);
-    let counts_before = std::mem::take(counts);
+    let counts_before = std::mem::take(&mut kept.counts);
+    let made_before = std::mem::take(&mut kept.made);
     let counts_now = Counts { cache: counts_before.cache.clone(), ..Counts::default() };
     let mut builder = Builder {
         plugins: parts.plugins.iter().map(|plugin| (&*plugin.name, plugin)).collect(),
         discovery: parts.discovery.iter().map(|it| (&*it.selector_id, it)).collect(),
+        made_before,
+        made: MadeById::default(),
+        target: None,
         rules: ById::default(),
         selectors: ById::default(),
         targets: Vec::new(),
@@ -87,12 +102,12 @@ pub(crate) fn compile(
     let (answer_links, links) = builder
         .links(&engine, parts)
         .into_iter()
-        .partition::<Vec<Link>, _>(|link| link.name == "modifyResponse");
+        .partition::<Vec<Link>, _>(|link| BEHIND_NODES.contains(&&*link.name));
     // In ShenYu it stands before all that protects, and gives to anybody what was answered to somebody.
     let links = before_proxies(links, "cache", |_, _| true);
     // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
-    let chain = Chain {
+    let chain = Arc::new(Chain {
         engine,
         links: links.into(),
         answer_links: answer_links.into(),
@@ -100,20 +115,40 @@ pub(crate) fn compile(
         selectors: builder.selectors,
         targets: builder.targets.into(),
         applications,
+        filters: Some(terms.filters.clone()).filter(|filters| !filters.is_empty()).map(Box::new),
+        is_bare: !parts.plugins.iter().any(|plugin| plugin.enabled),
+        local: local.clone(),
         terms,
-    };
-    let Builder { counts: kept, problems, .. } = builder;
-    *counts = kept;
+    });
+    let Builder { counts, made, problems, .. } = builder;
+    kept.counts = counts;
+    kept.made = made;
+    kept.chain = Some(Arc::clone(&chain));
     (chain, problems)
 }
 
+/// All applications compiled together, anew where one of them has changed.
+fn applications(parts: &Parts, kept: &mut Kept) -> (Arc<Applications>, Vec<Problem>) {
+    let known = kept.applications.take().filter(|known| known.is_of(&parts.app_auths));
+    let made = kept.applications.insert(known.unwrap_or_else(|| {
+        let sources = parts.app_auths.clone();
+        let (applications, problems) = Applications::build(sources.iter().map(|auth| &**auth));
+        MadeApplications { sources, applications: Arc::new(applications), problems }
+    }));
+    (Arc::clone(&made.applications), made.problems.clone())
+}
+
 struct Builder<'a> {
-    plugins: HashMap<&'a str, &'a Plugin>,
+    plugins: HashMap<&'a str, &'a Arc<Plugin>>,
     /// By the id of the selector.
-    discovery: HashMap<&'a str, &'a DiscoveryUpstreams>,
-    rules: ById<Action>,
-    selectors: ById<Action>,
-    targets: Vec<Target>,
+    discovery: HashMap<&'a str, &'a Arc<DiscoveryUpstreams>>,
+    rules: ById<Arc<Action>>,
+    selectors: ById<Arc<Action>>,
+    targets: Vec<Arc<Target>>,
+    /// Where the place that is being compiled sends requests.
+    target: Option<Arc<Target>>,
+    made_before: MadeById,
+    made: MadeById,
     /// Those that several rules share, by key.
     upstreams: HashMap<Arc<str>, Arc<tollhouse_model::Upstream>>,
     problems: Vec<Problem>,
@@ -124,9 +159,10 @@ struct Builder<'a> {
 
 /// A rule, or a selector that no rule is asked of.
 struct Place<'a> {
-    plugin: &'a Plugin,
-    selector: &'a Selector,
-    rule: Option<&'a Rule>,
+    plugin: &'a Arc<Plugin>,
+    selector: &'a Arc<Selector>,
+    rule: Option<&'a Arc<Rule>>,
+    discovery: Option<&'a Arc<DiscoveryUpstreams>>,
 }
 
 impl Place<'_> {
@@ -137,11 +173,26 @@ impl Place<'_> {
     fn id(&self) -> &str {
         self.rule.map_or(&self.selector.id, |rule| &rule.id)
     }
+
+    fn inputs(&self) -> Inputs {
+        Inputs {
+            plugin: Arc::clone(self.plugin),
+            selector: Arc::clone(self.selector),
+            rule: self.rule.cloned(),
+            discovery: self.discovery.cloned(),
+        }
+    }
+
+    fn nodes(&self) -> Result<Vec<DivideNode>, String> {
+        let discovery = self.discovery.map(|discovery| &**discovery);
+        divide_nodes(self.selector.handle.as_deref(), discovery)
+            .map_err(|error| format!("selector `{}`: {error}", self.selector.id))
+    }
 }
 
 impl<'a> Builder<'a> {
     fn compile_actions(&mut self, parts: &'a Parts) {
-        let mut by_selector: HashMap<&str, Vec<&Rule>> = HashMap::default();
+        let mut by_selector: HashMap<&str, Vec<&Arc<Rule>>> = HashMap::default();
         for rule in parts.rules.iter().filter(|rule| rule.enabled) {
             by_selector.entry(&rule.selector_id).or_default().push(rule);
         }
@@ -150,33 +201,77 @@ impl<'a> Builder<'a> {
             if !plugin.enabled {
                 continue;
             }
+            let discovery = self.discovery.get(&*selector.id).copied();
             if !selector.continued {
-                let action = self.action(&Place { plugin, selector, rule: None });
+                let action = self.action(&Place { plugin, selector, rule: None, discovery });
                 self.selectors.insert(selector.id.clone(), action);
                 continue;
             }
             for &rule in by_selector.get(&*selector.id).map_or(&[][..], Vec::as_slice) {
-                let action = self.action(&Place { plugin, selector, rule: Some(rule) });
+                let place = Place { plugin, selector, rule: Some(rule), discovery };
+                let action = self.action(&place);
                 self.rules.insert(rule.id.clone(), action);
             }
         }
     }
 
+    /// What is done, as it was made before of the same objects, or made now.
+    fn action(&mut self, place: &Place<'_>) -> Arc<Action> {
+        let before = match place.rule {
+            Some(_) => self.made_before.rules.remove(place.id()),
+            None => self.made_before.selectors.remove(place.id()),
+        };
+        let inputs = place.inputs();
+        let made = match before.filter(|before| before.inputs.is_same(&inputs)) {
+            Some(made) => self.put_back(place, made),
+            None => self.make(place, inputs),
+        };
+        if let Some(reason) = &made.problem {
+            let kind = if place.rule.is_some() { Kind::Rule } else { Kind::Selector };
+            let reason = reason.clone();
+            self.problems.push(Problem { kind, id: place.id().to_owned(), reason });
+        }
+        let action = Arc::clone(&made.action);
+        match place.rule {
+            Some(_) => self.made.rules.insert(place.id().to_owned(), made),
+            None => self.made.selectors.insert(place.id().to_owned(), made),
+        };
+        action
+    }
+
+    /// Takes over what was made before: its counts go on, and its target has a place among those of now.
+    fn put_back(&mut self, place: &Place<'_>, mut made: Made) -> Made {
+        self.counts.take_over(self.counts_before, place.id());
+        let Some(target) = &made.target else { return made };
+        let at = self.targets.len();
+        self.targets.push(Arc::clone(target));
+        self.upstreams.insert(Arc::clone(&target.key), Arc::clone(&target.upstream));
+        match &*made.action {
+            Action::Proxy { target, .. } | Action::Grpc { target } if *target == at => {}
+            Action::Proxy { rule, .. } => {
+                made.action = Arc::new(Action::Proxy { rule: rule.clone(), target: at });
+            }
+            // Nothing else has a target.
+            _ => made.action = Arc::new(Action::Grpc { target: at }),
+        }
+        made
+    }
+
     /// What is done, or what stands in its place where that cannot be.
-    fn action(&mut self, place: &Place<'_>) -> Action {
-        match self.compile(place) {
-            Ok(action) => action,
+    fn make(&mut self, place: &Place<'_>, inputs: Inputs) -> Made {
+        let (action, problem) = match self.compile(place) {
+            Ok(action) => (action, None),
             Err(reason) => {
-                let kind = if place.rule.is_some() { Kind::Rule } else { Kind::Selector };
-                self.problems.push(Problem { kind, id: place.id().to_owned(), reason });
                 let name = &place.plugin.name;
-                match carried_by(name) {
+                let action = match carried_by(name) {
                     Some(_) => Action::Refuse(Answer::UrlNotFound),
                     None if protects(name) => Action::Refuse(Answer::InternalException),
                     None => Action::Pass,
-                }
+                };
+                (action, Some(reason))
             }
-        }
+        };
+        Made { inputs, action: Arc::new(action), target: self.target.take(), problem }
     }
 
     fn compile(&mut self, place: &Place<'_>) -> Result<Action, String> {
@@ -233,6 +328,25 @@ impl<'a> Builder<'a> {
                 let edits = read_parameter_mapping(handle).map_err(text)?;
                 Action::MapParameters(Arc::new(edits))
             }
+            "cryptorRequest" => match CryptorRule::read(handle).map_err(text)? {
+                Ok(rule) => Action::CryptRequest(Arc::new(rule)),
+                Err(Lacks(member)) => Action::Refuse(Answer::CryptorRequestLacks(member)),
+            },
+            "cryptorResponse" => {
+                Action::CryptAnswer(match CryptorRule::read(handle).map_err(text)? {
+                    Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
+                    Err(Lacks(member)) => {
+                        AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member))
+                    }
+                })
+            }
+            "loggingConsole" => {
+                let config = place.plugin.config.as_deref();
+                let rule = RecordRule::read(handle, config).map_err(text)?;
+                let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
+                let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
+                Action::Record(Box::new(Recorder { rule, selector, id, namespace }))
+            }
             "request" => Action::Request(Box::new(RequestRule::read(handle).map_err(text)?)),
             "modifyResponse" => {
                 Action::ModifyAnswer(Arc::new(ResponseRule::read(handle).map_err(text)?))
@@ -262,10 +376,7 @@ impl<'a> Builder<'a> {
     }
 
     fn proxy_by(&mut self, place: &Place<'_>, rule: DivideRule) -> Result<Action, String> {
-        let selector = place.selector;
-        let discovery = self.discovery.get(&*selector.id).copied();
-        let nodes = divide_nodes(selector.handle.as_deref(), discovery);
-        let nodes = nodes.map_err(|error| format!("selector `{}`: {error}", selector.id))?;
+        let nodes = place.nodes()?;
         if nodes.is_empty() {
             return Ok(Action::Refuse(Answer::NoHealthyUpstream));
         }
@@ -274,10 +385,7 @@ impl<'a> Builder<'a> {
 
     fn dubbo(&self, place: &Place<'_>) -> Result<Action, String> {
         let rule = DubboRule::read(place.handle()).map_err(|error| error.to_string())?;
-        let selector = place.selector;
-        let discovery = self.discovery.get(&*selector.id).copied();
-        let nodes = divide_nodes(selector.handle.as_deref(), discovery);
-        let nodes = nodes.map_err(|error| format!("selector `{}`: {error}", selector.id))?;
+        let nodes = place.nodes()?;
         let engines = self.engines.ok_or("nothing here can connect to servers of Dubbo")?;
         Ok(Action::Dubbo(Box::new(DubboCaller::new(rule, &nodes, Arc::clone(engines)))))
     }
@@ -294,7 +402,7 @@ impl<'a> Builder<'a> {
         let rule = DivideRule::read_spring_cloud(place.handle());
         let rule = rule.map_err(|error| error.to_string())?;
         let selector = place.selector;
-        let discovery = self.discovery.get(&*selector.id).copied();
+        let discovery = place.discovery.map(|discovery| &**discovery);
         let read = SpringCloudSelector::read(selector.handle.as_deref(), discovery)
             .map_err(|error| format!("selector `{}`: {error}", selector.id))?;
         let nodes = match read.nodes.is_empty() {
@@ -330,7 +438,7 @@ impl<'a> Builder<'a> {
                 upstream
             }
         };
-        self.targets.push(Target {
+        let target = Arc::new(Target {
             id: place.id().to_owned(),
             key,
             upstream,
@@ -338,6 +446,8 @@ impl<'a> Builder<'a> {
             timeout: std::time::Duration::from_millis(rule.timeout_ms.into()),
             again: Again::from_strategy(rule.retry_strategy),
         });
+        self.target = Some(Arc::clone(&target));
+        self.targets.push(target);
         Ok(Action::Proxy { rule, target: self.targets.len() - 1 })
     }
 

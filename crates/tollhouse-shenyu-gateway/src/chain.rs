@@ -1,6 +1,7 @@
 //! The chain: each plugin in its order, by the selector and rule of it that take the request.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tollhouse_plugin as plugin;
@@ -8,9 +9,12 @@ use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
 use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::filters::{Filters, collapse, fallback_answer};
 use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, RuleChoice, UnknownRpcType};
 
 use crate::action::{Action, Done, refuse_size};
+use crate::filter::{self, CrossHeaders, Filtered};
+use crate::local::LocalInterface;
 use crate::reply::reply;
 use crate::shape::edit_answer;
 use crate::sources::Terms;
@@ -34,12 +38,17 @@ pub struct Chain {
     /// Plugins that change what a node has answered.
     pub(crate) answer_links: Box<[Link]>,
     /// What rules do, by their ids.
-    pub(crate) rules: ById<Action>,
+    pub(crate) rules: ById<Arc<Action>>,
     /// What selectors do that no rule is asked of, by their ids.
-    pub(crate) selectors: ById<Action>,
-    pub(crate) targets: Box<[Target]>,
-    pub(crate) applications: Applications,
+    pub(crate) selectors: ById<Arc<Action>>,
+    pub(crate) targets: Box<[Arc<Target>]>,
+    pub(crate) applications: Arc<Applications>,
     pub(crate) terms: Terms,
+    /// What is done before any plugin, where something is.
+    pub(crate) filters: Option<Box<Filters>>,
+    /// Whether there are filters alone, which have no answer for what they do not take.
+    pub(crate) is_bare: bool,
+    pub(crate) local: Option<Arc<dyn LocalInterface>>,
 }
 
 /// A plugin of the chain that could have to do with a request.
@@ -64,7 +73,7 @@ pub(crate) enum Unmatched {
 
 impl Chain {
     /// What its proxies send requests to.
-    pub fn targets(&self) -> &[Target] {
+    pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
 
@@ -81,6 +90,13 @@ impl Chain {
     /// to be run for it. Allocates nothing.
     pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
+        if let Some(filters) = &self.filters
+            && (filters.taken(path).is_some()
+                || (filters.collapse_slashes && path.contains("//"))
+                || filter::concerns(filters, exchange))
+        {
+            return None;
+        }
         let facts = Facts::new(self.rpc_type(exchange, path).ok()?);
         let view = View::new(exchange, path, exchange.query(), &facts);
         for link in self.links.iter().filter(|link| link.takes_part(facts.rpc_type)) {
@@ -105,9 +121,21 @@ impl Chain {
         None
     }
 
-    /// Whether a selector of any plugin takes a request as it came.
+    /// Whether a request that nobody else takes is for this chain.
+    pub fn takes(&self, exchange: &dyn Exchange) -> bool {
+        !self.is_bare || self.is_filtered(&asked_path(exchange).0)
+    }
+
+    fn is_filtered(&self, path: &str) -> bool {
+        self.filters.as_ref().is_some_and(|filters| filters.taken(path).is_some())
+    }
+
+    /// Whether a filter or a selector of any plugin takes a request as it came.
     pub fn knows(&self, exchange: &dyn Exchange) -> bool {
         let (path, _) = asked_path(exchange);
+        if self.is_filtered(&path) {
+            return true;
+        }
         let Ok(rpc_type) = self.rpc_type(exchange, &path) else { return true };
         let facts = Facts::new(rpc_type);
         let view = View::new(exchange, &path, exchange.query(), &facts);
@@ -117,12 +145,69 @@ impl Chain {
 
     /// Runs the chain on a request, until a node is chosen or a plugin answers.
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
-        let refused = |answer| Flow::from(reply(answer, None, self.terms.statuses));
-        let rpc_type = self.rpc_type(cx.exchange(), &asked_path(cx.exchange()).0);
-        let Ok(rpc_type) = rpc_type else { return refused(Answer::InternalServerError) };
+        let Some(filters) = &self.filters else { return self.run_plugins(cx, None).await };
+        let path = asked_path(cx.exchange()).0.into_owned();
+        let cross = filter::cross_headers(filters, cx.exchange());
+        let flow = match self.filter(filters, &path, cx).await {
+            Filtered::Answered(answer) => Flow::Answer(answer),
+            Filtered::Passes => {
+                let path = filters.collapse_slashes.then(|| collapse(&path)).flatten();
+                return self.run_plugins(cx, Some((path, cross))).await;
+            }
+        };
+        remember_cross(cx, cross);
+        flow
+    }
+
+    /// Runs the plugins; `filtered` is the path that filters have made of the request's, and what they add to
+    /// the answer.
+    async fn run_plugins<'o>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        filtered: Option<(Option<String>, Option<CrossHeaders>)>,
+    ) -> Flow<'o> {
+        let (path, cross) = filtered.unwrap_or_default();
+        let mut turn = match self.turn(cx, path) {
+            Ok(turn) => turn,
+            Err(UnknownRpcType) => {
+                remember_cross(cx, cross);
+                return Flow::from(reply(Answer::InternalServerError, None, self.terms.statuses));
+            }
+        };
+        let flow = self.run_turns(cx, &mut turn).await;
+        match &flow {
+            Flow::Continue => {
+                turn.aftermath.cross = cross;
+                if !turn.aftermath.is_empty() {
+                    cx.remember(turn.aftermath);
+                }
+            }
+            // What was held for a request that goes nowhere is let go of.
+            _ => {
+                let record = turn.aftermath.record.take();
+                let aftermath = Aftermath { cross, record, ..Aftermath::default() };
+                if !aftermath.is_empty() {
+                    cx.remember(aftermath);
+                }
+            }
+        }
+        flow
+    }
+
+    fn turn(&self, cx: &RequestContext<'_>, path: Option<String>) -> Result<Turn, UnknownRpcType> {
+        let asked = asked_path(cx.exchange()).0;
+        let rpc_type = self.rpc_type(cx.exchange(), path.as_deref().unwrap_or(&asked))?;
         let mut turn = Turn::new(cx.exchange(), rpc_type);
+        if let Some(path) = path {
+            turn.take_path(path);
+        }
+        Ok(turn)
+    }
+
+    async fn run_turns<'o>(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Flow<'o> {
+        let refused = |answer| Flow::from(reply(answer, None, self.terms.statuses));
         for _ in 0..BEGINNINGS_MAX {
-            match self.pass(cx, &mut turn).await {
+            match self.pass(cx, turn).await {
                 Done::Answered(answer) => return Flow::Answer(answer),
                 // Nobody has carried it.
                 Done::Next => return refused(Answer::InvocationFailed),
@@ -136,14 +221,11 @@ impl Chain {
                     None => turn.begin_anew(&path),
                 },
                 Done::Node(target) => {
-                    self.prepare_answer(cx, &mut turn).await;
+                    self.prepare_answer(cx, turn).await;
                     if let Some(uri) = turn.node_uri() {
                         cx.edits().set_upstream_uri(&uri);
                     }
                     cx.choose_upstream(target);
-                    if !turn.aftermath.is_empty() {
-                        cx.remember(turn.aftermath);
-                    }
                     return Flow::Continue;
                 }
             }
@@ -178,7 +260,7 @@ impl Chain {
     }
 
     /// Notes what is to become of the node's answer, by the request as it goes there.
-    async fn prepare_answer(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) {
+    pub(crate) async fn prepare_answer(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) {
         for link in &self.answer_links {
             if let Selected::Action(action) = self.select(link, &turn.view(cx.exchange())) {
                 // It refuses nothing.
@@ -212,7 +294,7 @@ impl Chain {
                 (selector, self.rules.get(&rule.id))
             }
         };
-        (Some(selector), action.map_or(Selected::Unmatched, Selected::Action))
+        (Some(selector), action.map_or(Selected::Unmatched, |action| Selected::Action(action)))
     }
 
     pub(crate) fn rpc_type(
@@ -228,16 +310,10 @@ impl Chain {
     }
 }
 
-/// What the gateway itself says at the paths that breakers usually fall back to.
-fn fallback_answer(path: &str) -> Option<String> {
-    let plugin = match path {
-        "/fallback/hystrix" => "HystrixPlugin",
-        "/fallback/resilience4j" => "Resilience4JPlugin",
-        "/fallback/sentinel" => "SentinelPlugin",
-        _ => return None,
-    };
-    let text = "fallback success, please check your service status!";
-    Some(format!(r#"{{"code":429,"message":"{plugin} {text}"}}"#))
+fn remember_cross(cx: &mut RequestContext<'_>, cross: Option<CrossHeaders>) {
+    if cross.is_some() {
+        cx.remember(Aftermath { cross, ..Aftermath::default() });
+    }
 }
 
 impl Link {
@@ -284,16 +360,31 @@ impl Handler for Chain {
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(left) = cx.recall::<Aftermath>() else { return };
         let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
+        let (cross, record) = (left.cross.take(), left.record.take());
+        if let Some(cross) = cross {
+            filter::add_cross_headers(&cross, cx);
+        }
         edits.iter().for_each(|edit| edit_answer(edit, self.terms.statuses, cx));
         if let Some(keep) = keep {
             keep.watch(cx);
+        }
+        // What clients get is what is written down.
+        if let Some(mut record) = record {
+            record.see_answer(cx);
+            if let Some(left) = cx.recall::<Aftermath>() {
+                left.record = Some(record);
+            }
         }
     }
 
     fn log(&self, cx: &mut LogContext<'_>) {
         let (status, now_ms) = (cx.transfer().upstream_status, cx.now().unix_ms);
         let left = cx.recall::<Aftermath>();
-        let calls = left.map(|left| std::mem::take(&mut left.calls)).unwrap_or_default();
+        let Some(left) = left else { return };
+        let (calls, record) = (std::mem::take(&mut left.calls), left.record.take());
         calls.into_iter().for_each(|call| call.end(status, now_ms));
+        if let Some(record) = record {
+            record.write(cx);
+        }
     }
 }

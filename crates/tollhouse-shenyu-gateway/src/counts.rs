@@ -50,6 +50,23 @@ impl<R: PartialEq + Clone, S> Kept<R, S> {
     }
 }
 
+impl<R: Clone, S> Kept<R, S> {
+    /// Takes those of a rule over that is the same.
+    fn take_over(&mut self, before: &Self, id: &str) {
+        if let Some((rule, shared)) = before.0.get(id) {
+            self.0.insert(id.to_owned(), (rule.clone(), shared.clone()));
+        }
+    }
+}
+
+impl Counts {
+    /// Takes the counts of a rule over that has not changed.
+    pub(crate) fn take_over(&mut self, before: &Self, id: &str) {
+        self.limiters.take_over(&before.limiters, id);
+        self.breakers.take_over(&before.breakers, id);
+    }
+}
+
 /// All counts of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {

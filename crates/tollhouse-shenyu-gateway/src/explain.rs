@@ -156,7 +156,9 @@ impl Chain {
     fn outcome(&self, action: &Action, exchange: &dyn Exchange, turn: &mut Turn) -> Next {
         let answered = |answer| Next::End(self.answer(answer, None));
         match action {
-            Action::Pass | Action::Redirect(RedirectRule::Pass) => Next::Plugin(Effect::Passes),
+            Action::Pass | Action::Record(_) | Action::Redirect(RedirectRule::Pass) => {
+                Next::Plugin(Effect::Passes)
+            }
             Action::Refuse(answer) => answered(*answer),
             Action::Waf(rule) => match rule.answer() {
                 Some(answer) => answered(answer),
@@ -208,14 +210,16 @@ impl Chain {
                 let body = rule.text(civil_time(exchange.now().unix_ms), &mut || 0);
                 Next::End(CourseEnd::Answer { status: rule.status, body })
             }
-            Action::MapParameters(_) | Action::Request(_) | Action::ModifyAnswer(_) => {
-                Next::Plugin(Effect::Edits)
-            }
+            Action::MapParameters(_)
+            | Action::Request(_)
+            | Action::ModifyAnswer(_)
+            | Action::CryptAnswer(_) => Next::Plugin(Effect::Edits),
             Action::Sign { .. }
             | Action::KeyAuth(_)
             | Action::BasicAuth(_)
             | Action::Jwt(_)
             | Action::Cache { .. }
+            | Action::CryptRequest(_)
             | Action::Limit(_)
             | Action::LimitTogether(_)
             | Action::Break { .. } => Next::Plugin(Effect::Acts),

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
-use tollhouse_plugin::{HeldBody, RequestContext};
+use tollhouse_plugin::{AnswerBody, HeldBody, RequestContext};
 use tollhouse_shenyu::answer::{Answer, Statuses};
+use tollhouse_shenyu::cryptor::{Crypted, CryptorRule};
 use tollhouse_shenyu::shaping::{BodyEdits, Edits, RequestRule, ResponseRule, Unique};
 
+use crate::reply::reply;
 use crate::turn::Turn;
 use crate::{grpc, guard};
 
@@ -158,11 +161,151 @@ pub(crate) enum AnswerEdit {
     Modify(Arc<ResponseRule>),
     /// Headers that are to have one line.
     Unique(Vec<String>, Unique),
+    /// A field of the body that is to be encrypted or decrypted.
+    Crypt(AnswerCryptor),
     /// Messages of gRPC that are to be JSON.
     Grpc {
         /// Whether there may be any number.
         streams: bool,
     },
+}
+
+/// What becomes of an answer by `cryptorResponse`.
+#[derive(Debug, Clone)]
+pub(crate) enum AnswerCryptor {
+    Rule(Arc<CryptorRule>),
+    /// Its rule is not whole: nobody is told what was to be encrypted.
+    Refuses(Answer),
+}
+
+/// Decrypts or encrypts a field of a request's body. One that is too long to be read does not pass.
+///
+/// # Errors
+/// The answer with which the request is refused.
+pub(crate) async fn crypt_body(
+    rule: &Arc<CryptorRule>,
+    cx: &mut RequestContext<'_>,
+) -> Result<(), Answer> {
+    if cx.read_body(EDITED_BODY_BYTES_MAX as u64).await.is_err() {
+        return Err(Answer::RequestTooLarge);
+    }
+    if cx.body().is_empty() {
+        return Ok(());
+    }
+    let rule = Arc::clone(rule);
+    let crypted = cx.examine_body(move |body| rule.crypt(body)).await;
+    match crypted.map_err(|_| Answer::RequestTooLarge)? {
+        Crypted::Untouched => {}
+        Crypted::Body(body) => cx.edits().body = Some(body),
+        Crypted::NotDecrypted => return Err(Answer::DecryptionFailed),
+        Crypted::NotEncrypted => return Err(Answer::EncryptionFailed),
+    }
+    Ok(())
+}
+
+impl AnswerCryptor {
+    /// What becomes of a body; `None` leaves it as it is.
+    fn crypt(&self, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
+        match self {
+            Self::Refuses(answer) => Err(*answer),
+            Self::Rule(rule) => match rule.crypt(body) {
+                Crypted::Untouched => Ok(None),
+                Crypted::Body(body) => Ok(Some(body)),
+                Crypted::NotDecrypted => Err(Answer::DecryptionFailed),
+                Crypted::NotEncrypted => Err(Answer::EncryptionFailed),
+            },
+        }
+    }
+
+    /// What is answered in the place of a body that cannot be read.
+    fn unreadable(&self) -> Answer {
+        match self {
+            Self::Refuses(answer) => *answer,
+            Self::Rule(rule) if rule.encrypts() => Answer::EncryptionFailed,
+            Self::Rule(_) => Answer::DecryptionFailed,
+        }
+    }
+}
+
+/// Does the same to an answer that a plugin has made of a call.
+pub(crate) fn crypt_answer(
+    edits: &[AnswerEdit],
+    answer: &mut plugin::Answer<'_>,
+    statuses: Statuses,
+) {
+    for edit in edits {
+        let AnswerEdit::Crypt(cryptor) = edit else { continue };
+        let body = match &answer.body {
+            AnswerBody::Text(text) => text.to_vec(),
+            AnswerBody::Json(value) => value.to_string().into_bytes(),
+            AnswerBody::Shared(bytes) => bytes.to_vec(),
+            AnswerBody::None | AnswerBody::LeftOut(_) => continue,
+        };
+        match cryptor.crypt(&body) {
+            Ok(None) => {}
+            Ok(Some(body)) => answer.body = AnswerBody::Text(body.into()),
+            Err(refusal) => *answer = reply(refusal, None, statuses),
+        }
+    }
+}
+
+fn crypt(cryptor: &AnswerCryptor, statuses: Statuses, cx: &mut ResponseContext<'_>) {
+    let facts = cx.facts();
+    if !facts.has_body {
+        return;
+    }
+    let is_too_long =
+        facts.content_length.is_some_and(|bytes| bytes > EDITED_BODY_BYTES_MAX as u64);
+    // Packed, it would pass as it is.
+    let is_unreadable = is_too_long
+        || cx.header("content-encoding").is_some()
+        || matches!(cryptor, AnswerCryptor::Refuses(_));
+    if is_unreadable {
+        cx.remove_header("content-encoding");
+        cx.set_header("Content-Type", b"application/json");
+        cx.set_status(cryptor.unreadable().status(statuses));
+    }
+    let cryptor = cryptor.clone();
+    let held = HeldBody::new(cx.memory());
+    let filter = CryptFilter { cryptor, held, is_unreadable };
+    cx.filter_body(Effect::Rewrites, Box::new(filter));
+}
+
+/// Holds a body until it is whole, and decrypts or encrypts a field of it; nothing of one that cannot be read
+/// goes on.
+struct CryptFilter {
+    cryptor: AnswerCryptor,
+    held: HeldBody,
+    is_unreadable: bool,
+}
+
+impl BodyFilter for CryptFilter {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        if self.held.len() + input.len() > EDITED_BODY_BYTES_MAX {
+            self.is_unreadable = true;
+        }
+        if self.is_unreadable {
+            drop(self.held.take());
+        } else {
+            self.held.push(input);
+        }
+        if !is_last || self.held.has_failed() {
+            return;
+        }
+        let held = self.held.take();
+        let crypted = match self.is_unreadable {
+            true => Err(self.cryptor.unreadable()),
+            false => self.cryptor.crypt(&held),
+        };
+        match crypted {
+            Ok(crypted) => out.extend(crypted.unwrap_or(held)),
+            Err(answer) => out.extend(answer.body(None).into_bytes()),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.held.has_failed()
+    }
 }
 
 /// Does it, to answers of nodes.
@@ -171,6 +314,7 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
         return;
     }
     match edit {
+        AnswerEdit::Crypt(cryptor) => crypt(cryptor, statuses, cx),
         AnswerEdit::Unique(names, unique) => {
             for name in names {
                 let values = values_named(cx, name);

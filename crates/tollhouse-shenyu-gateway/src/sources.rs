@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu::filters::Filters;
 use tollhouse_shenyu::matching::Problem;
 use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
@@ -13,8 +14,9 @@ use tollhouse_shenyu::{Document, DocumentError, Kind};
 
 use crate::build;
 use crate::chain::Chain;
-use crate::counts::Counts;
 use crate::engines::Engines;
+use crate::kept::Kept;
+use crate::local::LocalInterface;
 
 /// The namespace of objects and gateways that name none (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
@@ -28,6 +30,8 @@ pub struct Terms {
     pub sign_delay_minutes: u32,
     /// The namespace whose objects count; empty for ShenYu's default one.
     pub namespace: String,
+    /// What is done before any plugin.
+    pub filters: Filters,
 }
 
 impl Default for Terms {
@@ -36,6 +40,7 @@ impl Default for Terms {
             statuses: Statuses::default(),
             sign_delay_minutes: tollhouse_shenyu::sign::DEFAULT_DELAY_MINUTES,
             namespace: String::new(),
+            filters: Filters::default(),
         }
     }
 }
@@ -46,23 +51,31 @@ pub type SourceError = DocumentError;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Sources {
-    plugins: BTreeMap<String, Plugin>,
-    selectors: BTreeMap<String, Selector>,
-    rules: BTreeMap<String, Rule>,
-    metadata: BTreeMap<String, Metadata>,
-    app_auths: BTreeMap<String, AppAuth>,
-    proxy_selectors: BTreeMap<String, ProxySelector>,
-    discovery: BTreeMap<String, DiscoveryUpstreams>,
-    /// Counts that go on through changes.
-    counts: Mutex<Counts>,
+    plugins: BTreeMap<String, Arc<Plugin>>,
+    selectors: BTreeMap<String, Arc<Selector>>,
+    rules: BTreeMap<String, Arc<Rule>>,
+    metadata: BTreeMap<String, Arc<Metadata>>,
+    app_auths: BTreeMap<String, Arc<AppAuth>>,
+    proxy_selectors: BTreeMap<String, Arc<ProxySelector>>,
+    discovery: BTreeMap<String, Arc<DiscoveryUpstreams>>,
+    /// What goes on through changes.
+    kept: Mutex<Kept>,
     /// What has connections.
     engines: Option<Arc<dyn Engines>>,
+    /// Who writes objects for the gateway's own interface.
+    local: Option<Arc<dyn LocalInterface>>,
 }
 
 impl Sources {
     /// Without objects, with what has connections.
     pub fn with_engines(engines: Option<Arc<dyn Engines>>) -> Self {
         Self { engines, ..Self::default() }
+    }
+
+    /// The same, with who writes objects for the gateway's own interface.
+    #[must_use]
+    pub fn with_local(self, local: Option<Arc<dyn LocalInterface>>) -> Self {
+        Self { local, ..self }
     }
 
     /// Takes the text of an object in; a bad one leaves the last good one in place.
@@ -72,21 +85,21 @@ impl Sources {
     pub fn put(&mut self, kind: Kind, id: &str, text: &str) -> Result<(), SourceError> {
         let id = id.to_owned();
         match kind {
-            Kind::Plugin => drop(self.plugins.insert(id, read(text)?)),
+            Kind::Plugin => keep(&mut self.plugins, id, read(text)?),
             Kind::Selector => {
                 let mut selector: Selector = read(text)?;
                 selector.id.clone_from(&id);
-                self.selectors.insert(id, selector);
+                keep(&mut self.selectors, id, selector);
             }
             Kind::Rule => {
                 let mut rule: Rule = read(text)?;
                 rule.id.clone_from(&id);
-                self.rules.insert(id, rule);
+                keep(&mut self.rules, id, rule);
             }
-            Kind::Metadata => drop(self.metadata.insert(id, read(text)?)),
-            Kind::AppAuth => drop(self.app_auths.insert(id, read(text)?)),
-            Kind::ProxySelector => drop(self.proxy_selectors.insert(id, read(text)?)),
-            Kind::DiscoveryUpstream => drop(self.discovery.insert(id, read(text)?)),
+            Kind::Metadata => keep(&mut self.metadata, id, read(text)?),
+            Kind::AppAuth => keep(&mut self.app_auths, id, read(text)?),
+            Kind::ProxySelector => keep(&mut self.proxy_selectors, id, read(text)?),
+            Kind::DiscoveryUpstream => keep(&mut self.discovery, id, read(text)?),
         }
         Ok(())
     }
@@ -106,13 +119,13 @@ impl Sources {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        let (counts, engines) = (std::mem::take(&mut self.counts), self.engines.take());
-        *self = Self { counts, engines, ..Self::default() };
+        let (engines, local) = (self.engines.take(), self.local.take());
+        *self = Self { kept: std::mem::take(&mut self.kept), engines, local, ..Self::default() };
     }
 
-    /// Compiles the objects of the namespace; `None` where no plugin of it is on, so that nobody would be
-    /// served. What is wrong with objects comes along; the others serve.
-    pub fn compile(&self, terms: &Terms) -> (Option<Chain>, Vec<Problem>) {
+    /// Compiles the objects of the namespace, with what was compiled before of those that are the same; `None`
+    /// where no plugin of it is on and no filter, so that nobody would be served. What is wrong with objects comes along; the others serve.
+    pub fn compile(&self, terms: &Terms) -> (Option<Arc<Chain>>, Vec<Problem>) {
         let named = Some(terms.namespace.as_str()).filter(|name| !name.is_empty());
         let namespace = named.unwrap_or(DEFAULT_NAMESPACE);
         let is_own =
@@ -126,12 +139,13 @@ impl Sources {
             proxy_selectors: own(&self.proxy_selectors, |it| is_own(it.namespace_id.as_ref())),
             discovery: own(&self.discovery, |it| is_own(it.namespace_id.as_ref())),
         };
-        if !parts.plugins.iter().any(|plugin| plugin.enabled) {
+        let is_on = parts.plugins.iter().any(|plugin| plugin.enabled);
+        if !is_on && terms.filters.is_empty() {
             return (None, Vec::new());
         }
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (chain, problems) =
-            build::compile(&parts, terms.clone(), &mut counts, self.engines.as_ref());
+            build::compile(&parts, terms.clone(), &mut kept, (self.engines.as_ref(), &self.local));
         (Some(chain), problems)
     }
 }
@@ -140,6 +154,13 @@ fn read<T: DeserializeOwned + Clone>(text: &str) -> Result<T, SourceError> {
     Ok(Document::<T>::parse(text)?.value().clone())
 }
 
-fn own<T: Clone>(all: &BTreeMap<String, T>, is_own: impl Fn(&T) -> bool) -> Vec<T> {
+/// Keeps an object; one that says the same stays where it lies, and so does what was compiled of it.
+fn keep<T: PartialEq>(all: &mut BTreeMap<String, Arc<T>>, id: String, object: T) {
+    if all.get(&id).is_none_or(|known| **known != object) {
+        all.insert(id, Arc::new(object));
+    }
+}
+
+fn own<T>(all: &BTreeMap<String, Arc<T>>, is_own: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
     all.values().filter(|it| is_own(it)).cloned().collect()
 }

@@ -12,6 +12,9 @@ use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 use crate::engines::{CallError, Engines, Scripts};
 use crate::{Sources, Terms};
 
+mod bodies;
+mod filters;
+
 /// Objects under construction.
 struct Desk {
     sources: Sources,
@@ -65,7 +68,7 @@ impl Desk {
         let (chain, problems) = self.sources.compile(&self.terms);
         assert_eq!(problems, []);
         let services = Arc::new(Services::new("APISIX/3.18.0"));
-        Harness::with(Arc::new(chain.expect("a plugin is on")), services).request(request)
+        Harness::with(chain.expect("a plugin is on"), services).request(request)
     }
 
     /// Status and body, or what becomes of a request that goes on.
@@ -156,7 +159,7 @@ fn a_protection_that_cannot_be_read_refuses_what_it_was_meant_for() {
     let (chain, problems) = desk.sources.compile(&desk.terms);
     assert_eq!(problems.len(), 1, "{problems:?}");
     let services = Arc::new(Services::new("APISIX/3.18.0"));
-    let mut harness = Harness::with(Arc::new(chain.expect("it is on")), services);
+    let mut harness = Harness::with(chain.expect("it is on"), services);
     let refused = harness.request(&get("/a")).answer.expect("it is refused");
     assert!(refused.body.contains("-1,"), "{}", refused.body);
     assert!(harness.request(&get("/b")).answer.is_none());
@@ -276,7 +279,7 @@ fn exchanged(desk: &Desk, request: &str, head: &str, body: &str) -> (String, Str
     let (chain, problems) = desk.sources.compile(&desk.terms);
     assert_eq!(problems, []);
     let services = Arc::new(Services::new("APISIX/3.18.0"));
-    let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+    let mut harness = Harness::with(chain.expect("a plugin is on"), services);
     let mut exchange = FakeExchange::parse(request, 1_700_000_000_000);
     let outcome = harness.run(&mut exchange);
     assert!(outcome.answer.is_none(), "{:?}", outcome.answer);
@@ -417,7 +420,7 @@ fn a_breaker_opens_for_failures_of_nodes_and_calls_go_to_its_fallback() {
         let (chain, problems) = desk.sources.compile(&desk.terms);
         assert_eq!(problems, []);
         let services = Arc::new(Services::new("APISIX/3.18.0"));
-        let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+        let mut harness = Harness::with(chain.expect("a plugin is on"), services);
         for _ in 0..2 {
             let mut exchange = FakeExchange::parse(&get("/"), 0);
             assert!(harness.run(&mut exchange).answer.is_none());
@@ -510,7 +513,7 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
     let (chain, problems) = desk.sources.compile(&desk.terms);
     assert_eq!(problems, []);
     let services = Arc::new(Services::new("APISIX/3.18.0"));
-    let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+    let mut harness = Harness::with(chain.expect("a plugin is on"), services);
     let json = "200\nContent-Type: application/json\n";
     // Request, head of the node's answer, whether it is kept.
     let cases = [
@@ -559,7 +562,7 @@ fn cache_keeps_no_answer_that_there_is_no_memory_to_hold() {
     let (chain, problems) = desk.sources.compile(&desk.terms);
     assert_eq!(problems, []);
     let services = Arc::new(Services::new("APISIX/3.18.0"));
-    let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+    let mut harness = Harness::with(chain.expect("a plugin is on"), services);
     for (bytes_max, is_kept) in [(3, false), (4, true)] {
         let exchange = FakeExchange::parse(&get("/a"), harness.now_ms);
         let mut exchange = exchange.with_memory(bytes_max);
@@ -774,4 +777,29 @@ fn dubbo_calls_the_method_of_a_path_with_what_the_body_says() {
     assert!(answer(&["10.0.0.3:1"], "/d/find", "{}").0.contains("-100"));
     assert!(answer(&["10.0.0.3:1"], "/d/none", "{}").0.starts_with(r#"500 {"code":430,"#));
     assert!(answer(&[], "/d/all", "").0.contains("-119"));
+}
+
+#[test]
+fn what_a_change_does_not_touch_stays_compiled_and_goes_on_counting() {
+    let limit = json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 1});
+    let nodes = |port: u16| json!([{"upstreamUrl": format!("127.0.0.1:{port}")}]);
+    let mut desk = Desk::new()
+        .plugin("rateLimiter", None)
+        .rule("rateLimiter", "/b/", &json!(null), &limit)
+        .plugin("divide", None)
+        .rule("divide", "/a/", &nodes(1), &json!({}))
+        .rule("divide", "/b/", &nodes(2), &json!({}));
+    let first = desk.sources.compile(&desk.terms).0.expect("it is on");
+    assert!(desk.send(&get("/b/1")).answer.is_none());
+    let second = desk.sources.compile(&desk.terms).0.expect("it is on");
+    for (one, other) in first.targets().iter().zip(second.targets()) {
+        assert!(Arc::ptr_eq(one, other));
+    }
+    // The first selector of divide goes, and the target of the second moves up.
+    let (gone, stays) = ("divide-2", Arc::clone(&first.targets()[1]));
+    desk.sources.remove(Kind::Selector, gone);
+    let third = desk.sources.compile(&desk.terms).0.expect("it is on");
+    assert_eq!(third.targets().len(), 1);
+    assert!(Arc::ptr_eq(&third.targets()[0], &stays));
+    assert!(desk.answer(&get("/b/1")).contains("429"), "it was counted before the change");
 }

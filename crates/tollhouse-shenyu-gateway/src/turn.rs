@@ -8,6 +8,8 @@ use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
 
 use crate::cached::Keep;
 use crate::counts::{Call, Permit};
+use crate::filter::CrossHeaders;
+use crate::record::Record;
 use crate::shape::AnswerEdit;
 use crate::view::{View, text};
 
@@ -60,6 +62,10 @@ pub(crate) struct Aftermath {
     pub(crate) answer_edits: Vec<AnswerEdit>,
     /// What is kept once all edits are done.
     pub(crate) keep: Option<Keep>,
+    /// For the page that the request comes from.
+    pub(crate) cross: Option<CrossHeaders>,
+    /// What is written of it once it is over.
+    pub(crate) record: Option<Box<Record>>,
 }
 
 impl Aftermath {
@@ -68,6 +74,8 @@ impl Aftermath {
             && self.calls.is_empty()
             && self.answer_edits.is_empty()
             && self.keep.is_none()
+            && self.cross.is_none()
+            && self.record.is_none()
     }
 }
 
@@ -120,6 +128,13 @@ impl Turn {
         })
     }
 
+    /// Gives nodes and conditions another path than the one that was sent.
+    pub(crate) fn take_path(&mut self, path: String) {
+        self.seen.clone_from(&path);
+        self.asked = path;
+        self.is_changed = true;
+    }
+
     /// Gives nodes and conditions another query.
     pub(crate) fn set_query(&mut self, query: Vec<u8>) {
         self.query = Some(query);
@@ -133,7 +148,8 @@ impl Turn {
         self.seen = path.to_owned();
         self.real = None;
         self.rewrite_context_path.clear();
-        self.aftermath = Aftermath::default();
+        let record = self.aftermath.record.take();
+        self.aftermath = Aftermath { record, ..Aftermath::default() };
         if let Some(query) = query {
             self.query = Some(query.as_bytes().to_vec());
         }

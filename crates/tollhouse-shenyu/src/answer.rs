@@ -76,6 +76,16 @@ pub enum Answer {
     MetadataError,
     /// An argument is illegal.
     InternalServerError,
+    /// `cryptorRequest` lacks this member of its rule.
+    CryptorRequestLacks(&'static str),
+    /// `cryptorResponse` lacks this member of its rule.
+    CryptorResponseLacks(&'static str),
+    /// A field is not encrypted with the key of its rule.
+    DecryptionFailed,
+    /// A field cannot be encrypted.
+    EncryptionFailed,
+    /// The key of a call to the gateway's own interface is wrong.
+    LocalKeyIncorrect,
 }
 
 impl Answer {
@@ -137,6 +147,11 @@ impl Answer {
             Self::DubboBodyMissing => (431, 500, 400),
             Self::GrpcBodyMissing => (435, 500, 400),
             Self::InternalServerError => (500, 500, 500),
+            Self::CryptorRequestLacks(_) => (-114, 200, 500),
+            Self::CryptorResponseLacks(_) => (-116, 200, 500),
+            Self::DecryptionFailed => (-117, 200, 400),
+            Self::EncryptionFailed => (-118, 200, 500),
+            Self::LocalKeyIncorrect => (403, 403, 403),
         }
     }
 
@@ -185,87 +200,21 @@ impl Answer {
                 "Grpc must have body param, please enter the JSON format in the body!"
             }
             Self::InternalServerError => "Internal Server Error",
+            Self::CryptorRequestLacks(member) => {
+                return format!("Please check Cryptor request plugin's {member}");
+            }
+            Self::CryptorResponseLacks(member) => {
+                return format!("Please check Cryptor response plugin's {member}");
+            }
+            Self::DecryptionFailed => "Decryption failed, please check the parameters or key",
+            Self::EncryptionFailed => {
+                "Encryption failed, please check the parameters or key, or the data length is too long"
+            }
+            Self::LocalKeyIncorrect => "The key is not correct.",
         };
         text.to_owned()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn default_bodies_and_statuses() {
-        let cases = [
-            // answer, plugin, body, ShenYu's status, HTTP's
-            (
-                Answer::SelectorNotFound,
-                Some("divide"),
-                r#"{"code":-107,"message":"divide:Can not find selector, please check your configuration!"}"#,
-                200,
-                404,
-            ),
-            (
-                Answer::RuleNotFound,
-                Some("divide"),
-                r#"{"code":-102,"message":"divide:Rule not found!"}"#,
-                200,
-                404,
-            ),
-            (
-                Answer::NoHealthyUpstream,
-                None,
-                r#"{"code":-119,"message":"Can not find healthy upstream url, please check your configuration!"}"#,
-                200,
-                503,
-            ),
-            (
-                Answer::SignExpired(5),
-                None,
-                r#"{"code":401,"message":"The signature timestamp has exceeded 5 minutes!"}"#,
-                200,
-                401,
-            ),
-            (
-                Answer::Forbidden(405),
-                None,
-                r#"{"code":405,"message":" You are forbidden to visit"}"#,
-                403,
-                403,
-            ),
-            (
-                Answer::TooManyRequests,
-                None,
-                r#"{"code":429,"message":"You have been restricted, please try again later!"}"#,
-                429,
-                429,
-            ),
-            (
-                Answer::PayloadTooLarge,
-                None,
-                r#"{"code":403,"message":"Payload too large!"}"#,
-                400,
-                413,
-            ),
-            (
-                Answer::NoHealthyUpstreamAfterFailover,
-                None,
-                r#"{"code":-121,"message":"Can not find healthy upstream url after failover!"}"#,
-                503,
-                503,
-            ),
-            (
-                Answer::InternalServerError,
-                None,
-                r#"{"code":500,"message":"Internal Server Error"}"#,
-                500,
-                500,
-            ),
-        ];
-        for (answer, plugin, body, compatible, honest) in cases {
-            assert_eq!(answer.body(plugin), body);
-            assert_eq!(answer.status(Statuses::Compatible), compatible, "{body}");
-            assert_eq!(answer.status(Statuses::Honest), honest, "{body}");
-        }
-    }
-}
+mod tests;

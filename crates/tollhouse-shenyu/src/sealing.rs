@@ -230,11 +230,19 @@ mod tests {
             ("appAuth/A1", r#"{"appKey":"A1", "appSecret" : "S\u00e4\"1","open":true}"#, true),
             ("appAuth/A1", r#"{"appSecret":"a","appSecret":"b"}"#, true),
             ("appAuth/A1", r#"{"appKey":"A1","appSecret":""}"#, false),
-            ("plugin/4", r#"{"name":"rateLimiter","config":"{\"password\":\"x\"}","sort":1}"#, true),
+            (
+                "plugin/4",
+                r#"{"name":"rateLimiter","config":"{\"password\":\"x\"}","sort":1}"#,
+                true,
+            ),
             ("plugin/5", r#"{"name":"divide","config":"{\"multiSelectorHandle\":\"1\"}"}"#, false),
             ("plugin/19", r#"{"name":"jwt","config":"{\"secretKey\":\"\"}"}"#, false),
             ("plugin/19", r#"{"name":"jwt","config":{"secretKey":"k"}}"#, true),
-            ("plugin/45", r#"{"config":"{\"defaultHandleJson\":\"{\\\"authorization\\\":\\\"a:b\\\"}\"}"}"#, true),
+            (
+                "plugin/45",
+                r#"{"config":"{\"defaultHandleJson\":\"{\\\"authorization\\\":\\\"a:b\\\"}\"}"}"#,
+                true,
+            ),
             ("rule/1", r#"{"handle":"{\"keyName\":\"apiKey\",\"key\":\"k\"}"}"#, true),
             ("rule/1", r#"{"handle":"{\"groupKey\":\"g\",\"timeout\":3000}"}"#, false),
             ("selector/1", r#"{"handle":"[{\"upstreamUrl\":\"a:1\"}]"}"#, false),
@@ -268,7 +276,8 @@ mod tests {
         let sealed = seal("/shenyu/rule/1", &written, &keyring).expect("it is sealed");
         assert_eq!(open("/shenyu/rule/1", &sealed, &keyring).value, Some(written));
         // Nor does one member open what another holds.
-        let moved = format!(r#"{{"handle":"{}"}}"#, keyring.seal("\"s\"", "shenyu.appAuth.appSecret"));
+        let moved =
+            format!(r#"{{"handle":"{}"}}"#, keyring.seal("\"s\"", "shenyu.appAuth.appSecret"));
         assert_eq!(open("/shenyu/rule/1", &moved, &keyring).unopened, ["handle"]);
     }
 
@@ -291,7 +300,10 @@ mod tests {
         let key = "/shenyu/appAuth/A";
         let plain = r#"{"appSecret":"s"}"#;
         let first = reseal(key, plain, &old).value.expect("it lies open");
-        assert_eq!(reseal(key, &first, &old), Resealing { is_sealed: true, ..Resealing::default() });
+        assert_eq!(
+            reseal(key, &first, &old),
+            Resealing { is_sealed: true, ..Resealing::default() }
+        );
         let second = reseal(key, &first, &both).value.expect("its key is old");
         assert_eq!(open(key, &second, &new).value.as_deref(), Some(plain));
         let lost = reseal(key, &second, &old);

@@ -133,7 +133,7 @@ enum Algorithm {
 impl Applications {
     /// Compiles the applications. One without a secret, or with a pattern that cannot be compiled, is
     /// reported; the one may not sign, the other not for that path.
-    pub fn build(all: &[AppAuth]) -> (Self, Vec<Problem>) {
+    pub fn build<'a>(all: impl IntoIterator<Item = &'a AppAuth>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut by_key = HashMap::default();
         for auth in all {

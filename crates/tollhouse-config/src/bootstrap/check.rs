@@ -35,6 +35,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         problems.push(problem.with_hint("leave it out, or resources and admin.standalone"));
     }
     check_shenyu_follow(bootstrap, problems);
+    check_shenyu_local(bootstrap, problems);
 }
 
 /// Whether ShenYu's objects can come from an admin elsewhere.
@@ -64,6 +65,28 @@ fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
     if bootstrap.resources.is_some() || bootstrap.admin.standalone {
         let hint = "leave it out, or resources and admin.standalone";
         error("objects are kept in a store, and here they come from a file", hint);
+    }
+}
+
+/// Whether the gateway's own interface of ShenYu's has somewhere to write to.
+fn check_shenyu_local(bootstrap: &Bootstrap, problems: &mut Problems) {
+    const NAME: &str = "shenyu.local_key_sha512";
+    let Some(digest) = &bootstrap.shenyu.local_key_sha512 else { return };
+    let digits = digest.expose().trim();
+    if digits.len() != 128 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        let reason = "expected 128 hexadecimal digits: the SHA-512 digest of the key";
+        let hint = "make it of the key with `printf %s KEY | sha512sum`";
+        problems.push(Problem::error(NAME, reason).with_hint(hint));
+    }
+    if bootstrap.resources.is_some() || bootstrap.admin.standalone {
+        let reason = "what is written there is kept in a store, and here objects come from a file";
+        let hint = "leave it out, or resources and admin.standalone";
+        problems.push(Problem::error(NAME, reason).with_hint(hint));
+    }
+    if !bootstrap.shenyu.follow.addresses.is_empty() {
+        let reason = "what is written there would be lost to the admin that is followed";
+        let hint = "leave one of both out";
+        problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
 }
 

@@ -213,6 +213,33 @@ keys! {
         "The password of that user. Without it, `123456`, with which ShenYu begins.";
     shenyu.follow.token: OptionalSecret,
         "The token that admins from 2.7.2 on ask WebSockets for: their `shenyu.sync.websocket.token`.";
+    shenyu.local_key_sha512: OptionalSecret,
+        "The SHA-512 digest, 128 hexadecimal digits, of the key that calls to `/shenyu/…` on the gateway's own \
+         listeners have to bring as `localKey`: `shenyu.local.sha512Key` of ShenYu's gateway. They write \
+         plugins, selectors, rules, metadata and applications. Off without it.";
+    shenyu.collapse_slashes: Switch,
+        "Whether ShenYu's selectors, rules and nodes see several slashes of a path as one.";
+    shenyu.cross.enabled: Switch,
+        "Whether pages of other sites may read what ShenYu's objects answer; headers that nodes send about it \
+         are replaced. ShenYu begins with it on.";
+    shenyu.cross.origins: Words,
+        "The sites, such as `https://shop.example`; all of them where empty.";
+    shenyu.cross.headers: Words, "Headers that such pages may send, beside those of ShenYu's own list.";
+    shenyu.cross.exposed: Words, "Headers of answers that such pages may read.";
+    shenyu.cross.credentials: Switch,
+        "Whether such pages may send cookies along. ShenYu lets them, whatever the site; with `shenyu.cross.origins` \
+         empty, any page could then act for whoever looks at it.";
+    shenyu.cross.max_age: Time, "How long browsers need not ask again.";
+    shenyu.health_paths: Words,
+        "Paths at which, and below which, the gateway says that it lives, whatever ShenYu's objects say: \
+         `/actuator` and `/health_check` of ShenYu.";
+    shenyu.file_bytes: SizeOrNone,
+        "Longest form with files (`multipart/…`) for ShenYu's objects; a longer one is answered as ShenYu does.";
+    shenyu.exclude_paths: Words,
+        "Paths that are answered with nothing and status 200, whatever ShenYu's objects say.";
+    shenyu.fallback_paths: Words,
+        "Those of `/fallback/hystrix`, `/fallback/resilience4j` and `/fallback/sentinel` that clients may ask for. \
+         Breakers fall back to them without it.";
     control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
     control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     control.tls.client_ca: OptionalPath,

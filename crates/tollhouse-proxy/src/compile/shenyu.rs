@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tollhouse_model::{Id, Problem, Problems, Route};
 use tollhouse_plugin::RunPolicy;
 use tollhouse_plugin::handler::SharedHandler;
@@ -56,17 +57,25 @@ pub(super) struct Shenyu {
     unreadable: BTreeMap<(Kind, String), Problem>,
     problems: Problems,
     has_changed: bool,
+    /// The routes that were made last, by where their targets lie.
+    routes: Routes,
 }
+
+/// Routes of targets, which hold these.
+type Routes = HashMap<usize, (Arc<Destination>, Arc<RouteEntry>)>;
 
 impl Shenyu {
     pub(super) fn new(settings: ShenyuSettings) -> Self {
         Self {
-            sources: Sources::with_engines(settings.engines.clone()),
-            settings,
+            sources: Sources::with_engines(settings.engines.clone())
+                .with_local(settings.local.clone()),
             paths: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             problems: Problems::new(),
-            has_changed: false,
+            // Filters need no object to be there.
+            has_changed: !settings.terms.filters.is_empty(),
+            routes: Routes::new(),
+            settings,
         }
     }
 
@@ -101,7 +110,7 @@ impl Shenyu {
     }
 
     /// Compiles everything; `None` where no plugin is on.
-    fn compile(&mut self) -> Option<Chain> {
+    fn compile(&mut self) -> Option<Arc<Chain>> {
         let (chain, found) = self.sources.compile(&self.settings.terms);
         let mut problems: Problems = self.unreadable.values().cloned().collect();
         for problem in found {
@@ -128,14 +137,33 @@ impl Compiler {
             self.problems_version += 1;
         }
         let comes_first = self.shenyu.settings.comes_first;
-        self.snapshot.shenyu =
-            chain.map(|chain| Arc::new(table(Arc::new(chain), comes_first, &mut self.upstreams)));
+        let before = std::mem::take(&mut self.shenyu.routes);
+        let Some(chain) = chain else {
+            self.snapshot.shenyu = None;
+            return;
+        };
+        let routes = routes(&chain, &before, &mut self.upstreams);
+        let targets = routes.iter().map(|(_, route)| Arc::clone(route)).collect();
+        self.snapshot.shenyu = Some(Arc::new(table(chain, comes_first, targets)));
+        let place = |target: &Arc<Destination>| Arc::as_ptr(target).addr();
+        self.shenyu.routes = routes.into_iter().map(|it| (place(&it.0), it)).collect();
     }
 }
 
-fn table(chain: Arc<Chain>, comes_first: bool, upstreams: &mut Upstreams) -> ShenyuTable {
-    let targets: Box<[_]> =
-        chain.targets().iter().map(|to| Arc::new(target(to, chain.terms(), upstreams))).collect();
+/// A route for each target, as it was where the target is the same.
+fn routes(
+    chain: &Chain,
+    before: &Routes,
+    upstreams: &mut Upstreams,
+) -> Vec<(Arc<Destination>, Arc<RouteEntry>)> {
+    let route = |to: &Arc<Destination>| match before.get(&Arc::as_ptr(to).addr()) {
+        Some((_, route)) => (Arc::clone(to), Arc::clone(route)),
+        None => (Arc::clone(to), Arc::new(target(to, chain.terms(), upstreams))),
+    };
+    chain.targets().iter().map(route).collect()
+}
+
+fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) -> ShenyuTable {
     // One plugin and one route stand for all of ShenYu's objects: the chain chooses among the
     // targets at request time, by the place that each has in this list.
     let steps = targets.iter().map(|target| StepUpstream::Entry(Arc::clone(target))).collect();

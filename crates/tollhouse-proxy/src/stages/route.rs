@@ -81,7 +81,8 @@ pub(crate) fn find<'s>(
     };
     cx.state.captures = captures;
     let Some(found) = found else {
-        return snapshot.shenyu.as_deref().map(|shenyu| in_shenyu(cx, shenyu));
+        let shenyu = snapshot.shenyu.as_deref().filter(|shenyu| shenyu.chain.takes(cx));
+        return shenyu.map(|shenyu| in_shenyu(cx, shenyu));
     };
     cx.state.matched = found.pattern_indexes();
     Some(found.value)

@@ -167,7 +167,9 @@ async fn who_may_only_read_sees_no_secret_and_who_may_change_them_does() {
         for (path, name) in [("/role", "roleName"), ("/dashboardUser", "userName")] {
             let list = fixture.call("GET", path, &Value::Null).await;
             let rows = list["data"]["dataList"].as_array().expect("a list");
-            let made = rows.iter().filter(|row| ["some", "clerk"].contains(&row[name].as_str().unwrap_or_default()));
+            let made = rows
+                .iter()
+                .filter(|row| ["some", "clerk"].contains(&row[name].as_str().unwrap_or_default()));
             let ids: Vec<&Value> = made.map(|row| &row["id"]).collect();
             if !ids.is_empty() {
                 let path = format!("{path}/batch");

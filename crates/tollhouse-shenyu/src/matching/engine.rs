@@ -1,6 +1,8 @@
 //! All plugins with their selectors and rules, compiled.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::condition::Conditions;
 use super::order::{DEFAULT_ORDER, built_in_order, protects};
@@ -14,13 +16,13 @@ use crate::model::{Metadata, Plugin, Rule, Selector, SelectorType};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Objects<'a> {
     /// The plugins' rows.
-    pub plugins: &'a [Plugin],
+    pub plugins: &'a [Arc<Plugin>],
     /// Their selectors.
-    pub selectors: &'a [Selector],
+    pub selectors: &'a [Arc<Selector>],
     /// Their rules.
-    pub rules: &'a [Rule],
+    pub rules: &'a [Arc<Rule>],
     /// What is known of methods.
-    pub metadata: &'a [Metadata],
+    pub metadata: &'a [Arc<Metadata>],
 }
 
 /// What is wrong with an object. The others serve.
@@ -44,18 +46,20 @@ pub struct Engine {
 
 #[derive(Debug)]
 pub(super) struct PluginEntry {
-    pub(super) plugin: Plugin,
+    pub(super) plugin: Arc<Plugin>,
     order: i64,
     unclear: Unclear,
-    pub(super) selectors: Ranked<SelectorEntry>,
+    pub(super) selectors: Arc<Ranked<SelectorEntry>>,
 }
 
 #[derive(Debug)]
 pub(super) struct SelectorEntry {
-    pub(super) selector: Selector,
-    pub(super) rules: Ranked<Rule>,
+    pub(super) selector: Arc<Selector>,
+    pub(super) rules: Arc<Ranked<Arc<Rule>>>,
     /// The last in the order of `sort`: what full selectors take.
-    last_rule: Option<Rule>,
+    last_rule: Option<Arc<Rule>>,
+    /// The rules in the order in which they came.
+    sources: Box<[Arc<Rule>]>,
 }
 
 /// What a plugin has to do with a request.
@@ -96,12 +100,19 @@ impl Engine {
     /// Compiles all objects. One that cannot be compiled is reported and takes no request; of a plugin that
     /// protects it refuses those that it could be meant for.
     pub fn build(objects: Objects<'_>) -> (Self, Vec<Problem>) {
+        Self::rebuild(objects, None)
+    }
+
+    /// The same as [`Self::build`], with what `before` has of the same objects: they are the same where they
+    /// lie in the same place. Compiling costs what is new, and a look at each of the others.
+    pub fn rebuild(objects: Objects<'_>, before: Option<&Self>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
-        let mut rules: BTreeMap<&str, Vec<&Rule>> = BTreeMap::new();
+        let known = Known::of(before);
+        let mut rules: HashMap<&str, Vec<&Arc<Rule>>> = HashMap::new();
         for rule in objects.rules.iter().filter(|rule| rule.enabled) {
             rules.entry(&rule.selector_id).or_default().push(rule);
         }
-        let mut selectors: BTreeMap<&str, Vec<&Selector>> = BTreeMap::new();
+        let mut selectors: HashMap<&str, Vec<&Arc<Selector>>> = HashMap::new();
         for selector in objects.selectors.iter().filter(|selector| selector.enabled) {
             selectors.entry(&selector.plugin_name).or_default().push(selector);
         }
@@ -112,9 +123,14 @@ impl Engine {
                 let competitors = selectors.remove(&*plugin.name).unwrap_or_default();
                 let competitors = competitors.into_iter().map(|selector| {
                     let rules = rules.get(&*selector.id).map_or(&[][..], Vec::as_slice);
-                    compile_selector(selector, rules, &mut problems)
+                    let entry = known.selector(selector, rules);
+                    let entry = entry
+                        .unwrap_or_else(|| Arc::new(compile_selector(selector, rules, &known)));
+                    note_entry(&entry, &mut problems);
+                    entry
                 });
                 let competitors = competitors.collect();
+                let ranked_before = before.and_then(|before| before.entry(&plugin.name));
                 let order = plugin.sort.or_else(|| built_in_order(&plugin.name));
                 PluginEntry {
                     order: order.unwrap_or(DEFAULT_ORDER),
@@ -122,19 +138,23 @@ impl Engine {
                         true => Unclear::Reported,
                         false => Unclear::Skipped,
                     },
-                    selectors: Ranked::new(competitors),
-                    plugin: plugin.clone(),
+                    selectors: Ranked::renew(
+                        competitors,
+                        ranked_before.map(|before| &before.selectors),
+                    ),
+                    plugin: Arc::clone(plugin),
                 }
             })
             .collect();
         plugins.sort_by_key(|entry| entry.order);
-        let metadata = MetadataTable::build(objects.metadata, &mut problems);
+        let metadata_before = before.map(|before| &before.metadata);
+        let metadata = MetadataTable::build(objects.metadata, metadata_before, &mut problems);
         (Self { plugins: plugins.into(), metadata }, problems)
     }
 
     /// The enabled plugins, in the order of the chain.
     pub fn chain(&self) -> impl Iterator<Item = &Plugin> {
-        self.plugins.iter().map(|entry| &entry.plugin).filter(|plugin| plugin.enabled)
+        self.plugins.iter().map(|entry| &*entry.plugin).filter(|plugin| plugin.enabled)
     }
 
     /// What the plugin `name` has to do with a request. Allocates nothing but what the request does for the
@@ -160,7 +180,7 @@ impl Engine {
             }
             Winner::Found(chosen) => chosen,
         };
-        let selector = &chosen.selector;
+        let selector: &Selector = &chosen.selector;
         if !selector.continued {
             return Outcome::Serves { selector, rule: RuleChoice::Default };
         }
@@ -180,21 +200,58 @@ impl Engine {
     }
 }
 
+/// What was compiled before, by where its object lies.
+struct Known<'a> {
+    selectors: HashMap<usize, &'a Arc<Competitor<SelectorEntry>>>,
+}
+
+impl<'a> Known<'a> {
+    fn of(before: Option<&'a Engine>) -> Self {
+        let entries = before.into_iter().flat_map(|before| before.plugins.iter());
+        let selectors = entries.flat_map(|entry| entry.selectors.iter());
+        Self { selectors: selectors.map(|each| (place(&each.value.selector), each)).collect() }
+    }
+
+    /// A selector with its rules, where all of them are the same.
+    fn selector(
+        &self,
+        selector: &Arc<Selector>,
+        rules: &[&Arc<Rule>],
+    ) -> Option<Arc<Competitor<SelectorEntry>>> {
+        let known = *self.selectors.get(&place(selector))?;
+        let sources = &known.value.sources;
+        let is_same = sources.len() == rules.len()
+            && sources.iter().zip(rules).all(|(known, rule)| Arc::ptr_eq(known, rule));
+        is_same.then(|| Arc::clone(known))
+    }
+}
+
+/// Where an object lies; whoever asks holds it, so that nothing else can lie there.
+fn place<T>(object: &Arc<T>) -> usize {
+    Arc::as_ptr(object).addr()
+}
+
 fn compile_selector(
-    selector: &Selector,
-    rules: &[&Rule],
-    problems: &mut Vec<Problem>,
+    selector: &Arc<Selector>,
+    rules: &[&Arc<Rule>],
+    known: &Known<'_>,
 ) -> Competitor<SelectorEntry> {
     let conditions = Conditions::compile(selector.mode(), &selector.condition_list);
-    note(Kind::Selector, &selector.id, &conditions, problems);
-    let rule_competitors = rules.iter().map(|rule| {
-        let conditions = Conditions::compile(rule.mode(), &rule.condition_data_list);
-        note(Kind::Rule, &rule.id, &conditions, problems);
-        Competitor {
-            value: (*rule).clone(),
-            conditions,
-            takes: Takes::ByConditions,
-            sort: rule.sort,
+    // A selector keeps the compiled rules that it had, whatever else of it has changed.
+    let before = known.selectors.get(&place(selector)).map(|before| &before.value.rules);
+    let before_rules = before.into_iter().flat_map(|before| before.iter());
+    let known_rules: HashMap<usize, &Arc<Competitor<Arc<Rule>>>> =
+        before_rules.map(|each| (place(&each.value), each)).collect();
+    let rule_competitors = rules.iter().map(|rule| match known_rules.get(&place(rule)) {
+        Some(known) => Arc::clone(known),
+        None => {
+            let conditions = Conditions::compile(rule.mode(), &rule.condition_data_list);
+            Arc::new(Competitor {
+                value: Arc::clone(rule),
+                takes: Takes::from_conditions(&conditions),
+                conditions,
+                sort: rule.sort,
+            })
         }
     });
     Competitor {
@@ -202,15 +259,24 @@ fn compile_selector(
         takes: match selector.selector_type() {
             SelectorType::Full => Takes::All,
             SelectorType::Custom if conditions.is_empty() => Takes::Nothing,
-            SelectorType::Custom => Takes::ByConditions,
+            SelectorType::Custom => Takes::from_conditions(&conditions),
         },
         value: SelectorEntry {
-            selector: selector.clone(),
-            rules: Ranked::new(rule_competitors.collect()),
+            selector: Arc::clone(selector),
+            rules: Ranked::renew(rule_competitors.collect(), before),
             // Of equals the later one, which `max_by_key` returns.
-            last_rule: rules.iter().max_by_key(|rule| rule.sort).map(|rule| (*rule).clone()),
+            last_rule: rules.iter().max_by_key(|rule| rule.sort).map(|rule| Arc::clone(rule)),
+            sources: rules.iter().map(|rule| Arc::clone(rule)).collect(),
         },
         conditions,
+    }
+}
+
+/// What is wrong with a selector and its rules.
+fn note_entry(entry: &Competitor<SelectorEntry>, problems: &mut Vec<Problem>) {
+    note(Kind::Selector, &entry.value.selector.id, &entry.conditions, problems);
+    for rule in entry.value.rules.iter() {
+        note(Kind::Rule, &rule.value.id, &rule.conditions, problems);
     }
 }
 

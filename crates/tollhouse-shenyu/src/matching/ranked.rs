@@ -1,6 +1,7 @@
 //! Objects that compete for a request, best first.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use super::condition::{Conditions, Holds};
 use super::index::Index;
@@ -25,10 +26,20 @@ pub(super) enum Takes {
     Nothing,
 }
 
+impl Takes {
+    /// What an object takes that asks these.
+    pub(super) fn from_conditions(conditions: &Conditions) -> Self {
+        match conditions.are_decided_by_index() {
+            true => Self::ByPath,
+            false => Self::ByConditions,
+        }
+    }
+}
+
 /// The objects, in the order of choice: more conditions first, then the smaller `sort`, then as they came.
 #[derive(Debug)]
 pub(super) struct Ranked<T> {
-    competitors: Box<[Competitor<T>]>,
+    competitors: Box<[Arc<Competitor<T>>]>,
     index: Index,
 }
 
@@ -51,13 +62,24 @@ pub(super) enum Unclear {
 }
 
 impl<T> Ranked<T> {
-    pub(super) fn new(mut competitors: Vec<Competitor<T>>) -> Self {
-        for each in &mut competitors {
-            if each.takes == Takes::ByConditions && each.conditions.are_decided_by_index() {
-                each.takes = Takes::ByPath;
-            }
-        }
+    /// The same as `before` where that has the same objects in the same order.
+    pub(super) fn renew(
+        mut competitors: Vec<Arc<Competitor<T>>>,
+        before: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
         competitors.sort_by_key(|each| (Reverse(each.conditions.score()), each.sort));
+        let is_same = |before: &&Arc<Self>| {
+            before.competitors.len() == competitors.len()
+                && before.competitors.iter().zip(&competitors).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        match before.filter(is_same) {
+            Some(before) => Arc::clone(before),
+            None => Arc::new(Self::new(competitors)),
+        }
+    }
+
+    /// Of objects in the order of choice.
+    fn new(competitors: Vec<Arc<Competitor<T>>>) -> Self {
         let index = Index::build(competitors.iter().map(|each| match each.takes {
             Takes::All => None,
             Takes::ByConditions | Takes::ByPath => each.conditions.anchors(),
@@ -67,7 +89,7 @@ impl<T> Ranked<T> {
     }
 
     /// In the order of choice.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Competitor<T>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Competitor<T>>> {
         self.competitors.iter()
     }
 

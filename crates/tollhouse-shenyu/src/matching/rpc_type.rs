@@ -1,5 +1,9 @@
 //! How a request is to be carried: ShenYu's plugin `global`.
 
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
 use super::condition::Slashes;
 use super::engine::{Engine, Problem};
 use super::index::Index;
@@ -116,7 +120,7 @@ impl Engine {
 /// Metadata by path: literal paths before patterns, then as they came.
 #[derive(Debug)]
 pub(super) struct MetadataTable {
-    entries: Box<[Entry]>,
+    entries: Box<[Arc<Entry>]>,
     index: Index,
 }
 
@@ -124,19 +128,33 @@ pub(super) struct MetadataTable {
 struct Entry {
     pattern: AntPattern,
     rpc_type: RpcType,
-    metadata: Metadata,
+    metadata: Arc<Metadata>,
 }
 
 impl MetadataTable {
-    pub(super) fn build(all: &[Metadata], problems: &mut Vec<Problem>) -> Self {
+    /// With what `before` has of the same objects.
+    pub(super) fn build(
+        all: &[Arc<Metadata>],
+        before: Option<&Self>,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let place = |metadata: &Arc<Metadata>| Arc::as_ptr(metadata).addr();
+        let known = before.into_iter().flat_map(|before| before.entries.iter());
+        let known: HashMap<usize, &Arc<Entry>> =
+            known.map(|entry| (place(&entry.metadata), entry)).collect();
         let mut entries = Vec::new();
         for metadata in all.iter().filter(|metadata| metadata.enabled) {
             let mut problem = |reason: String| {
                 problems.push(Problem { kind: Kind::Metadata, id: metadata.id.clone(), reason });
             };
+            if let Some(known) = known.get(&place(metadata)) {
+                entries.push(Arc::clone(known));
+                continue;
+            }
             match (AntPattern::compile(&metadata.path), RpcType::parse(&metadata.rpc_type)) {
                 (Ok(pattern), Ok(rpc_type)) => {
-                    entries.push(Entry { pattern, rpc_type, metadata: metadata.clone() });
+                    let metadata = Arc::clone(metadata);
+                    entries.push(Arc::new(Entry { pattern, rpc_type, metadata }));
                 }
                 (Err(error), _) => problem(error.to_string()),
                 (_, Err(error)) => problem(format!("{error}: `{}`", metadata.rpc_type)),
@@ -158,6 +176,6 @@ impl MetadataTable {
             });
             found = first.unwrap_or(found);
         });
-        self.entries.get(found as usize).map(|entry| (entry.rpc_type, &entry.metadata))
+        self.entries.get(found as usize).map(|entry| (entry.rpc_type, &*entry.metadata))
     }
 }

@@ -2,6 +2,7 @@
 //! The index against a search of everything.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -86,9 +87,19 @@ fn plugin(name: &str) -> Plugin {
     Plugin { name: name.into(), ..Plugin::default() }
 }
 
+fn shared<T: Clone>(all: &[T]) -> Vec<Arc<T>> {
+    all.iter().cloned().map(Arc::new).collect()
+}
+
 fn engine(selectors: &[Selector], rules: &[Rule]) -> (Engine, Vec<Problem>) {
-    let plugins = [plugin("divide"), plugin("sign")];
-    Engine::build(Objects { plugins: &plugins, selectors, rules, metadata: &[] })
+    let plugins = shared(&[plugin("divide"), plugin("sign")]);
+    let (selectors, rules) = (shared(selectors), shared(rules));
+    Engine::build(Objects {
+        plugins: &plugins,
+        selectors: &selectors,
+        rules: &rules,
+        metadata: &[],
+    })
 }
 
 /// Ids of the selector and the rule, with what became of the others in words.
@@ -300,7 +311,7 @@ fn rules_of_custom_selectors_compete_too() {
 fn the_chain_is_in_built_in_order_where_rows_have_no_sort() {
     let sorted = Plugin { sort: Some(5), ..plugin("rewrite") };
     let off = Plugin { enabled: false, ..plugin("jwt") };
-    let plugins = [plugin("divide"), plugin("waf"), sorted, off, plugin("sign")];
+    let plugins = shared(&[plugin("divide"), plugin("waf"), sorted, off, plugin("sign")]);
     let (engine, _) = Engine::build(Objects { plugins: &plugins, ..Objects::default() });
     let names: Vec<&str> = engine.chain().map(|plugin| &*plugin.name).collect();
     assert_eq!(names, ["rewrite", "sign", "waf", "divide"]);
@@ -314,11 +325,11 @@ fn rpc_type_is_decided_by_header_then_upgrade_then_metadata() {
         rpc_type: rpc_type.into(),
         ..Metadata::default()
     };
-    let metadata = [
+    let metadata = shared(&[
         known("1", "/dubbo/**", "dubbo"),
         known("2", "/dubbo/grpc", "grpc"),
         known("3", "/x", "carrier-pigeon"),
-    ];
+    ]);
     let (engine, problems) = Engine::build(Objects { metadata: &metadata, ..Objects::default() });
     assert_eq!((problems.len(), problems[0].kind, &*problems[0].id), (1, Kind::Metadata, "3"));
     let cases = [
@@ -470,9 +481,52 @@ fn the_cost_depends_on_the_path_and_not_on_the_number_of_selectors_and_rules() {
     }
 }
 
+#[test]
+fn what_has_not_changed_is_not_compiled_again_and_what_has_is() {
+    let plugins = shared(&[plugin("divide"), plugin("sign")]);
+    let mut selectors = shared(&[
+        selector("a", &[uri("=", "/a")]),
+        selector("b", &[uri("=", "/b")]),
+        Selector { plugin_name: "sign".into(), ..selector("c", &[uri("=", "/c")]) },
+    ]);
+    let mut rules = shared(&[
+        rule("a1", "a", &[uri("=", "/a")]),
+        rule("b1", "b", &[uri("regex", "(")]),
+        rule("b2", "b", &[uri("=", "/b")]),
+    ]);
+    fn objects<'a>(
+        plugins: &'a [Arc<Plugin>],
+        selectors: &'a [Arc<Selector>],
+        rules: &'a [Arc<Rule>],
+    ) -> Objects<'a> {
+        Objects { plugins, selectors, rules, metadata: &[] }
+    }
+    let (first, problems) = Engine::build(objects(&plugins, &selectors, &rules));
+    assert_eq!(problems.len(), 1);
+    let compiled = |engine: &Engine, plugin: &str| -> Vec<usize> {
+        let entry = engine.entry(plugin).expect("it is there");
+        let parts = entry.selectors.iter().map(|each| Arc::as_ptr(each).addr());
+        std::iter::once(Arc::as_ptr(&entry.selectors).addr()).chain(parts).collect()
+    };
+    let (second, problems) = Engine::rebuild(objects(&plugins, &selectors, &rules), Some(&first));
+    assert_eq!(problems.len(), 1, "what was wrong is said again");
+    for name in ["divide", "sign"] {
+        assert_eq!(compiled(&second, name), compiled(&first, name));
+    }
+    rules[2] = Arc::new(rule("b2", "b", &[uri("=", "/c")]));
+    selectors.push(Arc::new(selector("d", &[uri("=", "/d")])));
+    let (third, _) = Engine::rebuild(objects(&plugins, &selectors, &rules), Some(&second));
+    assert_eq!(compiled(&third, "sign"), compiled(&second, "sign"));
+    let (before, after) = (compiled(&second, "divide"), compiled(&third, "divide"));
+    let is_kept: Vec<bool> = after.iter().map(|place| before.contains(place)).collect();
+    assert_eq!(is_kept, [false, true, false, false], "the index, a, b and d");
+    assert_eq!(chosen(&third, "divide", &get("/b")), "b no rule");
+    assert_eq!(chosen(&third, "divide", &get("/d")), "d no rule");
+}
+
 /// The best by a search of everything.
-fn linear(selectors: &[Selector], path: &str) -> Option<String> {
-    let takes = |selector: &Selector| {
+fn linear(selectors: &[Arc<Selector>], path: &str) -> Option<String> {
+    let takes = |selector: &&Arc<Selector>| {
         let mut all = selector.condition_list.iter().map(|condition| {
             let value = condition.param_value.as_deref().unwrap();
             match &*condition.operator {
@@ -489,11 +543,11 @@ fn linear(selectors: &[Selector], path: &str) -> Option<String> {
             _ => !selector.condition_list.is_empty() && all.all(|holds| holds),
         }
     };
-    let score = |selector: &Selector| match selector.match_mode {
+    let score = |selector: &Arc<Selector>| match selector.match_mode {
         1 => 0,
         _ => selector.condition_list.len(),
     };
-    let candidates = selectors.iter().filter(|selector| takes(selector));
+    let candidates = selectors.iter().filter(takes);
     let best = candidates.min_by_key(|selector| (Reverse(score(selector)), selector.sort));
     best.map(|selector| selector.id.clone())
 }
@@ -521,7 +575,11 @@ proptest! {
             let one = selector(&at.to_string(), conditions);
             Selector { match_mode: *mode, sort: *sort, continued: false, ..one }
         }).collect();
-        let (engine, _) = engine(&selectors, &[]);
+        let (plugins, selectors) = (shared(&[plugin("divide")]), shared(&selectors));
+        let objects = |selectors| Objects { plugins: &plugins, selectors, ..Objects::default() };
+        // What was compiled for some of them goes on in the engine of all.
+        let (before, _) = Engine::build(objects(&selectors[selectors.len() / 2..]));
+        let (engine, _) = Engine::rebuild(objects(&selectors), Some(&before));
         // A blank value holds for nothing but `isBlank`.
         let expected = linear(&selectors, path).filter(|_| !path.is_empty());
         let expected = expected.map_or_else(|| "no selector".into(), |id| format!("{id} default"));

@@ -53,9 +53,9 @@ pub fn cover(settings: &str) -> Option<String> {
 
 fn any(value: &Value, depth: u8) -> bool {
     match value {
-        Value::Object(members) => members
-            .iter()
-            .any(|(name, value)| (is_secret(name, members) && is_filled(value)) || any(value, depth)),
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            (is_secret(name, members) && is_filled(value)) || any(value, depth)
+        }),
         Value::Array(values) => values.iter().any(|value| any(value, depth)),
         Value::String(text) => inner(text, depth).is_some_and(|inner| any(&inner, depth - 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -118,11 +118,20 @@ mod tests {
     #[test]
     fn secrets_are_covered_and_nothing_else() {
         let cases = [
-            (r#"{"mode":"standalone","password":"x","database":1}"#, Some(r#"{"mode":"standalone","password":"******","database":1}"#)),
+            (
+                r#"{"mode":"standalone","password":"x","database":1}"#,
+                Some(r#"{"mode":"standalone","password":"******","database":1}"#),
+            ),
             (r#"{"client_secrect":"x"}"#, Some(r#"{"client_secrect":"******"}"#)),
             (r#"{"keyName":"apiKey","key":"x"}"#, Some(r#"{"keyName":"apiKey","key":"******"}"#)),
-            (r#"{"header":{"setHeaders":{"Authorization":"Bearer x"}}}"#, Some(r#"{"header":{"setHeaders":{"Authorization":"******"}}}"#)),
-            (r#"{"defaultHandleJson":"{\"authorization\":\"a:b\"}"}"#, Some(r#"{"defaultHandleJson":"{\"authorization\":\"******\"}"}"#)),
+            (
+                r#"{"header":{"setHeaders":{"Authorization":"Bearer x"}}}"#,
+                Some(r#"{"header":{"setHeaders":{"Authorization":"******"}}}"#),
+            ),
+            (
+                r#"{"defaultHandleJson":"{\"authorization\":\"a:b\"}"}"#,
+                Some(r#"{"defaultHandleJson":"{\"authorization\":\"******\"}"}"#),
+            ),
             (r#"[{"apiKey":["x"]}]"#, Some(r#"[{"apiKey":"******"}]"#)),
             ("password=x", Some("******")),
             (r#"{"addParameterKeys":[{"path":"$","key":"a","value":"b"}]}"#, None),

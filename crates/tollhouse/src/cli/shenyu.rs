@@ -206,8 +206,8 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let listing = configured_store::read_shenyu(&loaded.bootstrap)
-        .context("failed to read the store")?;
+    let listing =
+        configured_store::read_shenyu(&loaded.bootstrap).context("failed to read the store")?;
     let namespace = arguments.namespace.as_deref();
     let archive = tollhouse_shenyu_admin::export_archive(&listing, namespace)?;
     let file = &arguments.file;

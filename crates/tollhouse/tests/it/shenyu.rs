@@ -303,6 +303,29 @@ fn limits_and_breakers_answer_in_the_place_of_a_node() {
 }
 
 #[test]
+fn filters_answer_before_any_plugin_and_tell_pages_of_other_sites_what_they_may_read() {
+    let origin = Origin::named("order");
+    let gateway = serving(&[divide("/", &origin, json!({}))])
+        .set("shenyu.cross.enabled", "true")
+        .set("shenyu.health_paths", "/actuator")
+        .set("shenyu.exclude_paths", "/favicon.ico")
+        .set("shenyu.collapse_slashes", "true")
+        .start();
+    let mut client = gateway.client();
+    assert_eq!(client.get("/actuator/health").text(), r#"{"status":"UP"}"#);
+    assert_eq!(client.get("/favicon.ico").text(), "");
+    assert_eq!(origin.requests().len(), 0);
+    let page = client.ask("GET //order///1 HTTP/1.1\r\nHost: a\r\nOrigin: https://b.com\r\n\r\n");
+    assert_eq!(page.field("access-control-allow-origin"), Some("https://b.com"));
+    assert_eq!(page.text(), "order");
+    assert_eq!(origin.last_request().target(), "/order/1");
+    let asked = client
+        .ask("OPTIONS /order/1 HTTP/1.1\r\nHost: a\r\nOrigin: https://b.com\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((asked.status(), asked.field("access-control-max-age")), (200, Some("18000")));
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
 fn requests_are_counted_under_shenyus_names() {
     let origin = Origin::named("order");
     let limit = json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 1});

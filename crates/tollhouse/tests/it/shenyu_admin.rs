@@ -266,6 +266,13 @@ fn command(words: &[&str], data_dir: &Path) -> Ran {
     run(command.arg("--set").arg(format!("data_dir={}", data_dir.display())))
 }
 
+/// Whether a file of a folder has these bytes.
+fn holds(folder: &Path, bytes: &[u8]) -> bool {
+    let files = std::fs::read_dir(folder).expect("a folder").flatten();
+    let contents = files.filter_map(|file| std::fs::read(file.path()).ok());
+    contents.into_iter().any(|content| content.windows(bytes.len()).any(|at| at == bytes))
+}
+
 #[test]
 fn what_a_running_admin_has_is_taken_over_and_goes_on_as_an_archive() {
     let gateway = with_admin();
@@ -273,18 +280,23 @@ fn what_a_running_admin_has_is_taken_over_and_goes_on_as_an_archive() {
     let selector = json!({"pluginId": "5", "name": "order", "type": 1, "handle": "[]",
         "selectorConditions": begins_with("/order/")});
     operator.call("POST", "/selector", &selector);
+    let app = json!({"appKey": "A1", "appSecret": "hush-hush"});
+    operator.call("POST", "/appAuth", &app);
+    assert!(!holds(gateway.folder(), b"hush-hush"), "secrets lie sealed");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = |name: &str| folder.path().join(name);
     let url = format!("http://{}", operator.admin);
     let taken = command(&["import", "shenyu", "--admin", &url, "--yes"], &place("one"));
     assert!(taken.status.success(), "{}", taken.text);
     for line in [
+        "auth                    1 taken over",
         "plugin                 31 taken over",
         "selector                1 taken over",
         "written to",
     ] {
         assert!(taken.text.contains(line), "{line}: {}", taken.text);
     }
+    assert!(!holds(&place("one"), b"hush-hush"), "secrets lie sealed");
     let archive = place("export.zip");
     let file = archive.to_str().expect("UTF-8");
     let exported = command(&["export", "shenyu", file], &place("one"));
@@ -292,6 +304,7 @@ fn what_a_running_admin_has_is_taken_over_and_goes_on_as_an_archive() {
     let looked = command(&["import", "shenyu", file, "--dry-run"], &place("two"));
     assert!(looked.status.success(), "{}", looked.text);
     assert!(looked.text.contains("selector                1 taken over"), "{}", looked.text);
+    assert!(looked.text.contains("auth                    1 taken over"), "{}", looked.text);
     assert!(looked.text.contains("nothing was written: --dry-run"), "{}", looked.text);
     let refused = command(&["import", "shenyu", file, "--yes"], gateway.folder());
     assert!(!refused.status.success());

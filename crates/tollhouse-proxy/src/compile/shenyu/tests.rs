@@ -53,6 +53,10 @@ fn nodes_go_on_through_changes_that_are_not_theirs() {
     let other =
         put(Kind::Plugin, "waf", &json!({"name": "waf", "config": "{\"model\":\"black\"}"}));
     assert!(Arc::ptr_eq(&first, &state(&desk.apply([other]))));
+    let route = Arc::clone(&desk.apply([]).shenyu.as_ref().expect("a table").targets[0]);
+    let again = desk.apply([put(Kind::Plugin, "waf", &json!({"name": "waf"}))]);
+    let table = again.shenyu.as_ref().expect("a table");
+    assert!(Arc::ptr_eq(&route, &table.targets[0]), "its route is not made anew");
     let nodes = json!([{"upstreamUrl": "127.0.0.1:8081", "weight": 50}]);
     let moved = state(&desk.apply([put(Kind::Selector, "s", &selector(&nodes))]));
     assert_eq!(moved.conf.nodes[0].port, 8081);

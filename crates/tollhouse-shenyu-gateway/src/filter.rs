@@ -1,0 +1,143 @@
+//! ShenYu's filters on a request, before its chain begins: what they answer, and the headers that they add to
+//! every answer. What they decide stands in `tollhouse_shenyu::filters`.
+
+use tollhouse_plugin as plugin;
+use tollhouse_plugin::response::ResponseContext;
+use tollhouse_plugin::{Exchange, RequestContext};
+use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::filters::{Cross, Filters, Taken, fallback_answer};
+
+use crate::chain::Chain;
+use crate::local::{self, LocalCall};
+use crate::reply::reply;
+
+const JSON: &[u8] = b"application/json";
+
+/// Headers for pages of other sites: they take the place of the node's.
+pub(crate) type CrossHeaders = Vec<(&'static str, String)>;
+
+/// What the filters have to do with a request.
+pub(crate) enum Filtered<'o> {
+    /// It goes on to the plugins.
+    Passes,
+    /// They answer it.
+    Answered(Box<plugin::Answer<'o>>),
+}
+
+/// Whether a filter could have to do with a request that no path gives away: then the chain has to be run.
+pub(crate) fn concerns(filters: &Filters, exchange: &dyn Exchange) -> bool {
+    (filters.cross.is_some() && exchange.client_header(b"origin").is_some())
+        || (filters.file_bytes_max > 0 && is_form_with_files(exchange))
+}
+
+/// The headers for the page that a request comes from; `None` where it comes from no other site.
+pub(crate) fn cross_headers(filters: &Filters, exchange: &dyn Exchange) -> Option<CrossHeaders> {
+    let cross = filters.cross.as_ref()?;
+    let text =
+        |name| exchange.client_header(name).and_then(|value| std::str::from_utf8(value).ok());
+    let origin = text(b"origin")?;
+    Cross::is_cross(origin, text(b"host").unwrap_or_default()).then(|| cross.headers_for(origin))
+}
+
+/// Puts the headers for a page into an answer, whoever made it.
+pub(crate) fn add_cross_headers(headers: &CrossHeaders, cx: &mut ResponseContext<'_>) {
+    for (name, value) in headers {
+        cx.set_header(name, value.as_bytes());
+    }
+    // What a shared cache keeps for one page is none for another.
+    cx.add_header("Vary", b"Origin");
+}
+
+impl Chain {
+    /// Runs the filters in their order.
+    pub(crate) async fn filter<'o>(
+        &self,
+        filters: &Filters,
+        path: &str,
+        cx: &mut RequestContext<'_>,
+    ) -> Filtered<'o> {
+        let taken = filters.taken(path);
+        if taken == Some(Taken::Local) {
+            return Filtered::Answered(Box::new(self.call_local(filters, path, cx).await));
+        }
+        if cross_headers(filters, cx.exchange()).is_some() && cx.method() == b"OPTIONS" {
+            // Its headers come with the answer's head, where there are any.
+            return text(200, "");
+        }
+        match taken {
+            Some(Taken::Health) => return text(200, r#"{"status":"UP"}"#),
+            Some(Taken::Excluded) => return text(200, ""),
+            Some(Taken::Fallback(path)) => {
+                let body = fallback_answer(path);
+                return body.map_or_else(
+                    || self.refused(Answer::InvocationFailed),
+                    |body| text(200, &body),
+                );
+            }
+            Some(Taken::Local) | None => {}
+        }
+        if filters.file_bytes_max > 0
+            && is_form_with_files(cx.exchange())
+            && is_too_large(filters.file_bytes_max, cx).await
+        {
+            return self.refused(Answer::PayloadTooLarge);
+        }
+        Filtered::Passes
+    }
+
+    async fn call_local<'o>(
+        &self,
+        filters: &Filters,
+        path: &str,
+        cx: &mut RequestContext<'_>,
+    ) -> plugin::Answer<'o> {
+        let refused = |answer| reply(answer, None, self.terms.statuses);
+        // Of who has not the key, the body is not read.
+        let key = cx.exchange().client_header(b"localkey").unwrap_or_default();
+        let is_known = filters.local_key.as_ref().is_some_and(|known| known.is_of(key));
+        let Some(local) = self.local.as_ref().filter(|_| is_known) else {
+            return refused(Answer::LocalKeyIncorrect);
+        };
+        if cx.read_body(local::BODY_BYTES_MAX).await.is_err() {
+            return refused(Answer::RequestTooLarge);
+        }
+        let call = LocalCall {
+            method: String::from_utf8_lossy(cx.method()).into_owned(),
+            path: path.to_owned(),
+            query: String::from_utf8_lossy(cx.query().unwrap_or_default()).into_owned(),
+            body: cx.body().to_vec(),
+        };
+        let (status, body) = local.call(call).await;
+        let kind =
+            if body.starts_with(['{', '[']) { JSON } else { &b"text/plain;charset=UTF-8"[..] };
+        plugin::Answer::text(status, body.into_bytes()).with_header("Content-Type", kind)
+    }
+
+    fn refused<'o>(&self, answer: Answer) -> Filtered<'o> {
+        Filtered::Answered(Box::new(reply(answer, None, self.terms.statuses)))
+    }
+}
+
+fn text<'o>(status: u16, body: &str) -> Filtered<'o> {
+    let answer = plugin::Answer::text(status, body.as_bytes().to_vec());
+    let answer = if body.is_empty() { answer } else { answer.with_header("Content-Type", JSON) };
+    Filtered::Answered(Box::new(answer))
+}
+
+fn is_form_with_files(exchange: &dyn Exchange) -> bool {
+    exchange.client_header(b"content-type").is_some_and(|kind| {
+        let kind = kind.trim_ascii_start();
+        kind.get(..10).is_some_and(|start| start.eq_ignore_ascii_case(b"multipart/"))
+    })
+}
+
+/// By what the head says of the body; one of unknown length is held until it ends, or is too long.
+async fn is_too_large(bytes_max: u64, cx: &mut RequestContext<'_>) -> bool {
+    let declared = cx.exchange().client_header(b"content-length");
+    let declared =
+        declared.and_then(|length| std::str::from_utf8(length).ok()?.trim().parse().ok());
+    match declared {
+        Some(length) => bytes_max < length,
+        None => cx.read_body(bytes_max).await.is_err(),
+    }
+}

@@ -1,0 +1,158 @@
+//! What `cryptorRequest`, `cryptorResponse` and `loggingConsole` do with bodies.
+
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::rsa::{KeySize, PrivateDecryptingKey};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tollhouse_plugin::LogContext;
+use tollhouse_plugin::testing::Reply;
+
+use super::*;
+use crate::turn::Aftermath;
+
+/// A private and a public key.
+fn keys() -> (String, String) {
+    let private = PrivateDecryptingKey::generate(KeySize::Rsa2048).expect("a key");
+    let public: PublicKeyX509Der<'_> = private.public_key().as_der().expect("X.509");
+    let private: Pkcs8V1Der<'_> = private.as_der().expect("PKCS#8");
+    (STANDARD.encode(private.as_ref()), STANDARD.encode(public.as_ref()))
+}
+
+fn post(body: &str) -> String {
+    format!("POST /a HTTP/1.1\nHost: a\nContent-Length: {}\n\n{body}", body.len())
+}
+
+struct Passed {
+    harness: Harness,
+    exchange: FakeExchange,
+    outcome: Outcome,
+}
+
+/// Runs a request, which may be answered.
+fn pass(desk: &Desk, request: &str) -> Passed {
+    let (chain, problems) = desk.sources.compile(&desk.terms);
+    assert_eq!(problems, []);
+    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    let mut harness = Harness::with(chain.expect("a plugin is on"), services);
+    let mut exchange = FakeExchange::parse(request, 0);
+    let outcome = harness.run(&mut exchange);
+    Passed { harness, exchange, outcome }
+}
+
+impl Passed {
+    fn respond(&mut self, head: &str, body: &[&str]) -> Reply {
+        self.harness.respond(&mut self.exchange, head, body)
+    }
+}
+
+#[test]
+fn a_field_that_a_client_has_encrypted_reaches_the_node_in_the_clear_and_the_answer_goes_back_encrypted()
+ {
+    let (private, public) = keys();
+    let decrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "decrypt",
+        "decryptKey": private, "mapType": "field"});
+    let encrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "encrypt",
+        "encryptKey": public, "mapType": "field"});
+    let desk = Desk::new()
+        .plugin("cryptorRequest", None)
+        .rule("cryptorRequest", "/a", &Value::Null, &decrypt)
+        .plugin("cryptorResponse", None)
+        .rule("cryptorResponse", "/a", &Value::Null, &encrypt)
+        .divide("/a");
+    let mut passed = pass(&desk, &post(r#"{"n":1}"#));
+    let reply =
+        passed.respond("200\nContent-Type: application/json\n", &[r#"{"ca"#, r#"rd":"4711"}"#]);
+    let encrypted = reply.body.clone();
+    assert!(encrypted.starts_with(r#"{"card":""#) && !encrypted.contains("4711"), "{encrypted}");
+    let passed = pass(&desk, &post(&encrypted));
+    assert!(passed.outcome.answer.is_none());
+    assert_eq!(passed.exchange.edits.body.as_deref(), Some(&br#"{"card":"4711"}"#[..]));
+    let strange = desk.answer(&post(r#"{"card":"4711"}"#));
+    assert!(strange.contains("-117"), "{strange}");
+}
+
+#[test]
+fn what_is_to_be_encrypted_never_goes_out_as_it_is_because_it_cannot_be_read() {
+    let (_, public) = keys();
+    let encrypt = json!({"fieldNames": "card", "way": "encrypt", "encryptKey": public});
+    let lacking = json!({"fieldNames": "card", "way": "encrypt"});
+    for (handle, code) in [(&encrypt, "-118"), (&lacking, "-116")] {
+        let desk = Desk::new()
+            .plugin("cryptorResponse", None)
+            .rule("cryptorResponse", "/a", &Value::Null, handle)
+            .divide("/a");
+        let json = "200\nContent-Type: application/json\n";
+        let large = format!(r#"{{"card":"4711","x":"{}"}}"#, "x".repeat(9 << 20));
+        let long_card = format!(r#"{{"card":"4711{}"}}"#, "x".repeat(300));
+        for (head, body) in [
+            (format!("{json}Content-Encoding: gzip\n"), r#"{"card":"4711"}"#),
+            (format!("{json}Content-Length: {}\n", large.len()), &large),
+            (json.to_owned(), &large),
+            (json.to_owned(), &long_card),
+        ] {
+            let reply = pass(&desk, &get("/a")).respond(&head, &[body]);
+            assert!(reply.body.contains(code) && !reply.body.contains("4711"), "{code} {head}");
+            assert!(reply.header("content-encoding").is_none());
+        }
+    }
+    let lacking = Desk::new()
+        .plugin("cryptorRequest", None)
+        .rule("cryptorRequest", "/a", &Value::Null, &json!({"fieldNames": "card"}))
+        .divide("/a");
+    assert!(lacking.answer(&post("{}")).contains("-114"));
+}
+
+#[test]
+fn a_body_that_is_too_long_to_be_decrypted_does_not_reach_the_node() {
+    let (private, _) = keys();
+    let desk = Desk::new()
+        .plugin("cryptorRequest", None)
+        .rule(
+            "cryptorRequest",
+            "/a",
+            &Value::Null,
+            &json!({"fieldNames": "a", "decryptKey": private}),
+        )
+        .divide("/a");
+    let answer = desk.answer(&post(&format!(r#"{{"a":"{}"}}"#, "x".repeat(9 << 20))));
+    assert!(answer.contains("413"), "{}", &answer[..100]);
+    assert!(desk.send(&post(&"[".repeat(1 << 20))).answer.is_none(), "what is no JSON passes");
+}
+
+#[test]
+fn logging_console_takes_an_exchange_down_with_masks() {
+    let config = json!({"sampleRate": "1", "maxResponseBody": 100});
+    let masks = json!({"keyword": "card", "maskType": "dataMaskByCharReplace", "maskStatus": true});
+    let desk = Desk::new()
+        .plugin("loggingConsole", Some(&config))
+        .rule("loggingConsole", "/a", &Value::Null, &masks)
+        .divide("/a");
+    let body = r#"{"card":"4711","n":1}"#;
+    let request = format!(
+        "POST /a?q=1 HTTP/1.1\nHost: a\nAuthorization: secret\nContent-Length: {}\n\n{body}",
+        body.len()
+    );
+    let mut passed = pass(&desk, &request);
+    assert!(passed.outcome.answer.is_none());
+    passed.respond("200\nSet-Cookie: secret\n", &[r#"{"card":4711,"#, r#""m":2}"#]);
+    let mut memory = std::mem::take(&mut passed.exchange.memory);
+    let left = memory.get::<Aftermath>(1).expect("something is left");
+    let record = left.record.take().expect("it is taken down");
+    let transfer = Transfer { status: 200, upstream: "10.0.0.1:80", ..Transfer::default() };
+    let cx = LogContext::new(&passed.exchange, &mut memory, transfer);
+    let record: Value = serde_json::from_str(&record.line(&cx)).expect("JSON");
+    assert!(!record.to_string().contains("4711") && !record.to_string().contains("secret"));
+    for (member, expected) in [
+        ("requestMethod", json!("POST")),
+        ("requestUri", json!("/a?q=1")),
+        ("queryParams", json!("q=1")),
+        ("requestBody", json!(r#"{"card":"******","n":1}"#)),
+        ("responseBody", json!(r#"{"card":"******","m":2}"#)),
+        ("status", json!(200)),
+        ("upstreamIp", json!("10.0.0.1")),
+        ("ruleId", json!("loggingConsole-1")),
+        ("rpcType", json!("http")),
+    ] {
+        assert_eq!(record[member], expected, "{member}");
+    }
+}

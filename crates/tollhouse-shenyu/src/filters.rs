@@ -1,0 +1,258 @@
+//! What ShenYu's gateway does with a request before any plugin: slashes, calls to its own interface, CORS,
+//! questions after its health, large files, paths that it answers itself. Without IO; who runs them is not
+//! known here.
+
+use std::collections::BTreeSet;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest;
+
+/// Paths of the gateway's own interface.
+pub const LOCAL_PREFIX: &str = "/shenyu/";
+
+/// Headers that pages may send beside those that the operator names, as ShenYu lists them.
+const ALLOWED_HEADERS: &str = "x-requested-with, authorization, Content-Type, credential, X-XSRF-TOKEN, \
+                               token, username, client, ShenYu-Authorization";
+
+/// All of them; each is off unless it is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// Whether several slashes are one.
+    pub collapse_slashes: bool,
+    /// Who may use the gateway's own interface; nobody without.
+    pub local_key: Option<LocalKey>,
+    /// Who may read answers from a page of another site.
+    pub cross: Option<Cross>,
+    /// What paths begin with at which the gateway says that it lives.
+    pub health_prefixes: Vec<String>,
+    /// Bytes of a form with files; 0 is no limit.
+    pub file_bytes_max: u64,
+    /// Paths that are answered with nothing.
+    pub exclude: BTreeSet<String>,
+    /// Paths that are answered as what breakers fall back to.
+    pub fallback: BTreeSet<String>,
+}
+
+/// What becomes of a request, by its path alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken<'a> {
+    /// It is a call to the gateway's own interface.
+    Local,
+    /// It asks whether the gateway lives.
+    Health,
+    /// It is answered with nothing.
+    Excluded,
+    /// It is answered with what a breaker would fall back to.
+    Fallback(&'a str),
+}
+
+impl Filters {
+    /// Whether none of them is on.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Who takes a request by its path; `None` leaves it to plugins.
+    pub fn taken<'a>(&self, path: &'a str) -> Option<Taken<'a>> {
+        if self.local_key.is_some() && path.starts_with(LOCAL_PREFIX) {
+            return Some(Taken::Local);
+        }
+        // ShenYu looks at letters alone, so that `/actuator-x` of a service is lost to it.
+        let is_health = |prefix: &String| {
+            path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')
+            })
+        };
+        if self.health_prefixes.iter().any(is_health) {
+            return Some(Taken::Health);
+        }
+        if self.exclude.contains(path) {
+            return Some(Taken::Excluded);
+        }
+        self.fallback.contains(path).then_some(Taken::Fallback(path))
+    }
+}
+
+/// The path with one slash for each run of them; `None` where it has no runs.
+pub fn collapse(path: &str) -> Option<String> {
+    if !path.contains("//") {
+        return None;
+    }
+    let mut made = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter != '/' || !made.ends_with('/') {
+            made.push(letter);
+        }
+    }
+    Some(made)
+}
+
+/// What the gateway itself says at a path that breakers usually fall back to; `None` for another path.
+pub fn fallback_answer(path: &str) -> Option<String> {
+    let plugin = match path {
+        "/fallback/hystrix" => "HystrixPlugin",
+        "/fallback/resilience4j" => "Resilience4JPlugin",
+        "/fallback/sentinel" => "SentinelPlugin",
+        _ => return None,
+    };
+    let text = "fallback success, please check your service status!";
+    Some(format!(r#"{{"code":429,"message":"{plugin} {text}"}}"#))
+}
+
+/// The SHA-512 digest of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalKey(Box<[u8]>);
+
+/// It is not one: 128 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected 128 hexadecimal digits: the SHA-512 digest of the key, as `shenyu.local.sha512Key` has it"
+)]
+pub struct NoLocalKey;
+
+impl LocalKey {
+    /// Reads the digits, in either case.
+    ///
+    /// # Errors
+    /// When there are others, or more, or fewer.
+    pub fn parse(text: &str) -> Result<Self, NoLocalKey> {
+        let digits: Option<Vec<u32>> =
+            text.trim().chars().map(|digit| digit.to_digit(16)).collect();
+        let digits = digits.filter(|digits| digits.len() == 2 * digest::SHA512_OUTPUT_LEN);
+        let byte = |pair: &[u32]| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8);
+        Ok(Self(digits.ok_or(NoLocalKey)?.chunks(2).map(byte).collect()))
+    }
+
+    /// Whether this is the key; takes the same time for every wrong one.
+    pub fn is_of(&self, key: &[u8]) -> bool {
+        let digest = digest::digest(&digest::SHA512, key);
+        verify_slices_are_equal(digest.as_ref(), &self.0).is_ok()
+    }
+}
+
+/// Who may read answers from a page of another site.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cross {
+    /// These sites; all where empty.
+    pub origins: BTreeSet<String>,
+    /// Headers that pages may send beside ShenYu's list.
+    pub headers: Vec<String>,
+    /// Headers that pages may read.
+    pub exposed: Vec<String>,
+    /// Whether with cookies.
+    pub credentials: bool,
+    /// Seconds for which browsers remember it.
+    pub max_age_s: u64,
+}
+
+impl Cross {
+    /// Whether a request comes from a page of another site than `host`.
+    pub fn is_cross(origin: &str, host: &str) -> bool {
+        origin.split_once("://").is_none_or(|(_, site)| !site.eq_ignore_ascii_case(host))
+    }
+
+    /// The headers of an answer to such a page; none where it may not read it.
+    pub fn headers_for(&self, origin: &str) -> Vec<(&'static str, String)> {
+        if !self.origins.is_empty() && !self.origins.contains(origin) {
+            return Vec::new();
+        }
+        let mut headers = vec![
+            ("Access-Control-Allow-Origin", origin.to_owned()),
+            ("Access-Control-Allow-Methods", "*".to_owned()),
+            ("Access-Control-Max-Age", self.max_age_s.to_string()),
+        ];
+        let mut allowed = ALLOWED_HEADERS.to_owned();
+        for name in &self.headers {
+            allowed.push_str(", ");
+            allowed.push_str(name);
+        }
+        headers.push(("Access-Control-Allow-Headers", allowed));
+        if !self.exposed.is_empty() {
+            headers.push(("Access-Control-Expose-Headers", self.exposed.join(", ")));
+        }
+        if self.credentials {
+            headers.push(("Access-Control-Allow-Credentials", "true".to_owned()));
+        }
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_whole_and_in_shenyus_order() {
+        let key = LocalKey::parse(&"0a".repeat(64)).unwrap();
+        let set = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+        let filters = Filters {
+            local_key: Some(key),
+            health_prefixes: vec!["/actuator".into(), "/live/".into()],
+            exclude: set(&["/favicon.ico", "/fallback/hystrix"]),
+            fallback: set(&["/fallback/hystrix", "/fallback/sentinel"]),
+            ..Filters::default()
+        };
+        for (path, expected) in [
+            ("/shenyu/plugin/deleteAll", Some(Taken::Local)),
+            ("/shenyu", None),
+            ("/actuator", Some(Taken::Health)),
+            ("/actuator/health", Some(Taken::Health)),
+            ("/actuator-x", None),
+            ("/live/now", Some(Taken::Health)),
+            ("/favicon.ico", Some(Taken::Excluded)),
+            ("/favicon.icon", None),
+            ("/fallback/hystrix", Some(Taken::Excluded)),
+            ("/fallback/sentinel", Some(Taken::Fallback("/fallback/sentinel"))),
+            ("/fallback/resilience4j", None),
+        ] {
+            assert_eq!(filters.taken(path), expected, "{path}");
+        }
+        assert!(Filters::default().is_empty() && !filters.is_empty());
+        assert_eq!(Filters::default().taken("/shenyu/plugin/deleteAll"), None);
+    }
+
+    #[test]
+    fn only_the_key_of_the_digest_is_one() {
+        // `printf key | sha512sum`.
+        let digits = "50e4d6f95e2c07862cc0ae78e4f59b8ae9b96ebc3cc4d4c7f5ff3fc9bc5b3ba4";
+        assert_eq!(LocalKey::parse(digits), Err(NoLocalKey), "half of one");
+        let digest = digest::digest(&digest::SHA512, b"key");
+        let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        let key = LocalKey::parse(&digits).unwrap();
+        assert!(key.is_of(b"key"));
+        for other in [&b""[..], b"Key", b"key ", digits.as_bytes()] {
+            assert!(!key.is_of(other));
+        }
+        for broken in ["", "zz", &"g".repeat(128), &"\u{661}".repeat(128)] {
+            assert_eq!(LocalKey::parse(broken), Err(NoLocalKey), "{broken}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_read_answers_where_they_may() {
+        assert!(Cross::is_cross("https://a.example", "b.example"));
+        assert!(Cross::is_cross("null", "b.example"));
+        assert!(!Cross::is_cross("https://B.example:8080", "b.example:8080"));
+        let names = |cross: &Cross, origin| -> Vec<&str> {
+            cross.headers_for(origin).into_iter().map(|(name, _)| name).collect()
+        };
+        let any = Cross::default();
+        assert_eq!(names(&any, "https://a.example").len(), 4);
+        assert!(!names(&any, "https://a.example").contains(&"Access-Control-Allow-Credentials"));
+        let one = Cross {
+            origins: ["https://a.example".to_owned()].into(),
+            credentials: true,
+            exposed: vec!["X-A".into()],
+            ..Cross::default()
+        };
+        assert_eq!(names(&one, "https://a.example").len(), 6);
+        assert_eq!(names(&one, "https://a.example.evil"), [""; 0]);
+    }
+
+    #[test]
+    fn runs_of_slashes_are_one() {
+        for (path, expected) in [("/a//b", Some("/a/b")), ("///", Some("/")), ("/a/b", None)] {
+            assert_eq!(collapse(path).as_deref(), expected, "{path}");
+        }
+    }
+}

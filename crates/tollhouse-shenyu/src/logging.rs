@@ -1,0 +1,211 @@
+//! What `loggingConsole` writes of an exchange: which ones, how much of bodies, and what is masked. Where it is
+//! written is not known here.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::digest;
+use crate::divide::HandleError;
+use crate::{handle, lenient};
+
+/// Bytes of a body that are written at most, as ShenYu has it.
+const BODY_BYTES_MAX: usize = 512 << 10;
+
+/// Shares of exchanges are counted in parts of this.
+const SAMPLE_PARTS: u64 = 10_000;
+
+/// Headers that are masked whatever a rule says: whoever reads a log must not become who is logged.
+const CREDENTIALS: &[&str] =
+    &["authorization", "proxy-authorization", "cookie", "set-cookie", "localkey", "x-access-token"];
+
+/// What stands in the place of what is masked.
+const MASK: &str = "******";
+
+/// A rule, with what the plugin's configuration says for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordRule {
+    /// Of so many parts of all exchanges.
+    sample_parts: u64,
+    /// Bytes of a request's body, of which no more than that is written.
+    pub request_bytes_max: usize,
+    /// The same of an answer's.
+    pub answer_bytes_max: usize,
+    /// Names whose values are masked, in lower case.
+    keywords: Vec<String>,
+    mask: Mask,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mask {
+    Digest,
+    Characters,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Config {
+    #[serde(deserialize_with = "lenient::text")]
+    sample_rate: Option<String>,
+    #[serde(deserialize_with = "lenient::integer")]
+    max_request_body: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    max_response_body: Option<i64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Handle {
+    #[serde(deserialize_with = "lenient::or_default")]
+    keyword: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    mask_type: String,
+    #[serde(deserialize_with = "lenient::or_false")]
+    mask_status: bool,
+}
+
+impl RecordRule {
+    /// Reads a handle and the plugin's configuration.
+    ///
+    /// # Errors
+    /// When one of them is no JSON object of this shape, or a rate or a mask is none.
+    pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
+        let wrong = HandleError::Malformed;
+        let config: Config = handle::read(config).map_err(wrong)?;
+        let handle: Handle = handle::read(handle).map_err(wrong)?;
+        let rate = config.sample_rate.filter(|rate| !rate.trim().is_empty());
+        let rate = rate.map_or(Ok(1.0), |rate| rate.trim().parse::<f64>());
+        let rate = rate.ok().filter(|rate| (0.0..=1.0).contains(rate));
+        let rate = rate.ok_or_else(|| wrong("`sampleRate` is a number from 0 to 1".to_owned()))?;
+        let bytes = |bytes: Option<i64>| {
+            let bytes = bytes.map_or(BODY_BYTES_MAX, |bytes| usize::try_from(bytes).unwrap_or(0));
+            bytes.min(BODY_BYTES_MAX)
+        };
+        let keywords = handle.keyword.split(';').map(|word| word.trim().to_ascii_lowercase());
+        let keywords = keywords.filter(|word| !word.is_empty() && handle.mask_status);
+        Ok(Self {
+            // A share of 1 is all of them.
+            sample_parts: (rate * SAMPLE_PARTS as f64).round() as u64,
+            request_bytes_max: bytes(config.max_request_body),
+            answer_bytes_max: bytes(config.max_response_body),
+            keywords: keywords.collect(),
+            mask: match &*handle.mask_type {
+                "" | "dataMaskByMD5" => Mask::Digest,
+                "dataMaskByCharReplace" => Mask::Characters,
+                other => return Err(wrong(format!("there is no mask `{other}`"))),
+            },
+        })
+    }
+
+    /// Whether an exchange is written for which this number was drawn.
+    pub const fn takes(&self, draw: u64) -> bool {
+        draw % SAMPLE_PARTS < self.sample_parts
+    }
+
+    /// Header lines as they are written.
+    pub fn headers(&self, lines: impl IntoIterator<Item = (String, String)>) -> Value {
+        let mut headers = Map::new();
+        for (name, value) in lines {
+            let folded = name.to_ascii_lowercase();
+            let value = match &*folded {
+                name if CREDENTIALS.contains(&name) => MASK.to_owned(),
+                name if self.keywords.iter().any(|keyword| keyword == name) => self.masked(&value),
+                _ => value,
+            };
+            headers.insert(name, value.into());
+        }
+        headers.into()
+    }
+
+    /// A body as it is written; `None` where it is left out: because it is no text, or because it is no JSON and
+    /// something in it might have to be masked.
+    pub fn body(&self, body: &[u8]) -> Option<String> {
+        let text = std::str::from_utf8(body).ok()?;
+        if self.keywords.is_empty() {
+            return Some(text.to_owned());
+        }
+        let mut value: Value = serde_json::from_str(text).ok()?;
+        self.mask_members(&mut value);
+        Some(value.to_string())
+    }
+
+    fn mask_members(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    if self.keywords.contains(&name.to_ascii_lowercase()) {
+                        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                        *value = self.masked(&text).into();
+                    } else {
+                        self.mask_members(value);
+                    }
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.mask_members(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn masked(&self, text: &str) -> String {
+        match self.mask {
+            Mask::Digest => {
+                digest::upper_hex(&digest::md5(&[text.as_bytes()])).to_ascii_lowercase()
+            }
+            // The same number for all, since the length of a short secret is half of it.
+            Mask::Characters => MASK.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(handle: &str, config: &str) -> RecordRule {
+        RecordRule::read(Some(handle), Some(config)).expect("both are good")
+    }
+
+    #[test]
+    fn names_are_masked_in_headers_and_bodies_and_credentials_always() {
+        let lines = || [("Authorization", "Bearer x"), ("X-Card", "4711"), ("Accept", "*/*")];
+        let lines = || lines().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let masks =
+            r#"{"keyword":"x-card;CARD","maskType":"dataMaskByCharReplace","maskStatus":"true"}"#;
+        let masking = rule(masks, "");
+        assert_eq!(
+            masking.headers(lines()).to_string(),
+            r#"{"Authorization":"******","X-Card":"******","Accept":"*/*"}"#
+        );
+        let body = br#"{"order":[{"card":{"n":1}},{"card":4711}],"a":"card"}"#;
+        let expected = r#"{"order":[{"card":"******"},{"card":"******"}],"a":"card"}"#;
+        assert_eq!(masking.body(body).as_deref(), Some(expected));
+        assert_eq!(masking.body(b"card=4711"), None, "what cannot be masked is left out");
+        let plain = rule("", "");
+        assert_eq!(plain.body(b"card=4711").as_deref(), Some("card=4711"));
+        assert_eq!(plain.body(b"\xff"), None);
+        let headers = plain.headers(lines()).to_string();
+        assert!(headers.contains("4711") && !headers.contains("Bearer"), "{headers}");
+    }
+
+    #[test]
+    fn a_share_of_exchanges_is_written() {
+        for (config, expected) in [
+            ("", 10_000),
+            (r#"{"sampleRate":"0.25"}"#, 2_500),
+            (r#"{"sampleRate":0}"#, 0),
+            (r#"{"sampleRate":""}"#, 10_000),
+        ] {
+            let rule = rule("", config);
+            assert_eq!((0..10_000).filter(|draw| rule.takes(*draw)).count(), expected, "{config}");
+        }
+        let bounded = rule("", r#"{"maxRequestBody":99999999999,"maxResponseBody":"-1"}"#);
+        assert_eq!((bounded.request_bytes_max, bounded.answer_bytes_max), (512 << 10, 0));
+        for (handle, config) in [
+            ("", r#"{"sampleRate":"NaN"}"#),
+            ("", r#"{"sampleRate":"2"}"#),
+            (r#"{"maskType":"rot13"}"#, ""),
+            ("[]", ""),
+        ] {
+            assert!(RecordRule::read(Some(handle), Some(config)).is_err(), "{handle} {config}");
+        }
+    }
+}

@@ -185,6 +185,8 @@ pub struct Shenyu {
     pub follow: ShenyuFollow,
     /// The SHA-512 digest of the key to the gateway's own interface, in hexadecimal digits; none is off.
     pub local_key_sha512: Option<Secret>,
+    /// Where ports of `tcp` are opened; none are without it.
+    pub tcp_address: Option<String>,
     /// Whether several slashes of a path are one.
     pub collapse_slashes: bool,
     /// Pages of other sites.
@@ -270,6 +272,7 @@ impl Default for Shenyu {
             aes_iv: None,
             follow: ShenyuFollow::default(),
             local_key_sha512: None,
+            tcp_address: None,
             collapse_slashes: false,
             cross: ShenyuCross::default(),
             health_paths: Vec::new(),

@@ -80,8 +80,8 @@ impl Banner<'_> {
         if let Some(address) = self.registry.and_then(|registry| registry.http) {
             println!("  registry    {}://{address}", scheme(registry_is_tls));
         }
-        if let Some(admin) = self.shenyu_admin {
-            println!("  shenyu      http://{}", admin.address);
+        if let Some(address) = self.shenyu_admin.and_then(|admin| admin.address) {
+            println!("  shenyu      http://{address}");
         }
         println!("  resources   {}", self.source.name());
         if let Some(folder) = self.new_data_dir {

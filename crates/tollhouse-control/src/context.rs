@@ -20,6 +20,7 @@ use crate::plugins::{self, endpoints};
 use crate::registry::database::SharedDatabase;
 use crate::resources::Drivers;
 use crate::settings::descriptors::Descriptors;
+use crate::shenyu_local::LocalDoor;
 use crate::staples::{Asking, Staples};
 
 /// See the module. Cheap to clone.
@@ -55,6 +56,8 @@ pub struct ControlContext {
     pub registry_database: Arc<SharedDatabase>,
     /// How many files each part may open.
     pub descriptors: Descriptors,
+    /// The way from the data plane to whoever writes ShenYu's objects.
+    pub local_door: Arc<LocalDoor>,
 }
 
 impl ControlContext {
@@ -95,6 +98,7 @@ impl ControlContext {
             catalogue,
             services: Arc::new(services),
             descriptors,
+            local_door: Arc::new(LocalDoor::new()),
         })
     }
 

@@ -26,5 +26,6 @@ pub mod secrets;
 pub mod settings;
 mod shenyu_admin;
 mod shenyu_follower;
+mod shenyu_local;
 pub mod signals;
 mod staples;

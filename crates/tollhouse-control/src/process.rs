@@ -40,6 +40,7 @@ use crate::outages::Part;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::settings::{self, descriptors::Descriptors};
+use crate::shenyu_local::LocalDoor;
 use crate::signals::{Request, Signals};
 
 /// How long the rest may take once a second signal has come.
@@ -111,6 +112,7 @@ impl Process {
         }
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
+        settings.shenyu.local = Some(Arc::<LocalDoor>::clone(&cx.local_door));
         let registry = start_registry(&cx, predecessor).await?;
         let configured = Configured::open(&cx, &settings, predecessor).await?;
         let Configured { mut resources, snapshots, source, feed } = configured;

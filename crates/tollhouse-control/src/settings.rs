@@ -19,6 +19,7 @@ use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_proxy::Settings;
+use tollhouse_proxy::l4::ports::OpenPorts;
 use tollhouse_proxy::settings::{
     Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
 };
@@ -96,9 +97,14 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
                 .unwrap_or(u32::MAX),
             namespace: shenyu.namespace.clone().unwrap_or_default(),
             filters: shenyu_filters(shenyu),
+            opens_ports: shenyu.tcp_address.is_some(),
         },
         comes_first: shenyu.comes_first,
         engines: Some(Arc::new(tollhouse_plugins::shenyu::PluginEngines)),
+        ports: shenyu.tcp_address.as_deref().and_then(|address| {
+            let address = address.parse().ok()?;
+            Some(Arc::new(OpenPorts::new(address)))
+        }),
         // Who writes objects is known once there is somebody.
         local: None,
     }

@@ -9,13 +9,14 @@ use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::local_name::HostNames;
-use tollhouse_shenyu_admin::{Aes, Options, Probing, ShenyuAdmin, serve};
+use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
 
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::secrets::shenyu_store::ShenyuStore;
+use crate::shenyu_local::LocalDoor;
 
 /// What ShenYu's admin begins with, and what its clients are configured with.
 const FIRST_PASSWORD: &str = "123456";
@@ -23,10 +24,17 @@ const FIRST_PASSWORD: &str = "123456";
 /// A running admin; it ends when this is dropped.
 #[derive(Debug)]
 pub struct RunningShenyuAdmin {
-    /// Where it listens.
-    pub address: SocketAddr,
+    /// Where it listens; nowhere, where it only works for the gateway's own interface.
+    pub address: Option<SocketAddr>,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
+    door: Arc<LocalDoor>,
+}
+
+impl Drop for RunningShenyuAdmin {
+    fn drop(&mut self) {
+        self.door.shut();
+    }
 }
 
 impl RunningShenyuAdmin {
@@ -45,10 +53,13 @@ pub async fn start(
     access: AdminAccess,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningShenyuAdmin>> {
-    let Some(address) = cx.bootstrap.listen.shenyu.first().copied() else { return Ok(None) };
-    if !matches!(access.mode, Mode::Store) {
+    let address = cx.bootstrap.listen.shenyu.first().copied();
+    let has_local = cx.bootstrap.shenyu.local_key_sha512.is_some();
+    if !matches!(access.mode, Mode::Store) || (address.is_none() && !has_local) {
         return Ok(None);
     }
+    let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
+    let Some(address) = address else { return start_local(cx, store).await.map(Some) };
     let password = cx.bootstrap.shenyu.admin_password.as_ref();
     let first_password = password.map_or(FIRST_PASSWORD, |password| password.expose()).to_owned();
     if password.is_none() && !address.ip().is_loopback() {
@@ -71,22 +82,56 @@ pub async fn start(
     let probing = if shenyu.probe_upstreams { Probing::Always } else { Probing::Never };
     let aes = aes(shenyu.aes_key.as_ref(), shenyu.aes_iv.as_ref())?;
     let hosts = HostNames::new(&cx.bootstrap.listen.hosts);
-    let options = Options { first_password, sync_token, probing, aes, hosts };
-    let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
+    let beginning = Beginning::Admin;
+    let options = Options { first_password, sync_token, probing, beginning, aes, hosts };
     let admin =
         ShenyuAdmin::open(store, options).await.context("ShenYu's admin cannot use the store")?;
     let listener = listeners::bind(address, predecessor)
         .await
         .with_context(|| listeners::in_use("listen.shenyu", address))?;
-    let address = listener.local_addr()?;
-    let (stop, mut stopped) = watch::channel(());
+    let address = Some(listener.local_addr()?);
     let connections_max = cx.descriptors.shenyu;
+    let door = open_door(cx, &admin);
+    let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(async move {
-        // Ends with the sender.
-        let stop = async move { while stopped.changed().await.is_ok() {} };
-        serve(listener, admin, connections_max, stop).await;
+        serve(listener, admin, connections_max, ended(stopped)).await;
     });
-    Ok(Some(RunningShenyuAdmin { address, task, _stop: stop }))
+    Ok(Some(RunningShenyuAdmin { address, task, _stop: stop, door }))
+}
+
+/// Starts what works for the gateway's own interface alone.
+async fn start_local(
+    cx: &ControlContext,
+    store: Arc<ShenyuStore>,
+) -> anyhow::Result<RunningShenyuAdmin> {
+    let options = Options {
+        first_password: String::new(),
+        sync_token: None,
+        probing: Probing::Never,
+        beginning: Beginning::Nothing,
+        aes: None,
+        hosts: HostNames::default(),
+    };
+    let admin = ShenyuAdmin::open(store, options).await;
+    let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
+    let door = open_door(cx, &admin);
+    let (stop, stopped) = watch::channel(());
+    let task = tokio::spawn(hold(admin, ended(stopped)));
+    Ok(RunningShenyuAdmin { address: None, task, _stop: stop, door })
+}
+
+/// Has calls to the gateway's own interface worked on, where there may be any.
+fn open_door(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalDoor> {
+    let shenyu = &cx.bootstrap.shenyu;
+    if shenyu.local_key_sha512.is_some() {
+        cx.local_door.open(admin.clone(), shenyu.namespace.clone());
+    }
+    Arc::clone(&cx.local_door)
+}
+
+/// Ends with the sender.
+async fn ended(mut stopped: watch::Receiver<()>) {
+    while stopped.changed().await.is_ok() {}
 }
 
 /// With what passwords of logins are encrypted.

@@ -10,6 +10,7 @@ pub mod listener;
 mod node;
 pub(crate) mod pipes;
 mod plugins;
+pub mod ports;
 mod preamble;
 pub(crate) mod proxy_header;
 mod relay;

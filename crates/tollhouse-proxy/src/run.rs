@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 
-use crate::l4::{StreamListener, StreamSocket, tcp, udp};
+use crate::l4::{StreamListener, StreamSocket, ports, tcp, udp};
 use crate::worker::{Phase, Transport, Worker, WorkerListener, WorkerParts};
 
 pub(crate) mod accept;
@@ -86,6 +86,7 @@ impl Worker {
             let reading = udp::run(Rc::clone(&self), socket, listener, phase.clone());
             acceptors.push(tokio::task::spawn_local(reading));
         }
+        let ports = tokio::task::spawn_local(ports::follow(Rc::clone(&self), phase.clone()));
         // An error means that the control side is gone, which also ends serving.
         let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;
         self.begin_drain();
@@ -93,6 +94,7 @@ impl Worker {
             let _ = acceptor.await;
         }
         self.drain(phase).await;
+        ports.abort();
         ticker.abort();
         housekeeper.abort();
         self.flush_log();

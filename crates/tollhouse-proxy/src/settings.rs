@@ -59,6 +59,8 @@ pub struct ShenyuSettings {
     pub comes_first: bool,
     /// What has connections for their plugins; without it, those that need one serve nobody.
     pub engines: Option<Arc<dyn tollhouse_shenyu_gateway::Engines>>,
+    /// Where ports of `tcp` are opened; none are without it.
+    pub ports: Option<Arc<crate::l4::ports::OpenPorts>>,
     /// Who writes objects for calls to the gateway's own interface.
     pub local: Option<Arc<dyn tollhouse_shenyu_gateway::LocalInterface>>,
 }

@@ -21,7 +21,6 @@ use crate::instances::Instances;
 use crate::limits::{BODIES_BYTES_MAX, GATEWAYS_MAX};
 use crate::logins::Logins;
 use crate::password;
-use crate::records::Records;
 use crate::rights::Rights;
 use crate::row::{self, Row};
 use crate::seed::{self, Secrets, TOKEN_KEY};
@@ -43,10 +42,21 @@ pub struct Options {
     pub sync_token: Option<String>,
     /// Whether nodes are asked for connections.
     pub probing: Probing,
+    /// What is written where there is nothing yet.
+    pub beginning: Beginning,
     /// With what clients and login pages encrypt passwords, if they do.
     pub aes: Option<Aes>,
     /// Names under which browsers may call, beside addresses and local ones.
     pub hosts: HostNames,
+}
+
+/// What an admin writes where there is nothing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// What ShenYu's admin begins with: plugins, a dictionary, a namespace, a role and a user.
+    Admin,
+    /// Nothing: only the gateway's own interface is served.
+    Nothing,
 }
 
 /// Whether nodes of services are asked for connections, to find those that went without a word.
@@ -76,7 +86,6 @@ pub struct ShenyuAdmin {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) gateways: Arc<Semaphore>,
     pub(crate) instances: Arc<Instances>,
-    pub(crate) records: Arc<Records>,
     /// Turns true when whatever holds the store has to let go of it.
     pub(crate) ending: watch::Sender<bool>,
     pub(crate) probing: Probing,
@@ -105,6 +114,12 @@ impl ShenyuAdmin {
         let ending = watch::Sender::new(false);
         let book = Book::open(store, ending.subscribe()).await?;
         let begin = |reason: &str| OpenError::Begin(reason.to_owned());
+        if options.beginning == Beginning::Nothing {
+            // Nobody logs in: the key of tokens is this process's, and forgotten with it.
+            let mut bytes = [0; TOKEN_KEY_BYTES];
+            rand::fill(&mut bytes).map_err(|_| begin("the system gives no random numbers"))?;
+            return Ok(Self::over((book, ending), options, TokenKey::new(&bytes)));
+        }
         let mut bytes = [0; TOKEN_KEY_BYTES];
         rand::fill(&mut bytes).map_err(|_| begin("the system gives no random numbers"))?;
         let password = password::keep(&options.first_password);
@@ -122,7 +137,11 @@ impl ShenyuAdmin {
             let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_KEY_BYTES);
             TokenKey::new(&bytes.ok_or_else(|| begin("the key of tokens in the store is broken"))?)
         };
-        Ok(Self {
+        Ok(Self::over((book, ending), options, key))
+    }
+
+    fn over((book, ending): (Book, watch::Sender<bool>), options: Options, key: TokenKey) -> Self {
+        Self {
             book,
             snapshots: Arc::default(),
             ending,
@@ -133,10 +152,9 @@ impl ShenyuAdmin {
             sync_token: options.sync_token.map(Arc::from),
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
             instances: Arc::default(),
-            records: Arc::default(),
             logins: Arc::default(),
             key,
-        })
+        }
     }
 
     /// Lets go of the store, and ends all who follow.

@@ -20,12 +20,13 @@ use tollhouse_stdx::Reservation;
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::clock;
+use crate::draft::Draft;
 use crate::limits::{BODY_BYTES_MAX, OPEN_BODY_BYTES_MAX};
 use crate::query::Arguments;
 use crate::resource::Resource;
 use crate::rights::Asked;
 use crate::row::{self, Row};
-use crate::{covered, register, sync};
+use crate::{covered, records, register, sync};
 
 /// A call, read whole.
 pub(crate) struct Call {
@@ -183,7 +184,15 @@ async fn answer_caller(
     let changes = call.method != Method::GET && !segments.ends_with(&["list", "search"]);
     if changes && outcome.is_ok() {
         let name = row::text(&caller.user, "userName").unwrap_or_default();
-        admin.records.note(&name, &call.method, segments);
+        let record = records::record(&name, &call.method, segments);
+        let noted = admin.book.write(move |draft| {
+            records::put(draft, &record);
+            success("", Value::Null)
+        });
+        if let Err(refusal) = noted.await {
+            let reason = refusal.message();
+            tracing::warn!(reason, "a change at ShenYu's admin is not in its log of operations");
+        }
     }
     respond(outcome)
 }
@@ -208,6 +217,14 @@ async fn answer_operator(
     }
     if let Some(outcome) = rights::answer(admin, caller, segments, call).await {
         return outcome;
+    }
+    if let (&Method::DELETE, ["operation-record", "log", "clean", time]) = (&call.method, segments)
+    {
+        let time = (*time).to_owned();
+        let clean = move |draft: &mut Draft<'_>| {
+            success("delete success", records::drop_before(draft, &time))
+        };
+        return admin.book.write(clean).await;
     }
     if let Some(outcome) = operations::answer(admin, segments, call) {
         return outcome;

@@ -1,7 +1,7 @@
 //! What a call wants to write, over what there is: it reads its own writes, and nothing of it lasts where
 //! the call fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +17,8 @@ type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
 pub(crate) struct Draft<'a> {
     base: &'a Tables,
     kept: Changes,
+    /// The ids of rows that were kept, by their names: a thousand services register at once.
+    kept_names: HashMap<Name, Vec<String>>,
     current: Changes,
     /// `yyyy-MM-dd HH:mm:ss`, of every row that this draft writes.
     pub(crate) now: String,
@@ -24,7 +26,8 @@ pub(crate) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(crate) fn new(base: &'a Tables, now: String) -> Self {
-        Self { base, kept: Changes::new(), current: Changes::new(), now }
+        let (kept, current) = (Changes::new(), Changes::new());
+        Self { base, kept, kept_names: HashMap::new(), current, now }
     }
 
     /// A row.
@@ -62,21 +65,19 @@ impl<'a> Draft<'a> {
         found.into_iter().collect()
     }
 
-    /// The first row of a name; costs a look at what this draft writes.
+    /// The first row of a name; costs a look at what this call writes.
     pub(crate) fn find(&self, name: &Name) -> Option<(String, Arc<Row>)> {
         let is_named = |row: &Row| Name::from_row(name.table, row).as_ref() == Some(name);
-        for changes in [&self.current, &self.kept] {
-            for ((table, id), row) in changes {
-                if *table == name.table
-                    && let Some(row) = row
-                    && is_named(row)
-                    && self.get(*table, id).is_some_and(|row| is_named(&row))
-                {
-                    return Some((id.clone(), Arc::clone(row)));
-                }
+        for ((table, id), row) in &self.current {
+            if *table == name.table
+                && let Some(row) = row
+                && is_named(row)
+            {
+                return Some((id.clone(), Arc::clone(row)));
             }
         }
-        let ids = self.base.ids(name);
+        let kept = self.kept_names.get(name).into_iter().flatten().map(String::as_str);
+        let ids = kept.chain(self.base.ids(name));
         let mut rows = ids.filter_map(|id| Some((id.to_owned(), self.get(name.table, id)?)));
         rows.find(|(_, row)| is_named(row))
     }
@@ -97,6 +98,12 @@ impl<'a> Draft<'a> {
     pub(crate) fn end_call<T>(&mut self, outcome: Result<T, Refusal>) -> Result<T, Refusal> {
         let current = std::mem::take(&mut self.current);
         if outcome.is_ok() {
+            for ((table, id), row) in &current {
+                let name = row.as_ref().and_then(|row| Name::from_row(*table, row));
+                if let Some(name) = name {
+                    self.kept_names.entry(name).or_default().push(id.clone());
+                }
+            }
             self.kept.extend(current);
         }
         outcome

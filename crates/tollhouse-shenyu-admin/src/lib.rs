@@ -19,6 +19,7 @@ mod draft;
 mod follow;
 mod instances;
 mod limits;
+mod local;
 mod logins;
 mod page;
 mod password;
@@ -38,11 +39,11 @@ mod token;
 mod transfer;
 mod writer;
 
-pub use admin::{OpenError, Options, Probing, ShenyuAdmin};
+pub use admin::{Beginning, OpenError, Options, Probing, ShenyuAdmin};
 pub use aes::{Aes, AesError};
 pub use follow::{AddressError, Following, check_address, follow};
 pub use probe::PROBES_AT_ONCE;
-pub use serve::serve;
+pub use serve::{hold, serve};
 pub use transfer::{Part, Report, Source, TransferError, export_archive, plan_import};
 
 #[cfg(test)]

@@ -56,6 +56,12 @@ pub async fn serve(
     }
 }
 
+/// Keeps an admin that has no listener, until `stop` is ready.
+pub async fn hold(admin: ShenyuAdmin, stop: impl Future<Output = ()>) {
+    stop.await;
+    admin.end();
+}
+
 async fn connection(stream: TcpStream, router: Router, mut stopping: Stopping) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);

@@ -20,11 +20,13 @@ pub(crate) enum Table {
     Discovery,
     DataPermission,
     Secret,
+    /// Who changed what.
+    Record,
 }
 
 impl Table {
     /// Every table.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Plugin,
         Self::Selector,
         Self::Rule,
@@ -40,6 +42,7 @@ impl Table {
         Self::Discovery,
         Self::DataPermission,
         Self::Secret,
+        Self::Record,
     ];
 
     /// The kind that gateways follow, if it is one.
@@ -59,7 +62,8 @@ impl Table {
             | Self::Namespace
             | Self::Discovery
             | Self::DataPermission
-            | Self::Secret => None,
+            | Self::Secret
+            | Self::Record => None,
         }
     }
 
@@ -80,6 +84,7 @@ impl Table {
             Self::Discovery => "discovery",
             Self::DataPermission => "dataPermission",
             Self::Secret => "secret",
+            Self::Record => "record",
         }
     }
 

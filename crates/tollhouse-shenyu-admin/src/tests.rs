@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tollhouse_net::local_name::HostNames;
 use tollhouse_store::{Location, Store};
 
-use crate::admin::{Options, Probing, ShenyuAdmin};
+use crate::admin::{Beginning, Options, Probing, ShenyuAdmin};
 use crate::aes::Aes;
 use crate::api;
 
@@ -18,6 +18,7 @@ const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
 mod endpoints;
 mod follow;
+mod local;
 mod probe;
 mod rights;
 mod transfer;
@@ -34,12 +35,28 @@ impl Fixture {
         Self::over(store).await
     }
 
+    /// One that serves the gateway's own interface alone.
+    async fn bare() -> Self {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let options = Options {
+            first_password: String::new(),
+            sync_token: None,
+            probing: Probing::Never,
+            beginning: Beginning::Nothing,
+            aes: None,
+            hosts: HostNames::default(),
+        };
+        let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
+        Self { admin, store, token: String::new() }
+    }
+
     async fn over(store: Arc<dyn Store>) -> Self {
         let first_password = "123456".to_owned();
         let options = Options {
             first_password,
             sync_token: Some("sesame".to_owned()),
             probing: Probing::Never,
+            beginning: Beginning::Admin,
             aes: None,
             hosts: HostNames::new(&["gw.example.org".to_owned()]),
         };
@@ -173,6 +190,7 @@ async fn no_website_logs_in_or_follows() {
             first_password: "123456".to_owned(),
             sync_token: None,
             probing: Probing::Never,
+            beginning: Beginning::Admin,
             aes: None,
             hosts: HostNames::default(),
         },
@@ -232,6 +250,7 @@ async fn passwords_come_plain_or_encrypted() {
         first_password: "123456".to_owned(),
         sync_token: None,
         probing: Probing::Never,
+        beginning: Beginning::Admin,
         aes: Some(aes.expect("a key")),
         hosts: HostNames::default(),
     };
@@ -543,4 +562,41 @@ async fn hostile_registrations_are_refused_in_shenyus_shape() {
         assert_eq!(answer["code"], 500, "{body}: {answer}");
     }
     assert_eq!(fixture.call("POST", "/shenyu-client/nothing", &json!({})).await["code"], 404);
+}
+
+#[tokio::test]
+async fn the_log_of_operations_outlives_the_process_and_is_bounded() {
+    let store = tollhouse_store::open(&Location::Memory).expect("memory");
+    let first = Fixture::over(Arc::clone(&store)).await;
+    first.pair().await;
+    let second = Fixture::over(Arc::clone(&store)).await;
+    let list = "/operation-record/log/list";
+    let recent = second.expect("GET", list, &Value::Null, "query success").await;
+    let kinds: Vec<&str> = recent
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|it| it["operationType"].as_str())
+        .collect();
+    assert_eq!(kinds, ["RULE_CREATE", "SELECTOR_CREATE"]);
+    assert_eq!(
+        (&recent[0]["operator"], &recent[0]["context"]),
+        (&json!("admin"), &json!("POST /rule"))
+    );
+    let record = crate::records::record("x", &axum::http::Method::PUT, &["plugin", "1"]);
+    for at in 0..520 {
+        let mut record = record.clone();
+        record.insert("id".to_owned(), format!("9{at:018}").into());
+        let put = move |draft: &mut crate::draft::Draft<'_>| {
+            crate::records::put(draft, &record);
+            crate::answer::success("", Value::Null)
+        };
+        second.admin.book.write(put).await.expect("it is written");
+    }
+    let kept = store.list("/shenyu/record/").await.expect("it answers").entries;
+    assert_eq!(kept.len(), 500);
+    let clean = "/operation-record/log/clean/9999-01-01%2000:00:00";
+    assert_eq!(second.expect("DELETE", clean, &Value::Null, "delete success").await, 500);
+    let kept = store.list("/shenyu/record/").await.expect("it answers").entries;
+    assert_eq!(kept.len(), 1, "that it was cleaned is a change too");
 }

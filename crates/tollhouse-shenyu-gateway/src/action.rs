@@ -152,30 +152,6 @@ impl Chain {
                     }
                 }
             },
-            Action::MapParameters(edits) => {
-                shape::edit_body(edits, cx).await;
-                Done::Next
-            }
-            Action::Request(rule) => {
-                shape::edit_request(rule, cx, turn);
-                Done::Next
-            }
-            Action::ModifyAnswer(rule) => {
-                turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
-                Done::Next
-            }
-            Action::CryptRequest(rule) => match shape::crypt_body(rule, cx).await {
-                Ok(()) => Done::Next,
-                Err(answer) => refused(answer),
-            },
-            Action::CryptAnswer(cryptor) => {
-                turn.aftermath.answer_edits.push(AnswerEdit::Crypt(cryptor.clone()));
-                Done::Next
-            }
-            Action::Record(recorder) => {
-                Record::begin(recorder, cx, turn).await;
-                Done::Next
-            }
             Action::Dubbo(caller) => {
                 let metadata = self.engine.metadata(turn.asked());
                 match caller.call(metadata, cx, turn).await {
@@ -199,6 +175,14 @@ impl Chain {
                 Some(answer) => refused(answer),
                 None => Done::Node(*target),
             },
+            Action::MapParameters(_)
+            | Action::Request(_)
+            | Action::ModifyAnswer(_)
+            | Action::CryptRequest(_)
+            | Action::CryptAnswer(_)
+            | Action::Record(_) => {
+                shape_exchange(action, cx, turn).await.map_or_else(refused, |()| Done::Next)
+            }
             protection => {
                 self.check(protection, cx, turn).await.map_or_else(refused, |()| Done::Next)
             }
@@ -243,6 +227,32 @@ impl Chain {
             _ => Err(Answer::InternalException),
         }
     }
+}
+
+/// Changes what passes, or takes it down.
+///
+/// # Errors
+/// The answer to a request that cannot be changed as it has to be.
+async fn shape_exchange(
+    action: &Action,
+    cx: &mut RequestContext<'_>,
+    turn: &mut Turn,
+) -> Result<(), Answer> {
+    match action {
+        Action::MapParameters(edits) => shape::edit_body(edits, cx).await,
+        Action::Request(rule) => shape::edit_request(rule, cx, turn),
+        Action::CryptRequest(rule) => shape::crypt_body(rule, cx).await?,
+        Action::Record(recorder) => Record::begin(recorder, cx, turn).await,
+        Action::ModifyAnswer(rule) => {
+            turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
+        }
+        Action::CryptAnswer(cryptor) => {
+            turn.aftermath.answer_edits.push(AnswerEdit::Crypt(cryptor.clone()));
+        }
+        // All others are done where this is called from.
+        _ => return Err(Answer::InternalException),
+    }
+    Ok(())
 }
 
 fn find_kept<'o>(

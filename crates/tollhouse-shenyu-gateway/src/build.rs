@@ -35,6 +35,7 @@ use crate::record::Recorder;
 use crate::shape::AnswerCryptor;
 use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
+use crate::tcp;
 
 /// The objects of one namespace.
 pub(crate) struct Parts {
@@ -73,13 +74,8 @@ pub(crate) fn compile(
         Engine::rebuild(objects, before.as_ref().map(|before| &before.engine));
     let (applications, refused) = applications(parts, kept);
     problems.extend(refused);
-    let tcp = parts.proxy_selectors.iter().map(|selector| Problem {
-        kind: Kind::ProxySelector,
-        id: selector.id.clone(),
-        reason: "listeners of `tcp` are not opened by ShenYu's objects; use stream routes"
-            .to_owned(),
-    });
-    problems.extend(tcp);
+    let (tcp_targets, refused) = tcp::compile(parts, terms.opens_ports);
+    problems.extend(refused);
     let counts_before = std::mem::take(&mut kept.counts);
     let made_before = std::mem::take(&mut kept.made);
     let counts_now = Counts { cache: counts_before.cache.clone(), ..Counts::default() };
@@ -114,6 +110,7 @@ pub(crate) fn compile(
         rules: builder.rules,
         selectors: builder.selectors,
         targets: builder.targets.into(),
+        tcp_targets: tcp_targets.into(),
         applications,
         filters: Some(terms.filters.clone()).filter(|filters| !filters.is_empty()).map(Box::new),
         is_bare: !parts.plugins.iter().any(|plugin| plugin.enabled),
@@ -287,10 +284,6 @@ impl<'a> Builder<'a> {
                 let config = place.plugin.config.as_deref();
                 Action::BasicAuth(BasicAuthRule::read(handle, config).map_err(text)?)
             }
-            "contextPath" => Action::ContextPath(ContextPathRule::read(handle).map_err(text)?),
-            "rewrite" => Action::Rewrite(RewriteRule::read(handle).map_err(text)?),
-            "redirect" => Action::Redirect(RedirectRule::read(handle).map_err(text)?),
-            "mock" => Action::Mock(MockRule::read(handle).map_err(text)?),
             "jwt" => {
                 let config = place.plugin.config.as_deref();
                 Action::Jwt(JwtRule::read(handle, config).map_err(text)?)
@@ -324,33 +317,6 @@ impl<'a> Builder<'a> {
                 let rule = BreakerRule::read_resilience4j(handle).map_err(text)?;
                 self.breaker(place, rule, Refusals::RESILIENCE4J)
             }
-            "paramMapping" => {
-                let edits = read_parameter_mapping(handle).map_err(text)?;
-                Action::MapParameters(Arc::new(edits))
-            }
-            "cryptorRequest" => match CryptorRule::read(handle).map_err(text)? {
-                Ok(rule) => Action::CryptRequest(Arc::new(rule)),
-                Err(Lacks(member)) => Action::Refuse(Answer::CryptorRequestLacks(member)),
-            },
-            "cryptorResponse" => {
-                Action::CryptAnswer(match CryptorRule::read(handle).map_err(text)? {
-                    Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
-                    Err(Lacks(member)) => {
-                        AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member))
-                    }
-                })
-            }
-            "loggingConsole" => {
-                let config = place.plugin.config.as_deref();
-                let rule = RecordRule::read(handle, config).map_err(text)?;
-                let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
-                let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
-                Action::Record(Box::new(Recorder { rule, selector, id, namespace }))
-            }
-            "request" => Action::Request(Box::new(RequestRule::read(handle).map_err(text)?)),
-            "modifyResponse" => {
-                Action::ModifyAnswer(Arc::new(ResponseRule::read(handle).map_err(text)?))
-            }
             // What it says is for calls that are no HTTP.
             "generalContext" => Action::Pass,
             // Everything that objects take is counted, on the gateway's own page.
@@ -360,7 +326,7 @@ impl<'a> Builder<'a> {
             "grpc" => self.grpc(place)?,
             "dubbo" => self.dubbo(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
-            name => return Err(format!("the plugin `{name}` is not built into this gateway")),
+            _ => return compile_shaping(place),
         })
     }
 
@@ -488,6 +454,46 @@ impl<'a> Builder<'a> {
         });
         refused.unmatched().map_or(Unmatched::Pass, Unmatched::Refuse)
     }
+}
+
+/// What changes requests and answers, or takes them down: it needs nothing but its rule.
+fn compile_shaping(place: &Place<'_>) -> Result<Action, String> {
+    fn text(error: impl std::fmt::Display) -> String {
+        error.to_string()
+    }
+    let handle = place.handle();
+    Ok(match &*place.plugin.name {
+        "mock" => Action::Mock(MockRule::read(handle).map_err(text)?),
+        "redirect" => Action::Redirect(RedirectRule::read(handle).map_err(text)?),
+        "rewrite" => Action::Rewrite(RewriteRule::read(handle).map_err(text)?),
+        "contextPath" => Action::ContextPath(ContextPathRule::read(handle).map_err(text)?),
+        "paramMapping" => {
+            let edits = read_parameter_mapping(handle).map_err(text)?;
+            Action::MapParameters(Arc::new(edits))
+        }
+        "cryptorRequest" => match CryptorRule::read(handle).map_err(text)? {
+            Ok(rule) => Action::CryptRequest(Arc::new(rule)),
+            Err(Lacks(member)) => Action::Refuse(Answer::CryptorRequestLacks(member)),
+        },
+        "cryptorResponse" => {
+            Action::CryptAnswer(match CryptorRule::read(handle).map_err(text)? {
+                Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
+                Err(Lacks(member)) => AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member)),
+            })
+        }
+        "loggingConsole" => {
+            let config = place.plugin.config.as_deref();
+            let rule = RecordRule::read(handle, config).map_err(text)?;
+            let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
+            let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
+            Action::Record(Box::new(Recorder { rule, selector, id, namespace }))
+        }
+        "request" => Action::Request(Box::new(RequestRule::read(handle).map_err(text)?)),
+        "modifyResponse" => {
+            Action::ModifyAnswer(Arc::new(ResponseRule::read(handle).map_err(text)?))
+        }
+        name => return Err(format!("the plugin `{name}` is not built into this gateway")),
+    })
 }
 
 /// The links with that one right before the proxies, where its place and theirs ask for it.

@@ -19,6 +19,7 @@ use crate::reply::reply;
 use crate::shape::edit_answer;
 use crate::sources::Terms;
 use crate::target::Target;
+use crate::tcp::TcpTarget;
 use crate::turn::{Aftermath, Facts, Turn, asked_path};
 use crate::view::View;
 use tollhouse_shenyu::model::Selector;
@@ -42,6 +43,7 @@ pub struct Chain {
     /// What selectors do that no rule is asked of, by their ids.
     pub(crate) selectors: ById<Arc<Action>>,
     pub(crate) targets: Box<[Arc<Target>]>,
+    pub(crate) tcp_targets: Box<[TcpTarget]>,
     pub(crate) applications: Arc<Applications>,
     pub(crate) terms: Terms,
     /// What is done before any plugin, where something is.
@@ -75,6 +77,11 @@ impl Chain {
     /// What its proxies send requests to.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
+    }
+
+    /// Ports at which connections are passed on.
+    pub fn tcp_targets(&self) -> &[TcpTarget] {
+        &self.tcp_targets
     }
 
     /// What holds for all requests.

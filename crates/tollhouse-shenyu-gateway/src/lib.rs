@@ -24,6 +24,7 @@ mod reply;
 mod shape;
 mod sources;
 mod target;
+mod tcp;
 mod turn;
 mod view;
 
@@ -34,6 +35,7 @@ pub use local::{LocalCall, LocalInterface};
 pub use reply::{Failure, describe_failure};
 pub use sources::{SourceError, Sources, Terms};
 pub use target::{Again, Target};
+pub use tcp::TcpTarget;
 
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,8 @@ pub struct Terms {
     pub namespace: String,
     /// What is done before any plugin.
     pub filters: Filters,
+    /// Whether ports of `tcp` may be opened.
+    pub opens_ports: bool,
 }
 
 impl Default for Terms {
@@ -41,6 +43,7 @@ impl Default for Terms {
             sign_delay_minutes: tollhouse_shenyu::sign::DEFAULT_DELAY_MINUTES,
             namespace: String::new(),
             filters: Filters::default(),
+            opens_ports: false,
         }
     }
 }

@@ -54,7 +54,7 @@ pub enum HandleError {
     Address(usize),
     /// A node is asked over something that `divide` does not speak.
     #[error(
-        "node {index} has the protocol `{protocol}`; `http://`, `https://`, `ws://`, `wss://`, `grpc://`, `grpcs://` and `dubbo://` are possible"
+        "node {index} has the protocol `{protocol}`; `http://`, `https://`, `ws://`, `wss://`, `grpc://`, `grpcs://`, `dubbo://` and `tcp://` are possible"
     )]
     Protocol {
         /// Its place in the list, from 1.
@@ -241,7 +241,8 @@ fn tls(index: usize, protocol: Option<&str>) -> Result<bool, HandleError> {
     match protocol.map(str::trim) {
         None
         | Some(
-            "" | "http" | "http://" | "ws" | "ws://" | "grpc" | "grpc://" | "dubbo" | "dubbo://",
+            "" | "http" | "http://" | "ws" | "ws://" | "grpc" | "grpc://" | "dubbo" | "dubbo://"
+            | "tcp" | "tcp://",
         ) => Ok(false),
         Some("https" | "https://" | "wss" | "wss://" | "grpcs" | "grpcs://") => Ok(true),
         Some(other) => Err(HandleError::Protocol { index, protocol: other.to_owned() }),

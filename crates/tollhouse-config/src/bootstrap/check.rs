@@ -1,6 +1,6 @@
 //! What no key can judge alone.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tollhouse_model::{Problem, Problems};
 
@@ -36,6 +36,11 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     }
     check_shenyu_follow(bootstrap, problems);
     check_shenyu_local(bootstrap, problems);
+    let tcp_address = bootstrap.shenyu.tcp_address.as_deref();
+    if tcp_address.is_some_and(|address| address.parse::<IpAddr>().is_err()) {
+        let problem = Problem::error("shenyu.tcp_address", "expected an address without a port");
+        problems.push(problem.with_hint("give 0.0.0.0 for all addresses of this machine"));
+    }
 }
 
 /// Whether ShenYu's objects can come from an admin elsewhere.

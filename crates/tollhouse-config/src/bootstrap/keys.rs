@@ -217,6 +217,9 @@ keys! {
         "The SHA-512 digest, 128 hexadecimal digits, of the key that calls to `/shenyu/…` on the gateway's own \
          listeners have to bring as `localKey`: `shenyu.local.sha512Key` of ShenYu's gateway. They write \
          plugins, selectors, rules, metadata and applications. Off without it.";
+    shenyu.tcp_address: OptionalText,
+        "The address, such as `0.0.0.0`, at which the ports of ShenYu's `tcp` are opened and closed as its proxy \
+         selectors say. Without it none is opened: whoever writes objects would choose ports of this machine.";
     shenyu.collapse_slashes: Switch,
         "Whether ShenYu's selectors, rules and nodes see several slashes of a path as one.";
     shenyu.cross.enabled: Switch,

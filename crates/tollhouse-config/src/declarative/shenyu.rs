@@ -108,7 +108,9 @@ pub(super) fn read(section: &Value, problems: &mut Problems) -> Option<Vec<Sheny
 
 fn item(kind: Kind, index: usize, path: String, fields: &Map<String, Value>) -> ShenyuItem {
     let mut fields = fields.clone();
-    for name in TEXTS {
+    // Gateways get the settings of a port as an object, otherwise than all others.
+    let is_text = |name: &&str| kind != Kind::ProxySelector || *name != "props";
+    for name in TEXTS.into_iter().filter(is_text) {
         if let Some(value @ (Value::Object(_) | Value::Array(_))) = fields.get_mut(name) {
             *value = Value::String(value.to_string());
         }

@@ -379,9 +379,11 @@ impl ExclusiveParts {
         if !self.shenyu_follower.as_ref().is_some_and(RunningFollower::is_alive) {
             self.shenyu_follower = shenyu_follower::start(&self.cx, &access);
         }
+        // One that has died shuts the door behind which the next one works.
+        self.shenyu_admin = None;
         self.shenyu_admin = shenyu_admin::start(&self.cx, access, predecessor).await?;
         if let Some(admin) = &self.shenyu_admin {
-            let address = Some(admin.address);
+            let address = admin.address;
             self.cx.bound.set("shenyu", address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.shenyu, address);
             self.cx.outages.clear(Part::ShenyuAdmin);

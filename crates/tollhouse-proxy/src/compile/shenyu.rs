@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tollhouse_model::{Id, Problem, Problems, Route};
+use tollhouse_model::{Id, Problem, Problems, Route, StreamRoute};
 use tollhouse_plugin::RunPolicy;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_shenyu::Kind;
@@ -15,6 +15,7 @@ use tollhouse_telemetry::labels::ShenyuType;
 
 use super::Compiler;
 use super::upstreams::Upstreams;
+use crate::l4::table::StreamEntry;
 use crate::plugins::Chain as PluginChain;
 use crate::plugins::chain::{PluginStep, StepSet, StepUpstream};
 use crate::settings::ShenyuSettings;
@@ -59,6 +60,8 @@ pub(super) struct Shenyu {
     has_changed: bool,
     /// The routes that were made last, by where their targets lie.
     routes: Routes,
+    /// The stream routes that were made last.
+    stream_routes: Vec<Id>,
 }
 
 /// Routes of targets, which hold these.
@@ -75,6 +78,7 @@ impl Shenyu {
             // Filters need no object to be there.
             has_changed: !settings.terms.filters.is_empty(),
             routes: Routes::new(),
+            stream_routes: Vec::new(),
             settings,
         }
     }
@@ -138,6 +142,7 @@ impl Compiler {
         }
         let comes_first = self.shenyu.settings.comes_first;
         let before = std::mem::take(&mut self.shenyu.routes);
+        self.put_stream_routes(chain.as_deref());
         let Some(chain) = chain else {
             self.snapshot.shenyu = None;
             return;
@@ -147,6 +152,46 @@ impl Compiler {
         self.snapshot.shenyu = Some(Arc::new(table(chain, comes_first, targets)));
         let place = |target: &Arc<Destination>| Arc::as_ptr(target).addr();
         self.shenyu.routes = routes.into_iter().map(|it| (place(&it.0), it)).collect();
+    }
+}
+
+impl Compiler {
+    /// A stream route for each port of `tcp`, before those of the configuration.
+    fn put_stream_routes(&mut self, chain: Option<&Chain>) {
+        for id in std::mem::take(&mut self.shenyu.stream_routes) {
+            self.snapshot.streams.remove(&id);
+        }
+        for tcp in chain.map(Chain::tcp_targets).unwrap_or_default() {
+            let id = Id::new(format!("{ROUTE}-tcp/{}", tcp.id));
+            let upstream = self.upstreams.set_shared(
+                id.as_str().to_owned(),
+                &tcp.upstream,
+                NodeHost::WithPort,
+            );
+            let route = StreamRoute {
+                id: id.clone(),
+                remote_addr: None,
+                server_addr: None,
+                server_port: Some(tcp.port),
+                sni: None,
+                upstream: None,
+                upstream_id: None,
+                service_id: None,
+                plugins: Default::default(),
+                protocol: None,
+                name: None,
+                desc: None,
+                labels: Default::default(),
+            };
+            let entry = StreamEntry {
+                route,
+                service: Reference::Unnamed,
+                target: Target::Inline(upstream),
+                chain: PluginChain::default(),
+            };
+            self.snapshot.streams.insert(0, Arc::new(entry));
+            self.shenyu.stream_routes.push(id);
+        }
     }
 }
 

@@ -60,7 +60,8 @@ pub(super) async fn run(
     }
 }
 
-async fn pause(worker: &Worker, error: &io::Error) {
+/// Waits after an error of accepting, where waiting helps.
+pub(crate) async fn pause(worker: &Worker, error: &io::Error) {
     // A client that left while it was queued is nobody's failure.
     if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
         return;

@@ -9,6 +9,7 @@ use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
 use crate::clock;
 use crate::page::PageRequest;
+use crate::records;
 
 /// First segments of what this admin does not do: why not.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -42,15 +43,12 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
         }
         (_, ["instance", ..]) => Err(no_such_path()),
         (&Method::GET, ["operation-record", "log", "list"]) => {
-            success("query success", admin.records.recent())
+            success("query success", records::recent(&admin.book.read()))
         }
         (&Method::POST, ["operation-record", "log", "list", "search"]) => {
             let keyword = call.body.get("condition").and_then(Value::as_object);
             let keyword = keyword.and_then(|it| crate::row::filled(it, "keyword"));
-            paged(call, admin.records.search(&keyword.unwrap_or_default()))
-        }
-        (&Method::DELETE, ["operation-record", "log", "clean", time]) => {
-            success("delete success", admin.records.drop_before(time))
+            paged(call, records::search(&admin.book.read(), &keyword.unwrap_or_default()))
         }
         (&Method::GET, ["selector", _, "ai-proxy-apikey", ..]) => paged(call, Vec::new()),
         (_, ["selector", _, "ai-proxy-apikey", ..]) => {

@@ -107,7 +107,7 @@ impl Engine {
     /// lie in the same place. Compiling costs what is new, and a look at each of the others.
     pub fn rebuild(objects: Objects<'_>, before: Option<&Self>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
-        let known = Known::of(before);
+        let known = Known::from_engine(before);
         let mut rules: HashMap<&str, Vec<&Arc<Rule>>> = HashMap::new();
         for rule in objects.rules.iter().filter(|rule| rule.enabled) {
             rules.entry(&rule.selector_id).or_default().push(rule);
@@ -206,7 +206,7 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn of(before: Option<&'a Engine>) -> Self {
+    fn from_engine(before: Option<&'a Engine>) -> Self {
         let entries = before.into_iter().flat_map(|before| before.plugins.iter());
         let selectors = entries.flat_map(|entry| entry.selectors.iter());
         Self { selectors: selectors.map(|each| (place(&each.value.selector), each)).collect() }

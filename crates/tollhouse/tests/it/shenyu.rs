@@ -12,19 +12,24 @@ fn path(operator: &str, value: &str) -> Value {
 }
 
 /// A selector and a rule of a plugin for paths that begin with `prefix`.
-struct Pair {
+pub(crate) struct Pair {
     plugin: &'static str,
     prefix: &'static str,
     selector: Value,
     rule: Value,
 }
 
-fn pair(plugin: &'static str, prefix: &'static str, selector: Value, rule: Value) -> Pair {
+pub(crate) fn pair(
+    plugin: &'static str,
+    prefix: &'static str,
+    selector: Value,
+    rule: Value,
+) -> Pair {
     Pair { plugin, prefix, selector, rule }
 }
 
 /// The nodes of a selector of `divide`.
-fn nodes<const COUNT: usize>(ports: [u16; COUNT]) -> Value {
+pub(crate) fn nodes<const COUNT: usize>(ports: [u16; COUNT]) -> Value {
     let node = |port: u16| {
         json!({
             "upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
@@ -34,7 +39,7 @@ fn nodes<const COUNT: usize>(ports: [u16; COUNT]) -> Value {
     ports.map(node).as_slice().into()
 }
 
-fn objects(pairs: &[Pair]) -> Value {
+pub(crate) fn objects(pairs: &[Pair]) -> Value {
     let mut plugins: Vec<&str> = pairs.iter().map(|pair| pair.plugin).collect();
     plugins.dedup();
     let plugins: Vec<_> = plugins
@@ -66,11 +71,11 @@ fn objects(pairs: &[Pair]) -> Value {
     json!({ "shenyu": { "plugins": plugins, "selectors": selectors, "rules": rules } })
 }
 
-fn serving(pairs: &[Pair]) -> GatewayBuilder {
+pub(crate) fn serving(pairs: &[Pair]) -> GatewayBuilder {
     gateway().log_requests().resources(&objects(pairs))
 }
 
-fn divide(prefix: &'static str, origin: &Origin, rule: Value) -> Pair {
+pub(crate) fn divide(prefix: &'static str, origin: &Origin, rule: Value) -> Pair {
     pair("divide", prefix, nodes([origin.address().port()]), rule)
 }
 

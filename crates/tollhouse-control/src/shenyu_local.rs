@@ -1,0 +1,102 @@
+//! The way of calls to ShenYu's own interface from the cores that serve to whoever writes objects, as long as
+//! there is somebody: while the store is away, or another process's, they are told so.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tollhouse_plugin::LocalFuture;
+use tollhouse_shenyu_admin::ShenyuAdmin;
+use tollhouse_shenyu_gateway::{LocalCall, LocalInterface};
+
+/// Calls that are worked on at a time: each may hold some megabytes. Those beyond are told to ask again.
+const CALLS_MAX: usize = 32;
+
+/// See the module.
+#[derive(Debug)]
+pub struct LocalDoor {
+    /// Where calls are worked on.
+    runtime: Handle,
+    behind: RwLock<Option<Behind>>,
+    places: Arc<Semaphore>,
+}
+
+/// Who works on them.
+#[derive(Clone)]
+struct Behind {
+    admin: ShenyuAdmin,
+    namespace: Option<String>,
+}
+
+impl std::fmt::Debug for Behind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Behind")
+    }
+}
+
+impl LocalDoor {
+    /// Of the runtime that this is called from, with nobody behind it.
+    pub fn new() -> Self {
+        let places = Arc::new(Semaphore::new(CALLS_MAX));
+        Self { runtime: Handle::current(), behind: RwLock::new(None), places }
+    }
+
+    /// Opens it to whoever writes objects of this namespace, or of ShenYu's default one.
+    pub fn open(&self, admin: ShenyuAdmin, namespace: Option<String>) {
+        let mut behind = self.behind.write().unwrap_or_else(PoisonError::into_inner);
+        *behind = Some(Behind { admin, namespace });
+    }
+
+    /// Shuts it.
+    pub fn shut(&self) {
+        *self.behind.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn behind(&self) -> Option<Behind> {
+        self.behind.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl LocalInterface for LocalDoor {
+    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, (u16, String)> {
+        let away = |reason: &str| (503, format!(r#"{{"code":503,"message":"{reason}"}}"#));
+        Box::pin(async move {
+            let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                return away("too many calls at a time, please try again later");
+            };
+            let Some(Behind { admin, namespace }) = self.behind() else {
+                return away("there is no store to write to at the moment");
+            };
+            let working = self.runtime.spawn(async move {
+                let LocalCall { method, path, query, body } = call;
+                let answer =
+                    admin.call_local((&method, &path, &query), &body, namespace.as_deref());
+                let answer = answer.await;
+                drop(place);
+                answer
+            });
+            working.await.unwrap_or_else(|_| away("the call has failed"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_door_with_nobody_behind_it_says_so() {
+        let door = LocalDoor::new();
+        let call = || LocalCall {
+            method: "GET".to_owned(),
+            path: "/shenyu/cleanAll".to_owned(),
+            query: String::new(),
+            body: Vec::new(),
+        };
+        assert_eq!(door.call(call()).await.0, 503);
+        let places = Arc::clone(&door.places);
+        let _all = places.try_acquire_many(32).expect("they are free");
+        let (status, body) = door.call(call()).await;
+        assert!(status == 503 && body.contains("too many calls"), "{body}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Ports that ShenYu's objects open and close while the gateway runs. The cores share one socket a port: it is
+//! bound by whoever comes first, and by nobody where somebody listens already, the gateway's own listeners
+//! among them, since sharing a port would split its connections silently.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::listener::{HeaderIn, HeaderOut, StreamOptions, StreamTls};
+use super::tcp;
+use crate::run::accept;
+use crate::worker::{Phase, Worker};
+
+/// How often a core looks which ports it should listen at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is spoken there is nobody's business.
+const OPTIONS: StreamOptions = StreamOptions {
+    tls: StreamTls::Off,
+    header_in: HeaderIn::Absent,
+    header_out: HeaderOut::Absent,
+};
+
+/// The sockets, for all cores. Cores alone use it, once a second.
+#[derive(Debug)]
+pub struct OpenPorts {
+    address: IpAddr,
+    open: Mutex<BTreeMap<u16, StdListener>>,
+}
+
+impl OpenPorts {
+    /// At this address, none yet.
+    pub fn new(address: IpAddr) -> Self {
+        Self { address, open: Mutex::default() }
+    }
+
+    /// A handle of the socket of a port, which is bound where it is not yet.
+    fn listen(&self, port: u16) -> io::Result<StdListener> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = open.get(&port) {
+            return known.try_clone();
+        }
+        let listener = StdListener::bind(SocketAddr::new(self.address, port))?;
+        listener.set_nonblocking(true)?;
+        let handle = listener.try_clone()?;
+        tracing::info!(port, "a port of ShenYu's tcp is open");
+        open.insert(port, listener);
+        Ok(handle)
+    }
+
+    /// Lets go of ports that nobody wants any more; each core lets go of its handles.
+    fn keep(&self, wanted: &[u16]) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|port, _| wanted.contains(port));
+    }
+}
+
+/// Listens at the ports that the snapshot asks for, until the drain begins.
+pub(crate) async fn follow(worker: Rc<Worker>, mut phase: watch::Receiver<Phase>) {
+    let Some(ports) = worker.settings.shenyu.ports.clone() else { return };
+    let mut acceptors: BTreeMap<u16, JoinHandle<()>> = BTreeMap::new();
+    let mut refused: Vec<u16> = Vec::new();
+    loop {
+        let wanted = wanted(&worker);
+        ports.keep(&wanted);
+        acceptors.retain(|port, acceptor| {
+            let stays = wanted.contains(port) && !acceptor.is_finished();
+            if !stays {
+                acceptor.abort();
+            }
+            stays
+        });
+        refused.retain(|port| wanted.contains(port));
+        for port in wanted {
+            if acceptors.contains_key(&port) {
+                continue;
+            }
+            match ports.listen(port).and_then(TcpListener::from_std) {
+                Ok(listener) => {
+                    refused.retain(|other| *other != port);
+                    let accepting = accept_all(Rc::clone(&worker), listener);
+                    acceptors.insert(port, tokio::task::spawn_local(accepting));
+                }
+                Err(error) if !refused.contains(&port) => {
+                    tracing::warn!(port, %error, "a port of ShenYu's tcp cannot be opened; it is tried again");
+                    refused.push(port);
+                }
+                Err(_) => {}
+            }
+        }
+        let is_serving = |phase: &Phase| *phase == Phase::Serving;
+        tokio::select! {
+            _ = phase.wait_for(|phase| !is_serving(phase)) => break,
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+        }
+    }
+    acceptors.values().for_each(JoinHandle::abort);
+    ports.keep(&[]);
+}
+
+fn wanted(worker: &Worker) -> Vec<u16> {
+    let snapshot = worker.snapshot.take();
+    let targets = snapshot.shenyu.as_ref().map(|table| table.chain.tcp_targets());
+    targets.unwrap_or_default().iter().map(|target| target.port).collect()
+}
+
+async fn accept_all(worker: Rc<Worker>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => tcp::start(&worker, OPTIONS, stream, peer),
+            Err(error) => accept::pause(&worker, &error).await,
+        }
+    }
+}

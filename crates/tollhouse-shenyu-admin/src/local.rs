@@ -1,0 +1,503 @@
+//! The interface of ShenYu's gateway itself, `/shenyu/…`, by which objects are written without an admin. They
+//! come in the shape in which admins send them to gateways, and are kept as such. Who may call is decided where
+//! the call comes in.
+
+use serde_json::{Value, json};
+use tollhouse_shenyu::Kind;
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+
+use crate::admin::ShenyuAdmin;
+use crate::answer::{Outcome, Refusal, success};
+use crate::clock;
+use crate::conditions;
+use crate::draft::Draft;
+use crate::query::Arguments;
+use crate::row::{self, Row};
+use crate::sync::synced;
+use crate::table::Table;
+use crate::tables::{Name, Tables, namespace};
+
+/// Rules of one call.
+const RULES_MAX: usize = 5_000;
+
+/// Where a selector of a call stands that does not say, as in ShenYu.
+const SORT: i64 = 10;
+
+/// A call, taken apart.
+struct Local<'a> {
+    method: &'a str,
+    /// Behind `/shenyu/`.
+    path: &'a str,
+    arguments: Arguments,
+    /// The namespace of the gateway.
+    namespace: String,
+}
+
+impl ShenyuAdmin {
+    /// Does a call to the gateway's own interface; status and body of the answer. Objects that name no namespace
+    /// belong to this one, or to ShenYu's default one.
+    pub async fn call_local(
+        &self,
+        (method, path, query): (&str, &str, &str),
+        body: &[u8],
+        namespace: Option<&str>,
+    ) -> (u16, String) {
+        let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let local = Local {
+            method,
+            path: decoded.strip_prefix("/shenyu/").unwrap_or_default().trim_end_matches('/'),
+            arguments: Arguments::parse(query),
+            namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
+        };
+        match self.answer_local(&local, body).await {
+            Ok(text) => (200, text),
+            Err((status, refusal)) => {
+                let code = if status == 404 { 404 } else { 500 };
+                (status, json!({"code": code, "message": refusal.message()}).to_string())
+            }
+        }
+    }
+
+    async fn answer_local(&self, local: &Local<'_>, body: &[u8]) -> Result<String, (u16, Refusal)> {
+        let wrong = |refusal| (400, refusal);
+        if let Some(text) = find(&self.book.read(), local) {
+            return text.map_err(|refusal| (404, refusal));
+        }
+        let writes = local.writes().ok_or_else(|| match local.is_known() {
+            true => (405, Refusal::error(format!("{} is not possible here", local.method))),
+            false => (404, Refusal::not_found("there is no such path here")),
+        })?;
+        let body = match writes {
+            Writes::Removal(_) => Row::new(),
+            Writes::Object(_) | Writes::Pair | Writes::Pairs => read_object(body).map_err(wrong)?,
+        };
+        let (namespace, arguments) = (local.namespace.clone(), local.arguments.clone());
+        let outcome = self.book.write(move |draft| {
+            let mut writer = Writer { draft, namespace: &namespace };
+            match writes {
+                Writes::Removal(removal) => writer.remove(removal, &arguments),
+                Writes::Object(kind) => writer.put(kind, &body),
+                Writes::Pair => writer.put_pair(&body),
+                Writes::Pairs => writer.put_pairs(&body),
+            }
+        });
+        let success = outcome.await.map_err(wrong)?;
+        Ok(success.data.as_str().unwrap_or("success").to_owned())
+    }
+}
+
+/// What a call writes.
+#[derive(Debug, Clone, Copy)]
+enum Writes {
+    Removal(Removal),
+    Object(Kind),
+    /// A selector with one rule.
+    Pair,
+    /// A selector with some.
+    Pairs,
+}
+
+/// What a call takes away.
+#[derive(Debug, Clone, Copy)]
+enum Removal {
+    Everything,
+    /// The selectors and rules of a plugin.
+    OfPlugin,
+    Plugin,
+    Plugins,
+    Selector,
+    Rule,
+    Metadata,
+    Application,
+}
+
+impl Local<'_> {
+    fn writes(&self) -> Option<Writes> {
+        Some(match (self.method, self.path) {
+            ("GET", "cleanAll") => Writes::Removal(Removal::Everything),
+            ("GET", "cleanPlugin") => Writes::Removal(Removal::OfPlugin),
+            ("GET", "plugin/delete") => Writes::Removal(Removal::Plugin),
+            ("GET", "plugin/deleteAll") => Writes::Removal(Removal::Plugins),
+            ("GET", "plugin/selector/delete") => Writes::Removal(Removal::Selector),
+            ("GET", "plugin/rule/delete") => Writes::Removal(Removal::Rule),
+            ("GET", "meta/delete") => Writes::Removal(Removal::Metadata),
+            ("GET", "auth/delete") => Writes::Removal(Removal::Application),
+            ("POST", "plugin/saveOrUpdate") => Writes::Object(Kind::Plugin),
+            ("POST", "plugin/selector/saveOrUpdate") => Writes::Object(Kind::Selector),
+            ("POST", "plugin/rule/saveOrUpdate") => Writes::Object(Kind::Rule),
+            ("POST", "meta/saveOrUpdate") => Writes::Object(Kind::Metadata),
+            ("POST", "auth/saveOrUpdate") => Writes::Object(Kind::AppAuth),
+            ("POST", "plugin/selectorAndRule") => Writes::Pair,
+            ("POST", "plugin/selectorAndRules") => Writes::Pairs,
+            _ => return None,
+        })
+    }
+
+    /// Whether another method does something at the path.
+    fn is_known(&self) -> bool {
+        const FOUND: [&str; 3] =
+            ["plugin/findByName", "plugin/selector/findList", "plugin/rule/findList"];
+        let with = |method| {
+            let (path, arguments) = (self.path, Arguments::default());
+            Local { method, path, arguments, namespace: String::new() }.writes().is_some()
+        };
+        with("GET") || with("POST") || FOUND.contains(&self.path)
+    }
+}
+
+/// What a call asks for; `None` where it asks for nothing.
+fn find(tables: &Tables, local: &Local<'_>) -> Option<Result<String, Refusal>> {
+    if local.method != "GET" {
+        return None;
+    }
+    let argument = |name: &str| local.arguments.get(name).map(str::to_owned);
+    let listed = |(table, kind): (Table, Kind), parent: &str| {
+        let (id, parent_id) = (argument("id"), argument(parent));
+        let is_meant = |known: &str, row: &Row| {
+            namespace(row) == local.namespace
+                && id.as_deref().is_none_or(|id| id == known)
+                && (parent_id.is_none() || row::text(row, parent) == parent_id)
+        };
+        let rows = tables.rows(table).filter(|(id, row)| is_meant(id, row));
+        let rows: Vec<Value> = rows.filter_map(|(_, row)| synced(kind, row)).collect();
+        Ok(Value::Array(rows).to_string())
+    };
+    Some(match local.path {
+        "plugin/findByName" => {
+            let name = argument("name").unwrap_or_default();
+            let id = tables.ids(&plugin_name(&name, &local.namespace)).next();
+            let plugin = id.and_then(|id| tables.get(Table::Plugin, id));
+            let plugin = plugin.and_then(|plugin| synced(Kind::Plugin, &plugin.row));
+            plugin.map(|it| it.to_string()).ok_or_else(|| Refusal::not_found("no such plugin"))
+        }
+        "plugin/selector/findList" => listed((Table::Selector, Kind::Selector), "pluginName"),
+        "plugin/rule/findList" => listed((Table::Rule, Kind::Rule), "selectorId"),
+        _ => return None,
+    })
+}
+
+fn read_object(body: &[u8]) -> Result<Row, Refusal> {
+    let invalid = |text: &str| Refusal::invalid("body", text);
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(invalid("expected a JSON object")),
+        Err(error) => Err(invalid(&format!("expected JSON: {error}"))),
+    }
+}
+
+fn plugin_name(name: &str, namespace: &str) -> Name {
+    Name {
+        table: Table::Plugin,
+        namespace: namespace.to_owned(),
+        parent: String::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// Writes objects of one namespace.
+struct Writer<'a, 'd> {
+    draft: &'a mut Draft<'d>,
+    namespace: &'a str,
+}
+
+impl Writer<'_, '_> {
+    fn put(&mut self, kind: Kind, body: &Row) -> Outcome {
+        let id = match kind {
+            Kind::Selector => self.put_selector(body)?,
+            Kind::Rule => self.put_rule(body)?,
+            Kind::Plugin => self.put_plugin(body)?,
+            Kind::Metadata => self.put_metadata(body)?,
+            Kind::AppAuth => self.put_application(body)?,
+            Kind::ProxySelector | Kind::DiscoveryUpstream => {
+                return Err(Refusal::not_found("there is no such path here"));
+            }
+        };
+        // The others say no more than that they did it.
+        let says_id = matches!(kind, Kind::Selector | Kind::Rule);
+        success("success", if says_id { Value::from(id) } else { Value::Null })
+    }
+
+    /// Puts a row that gateways can read, with what every row has.
+    fn put_row(
+        &mut self,
+        (table, kind): (Table, Kind),
+        id: &str,
+        mut row: Row,
+    ) -> Result<(), Refusal> {
+        let before = self.draft.get(table, id);
+        if let Some(before) = &before
+            && namespace(before) != self.namespace
+        {
+            return Err(Refusal::conflict(id));
+        }
+        let created = before.and_then(|before| row::text(&before, "dateCreated"));
+        for (member, value) in [
+            ("namespaceId", self.namespace.to_owned()),
+            ("dateCreated", created.unwrap_or_else(|| self.draft.now.clone())),
+            ("dateUpdated", self.draft.now.clone()),
+        ] {
+            row.insert(member.to_owned(), value.into());
+        }
+        if synced(kind, &row).is_none() {
+            return Err(Refusal::invalid("body", "it is no object of this kind"));
+        }
+        self.draft.put(table, id, row);
+        Ok(())
+    }
+
+    fn put_plugin(&mut self, body: &Row) -> Result<String, Refusal> {
+        let name = required(body, "name")?;
+        let known = self.draft.find(&plugin_name(&name, self.namespace)).map(|(id, _)| id);
+        let id = known.or_else(|| row::filled(body, "id")).unwrap_or_else(clock::new_id);
+        let mut row = Row::new();
+        take(body, &mut row, &["name", "role", "sort", "enabled"]);
+        row.insert("id".to_owned(), id.clone().into());
+        row.insert("enabled".to_owned(), row::flag(body, "enabled").unwrap_or(true).into());
+        if let Some(config) = conditions::json_text(body, "config")? {
+            row.insert("config".to_owned(), config.into());
+        }
+        self.put_row((Table::Plugin, Kind::Plugin), &id, row)?;
+        Ok(id)
+    }
+
+    fn put_selector(&mut self, body: &Row) -> Result<String, Refusal> {
+        let plugin = required(body, "pluginName")?;
+        let id = row::filled(body, "id").unwrap_or_else(clock::new_id);
+        let mut row = Row::new();
+        take(body, &mut row, &["matchMode", "matchRestful"]);
+        let plugin_id = self.draft.find(&plugin_name(&plugin, self.namespace)).map(|(id, _)| id);
+        for (member, value) in [
+            ("id", json!(id)),
+            ("pluginName", json!(plugin)),
+            ("pluginId", json!(plugin_id)),
+            ("name", json!(row::filled(body, "name").unwrap_or_else(|| id.clone()))),
+            ("type", json!(row::number(body, "type").unwrap_or(1))),
+            ("sort", json!(row::number(body, "sort").unwrap_or(SORT))),
+            ("enabled", json!(row::flag(body, "enabled").unwrap_or(true))),
+            ("continued", json!(row::flag(body, "continued").unwrap_or(true))),
+            ("logged", json!(logged(body))),
+            ("conditionList", conditions::read(body, "conditionList")?),
+        ] {
+            row.insert(member.to_owned(), value);
+        }
+        if let Some(handle) = conditions::json_text(body, "handle")? {
+            row.insert("handle".to_owned(), handle.into());
+        }
+        self.put_row((Table::Selector, Kind::Selector), &id, row)?;
+        Ok(id)
+    }
+
+    fn put_rule(&mut self, body: &Row) -> Result<String, Refusal> {
+        let selector = required(body, "selectorId")?;
+        let known = self.draft.get(Table::Selector, &selector);
+        let known = known.filter(|known| namespace(known) == self.namespace);
+        let known =
+            known.ok_or_else(|| Refusal::invalid("selectorId", "there is no such selector"))?;
+        let id = row::filled(body, "id").unwrap_or_else(clock::new_id);
+        let mut row = Row::new();
+        take(body, &mut row, &["matchMode", "matchRestful"]);
+        for (member, value) in [
+            ("id", json!(id)),
+            ("selectorId", json!(selector)),
+            ("pluginName", known.get("pluginName").cloned().unwrap_or_default()),
+            ("name", json!(row::filled(body, "name").unwrap_or_else(|| id.clone()))),
+            ("sort", json!(row::number(body, "sort").unwrap_or(SORT))),
+            ("enabled", json!(row::flag(body, "enabled").unwrap_or(true))),
+            ("loged", json!(logged(body))),
+            ("conditionDataList", conditions::read(body, "conditionDataList")?),
+        ] {
+            row.insert(member.to_owned(), value);
+        }
+        if let Some(handle) = conditions::json_text(body, "handle")? {
+            row.insert("handle".to_owned(), handle.into());
+        }
+        self.put_row((Table::Rule, Kind::Rule), &id, row)?;
+        Ok(id)
+    }
+
+    /// `selectorAndRule`: both with the same conditions.
+    fn put_pair(&mut self, body: &Row) -> Outcome {
+        let selector = self.put_pair_selector(body)?;
+        let mut rule = Row::new();
+        rule.insert("selectorId".to_owned(), selector.into());
+        for (from, to) in [
+            ("selectorName", "name"),
+            ("ruleHandler", "handle"),
+            ("conditionDataList", "conditionDataList"),
+        ] {
+            rename(body, from, &mut rule, to);
+        }
+        self.put_rule(&rule)?;
+        success("success", Value::Null)
+    }
+
+    /// `selectorAndRules`: each with its own.
+    fn put_pairs(&mut self, body: &Row) -> Outcome {
+        let rules: Vec<&Row> = row::rows(body, "ruleDataList").collect();
+        if rules.len() > RULES_MAX {
+            let text = format!("at most {RULES_MAX} are possible");
+            return Err(Refusal::invalid("ruleDataList", &text));
+        }
+        let selector = self.put_pair_selector(body)?;
+        for said in rules {
+            let mut rule = Row::new();
+            rule.insert("selectorId".to_owned(), selector.clone().into());
+            for (from, to) in [
+                ("ruleName", "name"),
+                ("ruleHandler", "handle"),
+                ("matchMode", "matchMode"),
+                ("conditionDataList", "conditionDataList"),
+            ] {
+                rename(said, from, &mut rule, to);
+            }
+            self.put_rule(&rule)?;
+        }
+        success("success", Value::Null)
+    }
+
+    fn put_pair_selector(&mut self, body: &Row) -> Result<String, Refusal> {
+        let mut selector = Row::new();
+        for (from, to) in [
+            ("pluginName", "pluginName"),
+            ("selectorName", "name"),
+            ("selectorHandler", "handle"),
+            ("matchMode", "matchMode"),
+            ("sort", "sort"),
+            ("conditionDataList", "conditionList"),
+        ] {
+            rename(body, from, &mut selector, to);
+        }
+        self.put_selector(&selector)
+    }
+
+    fn put_metadata(&mut self, body: &Row) -> Result<String, Refusal> {
+        let path = required(body, "path")?;
+        let named = Name {
+            table: Table::Metadata,
+            namespace: self.namespace.to_owned(),
+            parent: String::new(),
+            name: path,
+        };
+        let known = self.draft.find(&named).map(|(id, _)| id);
+        let id = row::filled(body, "id").or(known).unwrap_or_else(clock::new_id);
+        let mut row = Row::new();
+        take(
+            body,
+            &mut row,
+            &[
+                "appName",
+                "contextPath",
+                "path",
+                "rpcType",
+                "serviceName",
+                "methodName",
+                "parameterTypes",
+            ],
+        );
+        if let Some(extension) = row::document(body, "rpcExt") {
+            row.insert("rpcExt".to_owned(), extension.into());
+        }
+        row.insert("id".to_owned(), id.clone().into());
+        row.insert("enabled".to_owned(), row::flag(body, "enabled").unwrap_or(true).into());
+        self.put_row((Table::Metadata, Kind::Metadata), &id, row)?;
+        Ok(id)
+    }
+
+    fn put_application(&mut self, body: &Row) -> Result<String, Refusal> {
+        let (key, _) = (required(body, "appKey")?, required(body, "appSecret")?);
+        let known = self.draft.get(Table::AppAuth, &key);
+        let id = known.and_then(|known| row::text(&known, "id")).unwrap_or_else(clock::new_id);
+        let mut row = Row::new();
+        take(body, &mut row, &["appKey", "appSecret", "paramDataList", "pathDataList"]);
+        row.insert("id".to_owned(), id.into());
+        for member in ["enabled", "open"] {
+            row.insert(member.to_owned(), row::flag(body, member).unwrap_or(true).into());
+        }
+        self.put_row((Table::AppAuth, Kind::AppAuth), &key, row)?;
+        Ok(key)
+    }
+
+    fn remove(&mut self, removal: Removal, arguments: &Arguments) -> Outcome {
+        let argument = |name: &str| {
+            let value = arguments.get(name).map(str::to_owned);
+            value.ok_or_else(|| Refusal::missing(&[name]))
+        };
+        match removal {
+            Removal::Everything => {
+                for table in [Table::Plugin, Table::Selector, Table::Rule, Table::DiscoveryUpstream]
+                {
+                    self.delete_all(table, |_| true);
+                }
+            }
+            Removal::Plugins => self.delete_all(Table::Plugin, |_| true),
+            Removal::OfPlugin => self.delete_of("pluginName", &argument("name")?),
+            Removal::Plugin => {
+                let name = argument("name")?;
+                self.delete_all(Table::Plugin, |row| {
+                    row::text(row, "name").as_ref() == Some(&name)
+                });
+            }
+            Removal::Selector => {
+                let id = argument("id")?;
+                self.delete_all(Table::Selector, |row| row::text(row, "id").as_ref() == Some(&id));
+                self.delete_all(Table::Rule, |row| {
+                    row::text(row, "selectorId").as_ref() == Some(&id)
+                });
+            }
+            Removal::Rule => {
+                let id = argument("id")?;
+                self.delete_all(Table::Rule, |row| row::text(row, "id").as_ref() == Some(&id));
+            }
+            Removal::Metadata => {
+                let (id, path) = (arguments.get("id"), arguments.get("path"));
+                if id.is_none() && path.is_none() {
+                    return Err(Refusal::missing(&["id"]));
+                }
+                let is = |row: &Row, member: &str, wanted: Option<&str>| {
+                    wanted.is_none() || row::text(row, member).as_deref() == wanted
+                };
+                self.delete_all(Table::Metadata, |row| is(row, "id", id) && is(row, "path", path));
+            }
+            Removal::Application => {
+                let key = argument("appKey")?;
+                self.delete_all(Table::AppAuth, |row| {
+                    row::text(row, "appKey").as_ref() == Some(&key)
+                });
+            }
+        }
+        success("success", Value::Null)
+    }
+
+    fn delete_of(&mut self, member: &str, value: &str) {
+        for table in [Table::Selector, Table::Rule] {
+            self.delete_all(table, |row| row::text(row, member).as_deref() == Some(value));
+        }
+    }
+
+    fn delete_all(&mut self, table: Table, is_meant: impl Fn(&Row) -> bool) {
+        let own = |row: &Row| namespace(row) == self.namespace && is_meant(row);
+        for (id, _) in self.draft.find_all(table, own) {
+            self.draft.delete(table, &id);
+        }
+    }
+}
+
+fn required(body: &Row, member: &str) -> Result<String, Refusal> {
+    row::filled(body, member).ok_or_else(|| Refusal::missing(&[member]))
+}
+
+fn logged(body: &Row) -> bool {
+    row::flag(body, "logged").or_else(|| row::flag(body, "loged")).unwrap_or(false)
+}
+
+fn take(body: &Row, made: &mut Row, members: &[&str]) {
+    for member in members {
+        rename(body, member, made, member);
+    }
+}
+
+fn rename(body: &Row, from: &str, made: &mut Row, to: &str) {
+    if let Some(value) = body.get(from).filter(|value| !value.is_null()) {
+        made.insert(to.to_owned(), value.clone());
+    }
+}

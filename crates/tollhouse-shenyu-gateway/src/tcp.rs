@@ -1,0 +1,85 @@
+//! Ports at which connections are passed on as they are: ShenYu's plugin `tcp`. Who listens there is not known
+//! here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tollhouse_model::Upstream;
+use tollhouse_model::upstream::Scheme;
+use tollhouse_shenyu::Kind;
+use tollhouse_shenyu::divide::{DivideRule, divide_nodes};
+use tollhouse_shenyu::matching::{Problem, RpcType};
+use tollhouse_shenyu::model::ProxySelector;
+
+use crate::build::Parts;
+use crate::target::{self, Nodes};
+
+/// Ports of one gateway: each costs every core a socket.
+const PORTS_MAX: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub struct TcpTarget {
+    /// The id of its proxy selector.
+    pub id: String,
+    /// The port.
+    pub port: u16,
+    /// Where connections go.
+    pub upstream: Arc<Upstream>,
+}
+
+/// The ports of all proxy selectors, where `tcp` is on; and what is wrong with others.
+pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<Problem>) {
+    let is_on = parts.plugins.iter().any(|plugin| plugin.name == "tcp" && plugin.enabled);
+    if !is_on {
+        return (Vec::new(), Vec::new());
+    }
+    let (mut targets, mut problems) = (Vec::new(), Vec::new());
+    let mut ports = BTreeSet::new();
+    for selector in &parts.proxy_selectors {
+        let made = match opens_ports {
+            true => compile_one(selector, parts, &ports),
+            false => {
+                Err("no port is opened here: set shenyu.tcp_address, or use stream routes"
+                    .to_owned())
+            }
+        };
+        match made {
+            Ok(target) => {
+                ports.insert(target.port);
+                targets.push(target);
+            }
+            Err(reason) => {
+                let (kind, id) = (Kind::ProxySelector, selector.id.clone());
+                problems.push(Problem { kind, id, reason });
+            }
+        }
+    }
+    (targets, problems)
+}
+
+fn compile_one(
+    selector: &ProxySelector,
+    parts: &Parts,
+    taken: &BTreeSet<u16>,
+) -> Result<TcpTarget, String> {
+    let port = selector.forward_port.and_then(|port| u16::try_from(port).ok());
+    let port = port.filter(|port| *port > 0);
+    let port = port.ok_or("`forwardPort` is a port from 1 to 65535")?;
+    if taken.contains(&port) {
+        return Err(format!("another proxy selector has port {port}"));
+    }
+    if taken.len() >= PORTS_MAX {
+        return Err(format!("more than {PORTS_MAX} ports are not opened"));
+    }
+    let named = selector.props.get("loadBalance").and_then(|name| name.as_str());
+    let handle = serde_json::json!({ "loadBalance": named }).to_string();
+    let rule = DivideRule::read(Some(&handle)).map_err(|error| error.to_string())?;
+    let discovery = parts.discovery.iter().find(|found| found.selector_id == selector.id);
+    let nodes =
+        divide_nodes(None, discovery.map(|found| &**found)).map_err(|error| error.to_string())?;
+    let upstream = target::upstream(&Nodes::Listed(nodes), &rule, RpcType::Http)?;
+    // Before the first byte nobody waits for an answer, and behind it for as long as both like.
+    let upstream = Upstream { scheme: Scheme::Tcp, warm_up: None, ..upstream };
+    Ok(TcpTarget { id: selector.id.clone(), port, upstream: Arc::new(upstream) })
+}

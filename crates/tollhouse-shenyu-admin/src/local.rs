@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_shenyu::weight::values_at_most;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
@@ -19,6 +20,9 @@ use crate::tables::{Name, Tables, namespace};
 
 /// Rules of one call.
 const RULES_MAX: usize = 5_000;
+
+/// Values of a body that is made a tree of: those of that many rules, some ten megabytes.
+const VALUES_MAX: usize = 200_000;
 
 /// Where a selector of a call stands that does not say, as in ShenYu.
 const SORT: i64 = 10;
@@ -178,6 +182,9 @@ fn find(tables: &Tables, local: &Local<'_>) -> Option<Result<String, Refusal>> {
 
 fn read_object(body: &[u8]) -> Result<Row, Refusal> {
     let invalid = |text: &str| Refusal::invalid("body", text);
+    if values_at_most(body) > VALUES_MAX {
+        return Err(invalid(&format!("at most {VALUES_MAX} values are possible")));
+    }
     match serde_json::from_slice(body) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(invalid("expected a JSON object")),

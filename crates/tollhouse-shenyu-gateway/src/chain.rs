@@ -134,7 +134,10 @@ impl Chain {
     }
 
     fn is_filtered(&self, path: &str) -> bool {
-        self.filters.as_ref().is_some_and(|filters| filters.taken(path).is_some())
+        self.filters.as_ref().is_some_and(|filters| {
+            let collapsed = filters.collapse_slashes.then(|| collapse(path)).flatten();
+            filters.taken(collapsed.as_deref().unwrap_or(path)).is_some()
+        })
     }
 
     /// Whether a filter or a selector of any plugin takes a request as it came.
@@ -154,13 +157,13 @@ impl Chain {
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
         let Some(filters) = &self.filters else { return self.run_plugins(cx, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();
+        // Before all others, so that they see the path that plugins see.
+        let collapsed = filters.collapse_slashes.then(|| collapse(&path)).flatten();
         let cross = filter::cross_headers(filters, cx.exchange());
-        let flow = match self.filter(filters, &path, cx).await {
+        let seen = collapsed.as_deref().unwrap_or(&path);
+        let flow = match self.filter(filters, seen, cx).await {
             Filtered::Answered(answer) => Flow::Answer(answer),
-            Filtered::Passes => {
-                let path = filters.collapse_slashes.then(|| collapse(&path)).flatten();
-                return self.run_plugins(cx, Some((path, cross))).await;
-            }
+            Filtered::Passes => return self.run_plugins(cx, Some((collapsed, cross))).await,
         };
         remember_cross(cx, cross);
         flow

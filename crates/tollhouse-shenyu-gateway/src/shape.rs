@@ -199,6 +199,7 @@ pub(crate) async fn crypt_body(
         Crypted::Body(body) => cx.edits().body = Some(body),
         Crypted::NotDecrypted => return Err(Answer::DecryptionFailed),
         Crypted::NotEncrypted => return Err(Answer::EncryptionFailed),
+        Crypted::TooHeavy => return Err(Answer::RequestTooLarge),
     }
     Ok(())
 }
@@ -213,6 +214,7 @@ impl AnswerCryptor {
                 Crypted::Body(body) => Ok(Some(body)),
                 Crypted::NotDecrypted => Err(Answer::DecryptionFailed),
                 Crypted::NotEncrypted => Err(Answer::EncryptionFailed),
+                Crypted::TooHeavy => Err(self.unreadable()),
             },
         }
     }
@@ -266,7 +268,7 @@ fn crypt(cryptor: &AnswerCryptor, statuses: Statuses, cx: &mut ResponseContext<'
         cx.set_status(cryptor.unreadable().status(statuses));
     }
     let cryptor = cryptor.clone();
-    let held = HeldBody::new(cx.memory());
+    let held = cx.hold_body();
     let filter = CryptFilter { cryptor, held, is_unreadable };
     cx.filter_body(Effect::Rewrites, Box::new(filter));
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::divide::HandleError;
+use crate::weight::is_light;
 use crate::{handle, lenient};
 
 /// What the padding takes of a block.
@@ -75,6 +76,8 @@ pub enum Crypted {
     NotDecrypted,
     /// It is too long for this key.
     NotEncrypted,
+    /// It has more values than are made of a text.
+    TooHeavy,
 }
 
 #[derive(Deserialize, Default)]
@@ -144,6 +147,9 @@ impl CryptorRule {
 
     /// Does it to a body. Costs an operation with the key, tenths of a millisecond where that is private.
     pub fn crypt(&self, body: &[u8]) -> Crypted {
+        if !is_light(body) {
+            return Crypted::TooHeavy;
+        }
         let Ok(mut value) = serde_json::from_slice::<Value>(body) else {
             return Crypted::Untouched;
         };
@@ -312,6 +318,8 @@ mod tests {
             assert_eq!(encrypts("field").crypt(absent), Crypted::Untouched);
             assert_eq!(decrypts("all").crypt(absent), Crypted::Untouched);
         }
+        let heavy = format!("[{}1]", "1,".repeat(1 << 20));
+        assert_eq!(encrypts("field").crypt(heavy.as_bytes()), Crypted::TooHeavy);
         let long = json!({"order": {"card": "x".repeat(246)}}).to_string();
         assert_eq!(encrypts("field").crypt(long.as_bytes()), Crypted::NotEncrypted);
         for strange in ["x", "AAAA", &"A".repeat(1 << 20)] {

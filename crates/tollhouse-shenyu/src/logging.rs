@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::digest;
 use crate::divide::HandleError;
+use crate::weight::is_light;
 use crate::{handle, lenient};
 
 /// Bytes of a body that are written at most, as ShenYu has it.
@@ -123,7 +124,8 @@ impl RecordRule {
         if self.keywords.is_empty() {
             return Some(text.to_owned());
         }
-        let mut value: Value = serde_json::from_str(text).ok()?;
+        let value = is_light(body).then(|| serde_json::from_str(text).ok()).flatten();
+        let mut value: Value = value?;
         self.mask_members(&mut value);
         Some(value.to_string())
     }

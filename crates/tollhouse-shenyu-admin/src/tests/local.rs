@@ -133,6 +133,7 @@ async fn hostile_calls_are_refused_and_nothing_is_written() {
     let cases = [
         ("POST", "/shenyu/plugin/saveOrUpdate", "[]".to_owned(), 400),
         ("POST", "/shenyu/plugin/saveOrUpdate", "{".to_owned(), 400),
+        ("POST", "/shenyu/plugin/saveOrUpdate", format!("[{}1]", "1,".repeat(200_001)), 400),
         ("POST", "/shenyu/plugin/saveOrUpdate", String::new(), 400),
         ("POST", "/shenyu/plugin/saveOrUpdate", deep, 400),
         ("POST", "/shenyu/plugin/saveOrUpdate", json!({"name": " "}).to_string(), 400),

@@ -50,6 +50,7 @@ fn paths_of_filters_are_answered_before_any_plugin() {
     let desk = desk().divide("/");
     for (path, expected) in [
         ("/actuator/health", r#"200 {"status":"UP"}"#),
+        ("//actuator///health", r#"200 {"status":"UP"}"#),
         ("/favicon.ico", "200 "),
         (
             "/fallback/sentinel",

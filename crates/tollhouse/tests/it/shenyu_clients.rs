@@ -5,16 +5,19 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollhouse_testkit::Gateway;
-use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::program::{self, Running};
 
 use crate::support::{gateway, listener_named};
 
-/// A service in Java takes seconds to start, more so beside other tests.
+/// A service in Java takes seconds to start and to leave, and on a machine that compiles beside it a minute was
+/// seen: this bounds a hang and measures nothing.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(20);
 
 struct Service {
     running: Running,
@@ -31,9 +34,15 @@ impl Service {
 
 /// Waits until a request gets an answer that has this in it.
 fn wait_answer(gateway: &Gateway, path: &str, text: &str) {
-    wait_for(&format!("{text} from {path}"), || {
-        gateway.client().get(path).text().contains(text).then_some(())
-    });
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let answer = gateway.client().get(path).text();
+        if answer.contains(text) {
+            return;
+        }
+        assert!(Instant::now() < end, "waited in vain for {text} from {path}: {answer}");
+        std::thread::park_timeout(PAUSE);
+    }
 }
 
 fn serve_with_client(version: &str) {

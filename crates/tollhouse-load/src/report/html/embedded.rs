@@ -4,10 +4,13 @@
 use serde_json::{Value, json};
 
 use crate::report::Report;
-use crate::result::CaseResult;
+use crate::result::{CaseResult, KernelSeries};
 
 /// Points over all of a page: some 80 bytes each.
 const POINTS_MAX: usize = 3_000;
+
+/// Points of what the kernel counted, of each run.
+const KERNEL_POINTS_MAX: usize = 60;
 
 /// Fewest points that a line is thinned to: below, a chart would show no course.
 const POINTS_MIN: usize = 12;
@@ -32,8 +35,18 @@ fn run(result: &CaseResult, points: usize) -> Value {
     });
     let shown = series.iter().map(|one| serde_json::to_value(one).unwrap_or_default());
     let shown = packed(shown.collect(), points);
-    let kernel = result.kernel.as_ref().filter(|kernel| kernel.at_ns.len() <= points);
+    let kernel = result.kernel.as_ref().map(kernel_counts);
     json!({ "series": shown, "processes": processes.collect::<Vec<_>>(), "kernel": kernel })
+}
+
+/// What the kernel counted, in few enough groups of samples: counts are added up, since most of them are none.
+fn kernel_counts(kernel: &KernelSeries) -> Value {
+    let size = kernel.at_ns.len().div_ceil(KERNEL_POINTS_MAX).max(1);
+    let sums = |counts: &[u64]| counts.chunks(size).map(|group| group.iter().sum()).collect();
+    let ends: Vec<u64> = kernel.at_ns.chunks(size).filter_map(|it| it.last().copied()).collect();
+    let (retransmits, overflows): (Vec<u64>, Vec<u64>) =
+        (sums(&kernel.retransmits), sums(&kernel.listen_overflows));
+    json!({ "at_ns": ends, "retransmits": retransmits, "listen_overflows": overflows })
 }
 
 /// Intervals up to the last that is as long as others: what is left over at the end of a run is too short for a rate.

@@ -88,21 +88,22 @@ fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Opt
     let what =
         if is_open { "99 % of the requests took" } else { "successful requests a second were" };
     let text = format!(
-        "{ours} beside {peer}: {what} {} {}{}.",
-        range(ratios.collect()),
+        "{ours} beside {peer}: {what} {} times {}{}.",
+        range(ratios.collect(), figure::number),
         over_cases(known.len(), if is_open { "as long" } else { "as many" }),
         standing(&known, better),
     );
     Some(Sentence { text, may_be_quoted: quotable(&known, invalid.len()) })
 }
 
-/// `1.19 times`, or `0.97 to 1.32 times` over several cases.
-fn range(mut ratios: Vec<f64>) -> String {
-    ratios.sort_by(f64::total_cmp);
-    match ratios.as_slice() {
-        [] => String::new(),
-        [only] => format!("{} times", figure::number(*only)),
-        [low, .., high] => format!("{} to {} times", figure::number(*low), figure::number(*high)),
+/// The lowest to the highest of several; once, where they are printed alike.
+fn range(mut values: Vec<f64>, print: impl Fn(f64) -> String) -> String {
+    values.sort_by(f64::total_cmp);
+    let ends = values.first().zip(values.last()).map(|(low, high)| (print(*low), print(*high)));
+    match ends {
+        None => String::new(),
+        Some((low, high)) if low == high => low,
+        Some((low, high)) => format!("{low} to {high}"),
     }
 }
 
@@ -153,14 +154,8 @@ fn beside_direct(rows: &[Row<'_>], own: &[&Row<'_>], doubts: &[Warning]) -> Opti
     if known.is_empty() {
         return None;
     }
-    let mut shares: Vec<f64> =
-        known.iter().map(|(row, direct)| row.median / direct.median).collect();
-    shares.sort_by(f64::total_cmp);
-    let share = match shares.as_slice() {
-        [only] => figure::percent(*only),
-        [low, .., high] => format!("{} to {}", figure::percent(*low), figure::percent(*high)),
-        [] => return None,
-    };
+    let shares = known.iter().map(|(row, direct)| row.median / direct.median);
+    let share = range(shares.collect(), figure::percent);
     let cases = if known.len() == 1 {
         "in one case".to_owned()
     } else {

@@ -32,8 +32,8 @@ fn write_folded(html: &mut Html, severity: Severity, kinds: &[Vec<&Warning>]) {
     }
     let (class, word) = sign(severity);
     let what = match severity {
-        Severity::Invalid => "figures that must not be quoted, struck through below",
-        Severity::Caution => "figures that mean less than they seem",
+        Severity::Invalid => "must not be quoted; struck through below",
+        Severity::Caution => "mean less than they seem",
         Severity::Note => "worth knowing",
     };
     html.raw("\n").open("details", &[("class", class)]).open("summary", &[]);

@@ -25,7 +25,7 @@ const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target
 async function start(folder: string, more: object = {}): Promise<{ child: ChildProcess; admin: string; plane: string }> {
   const config = join(folder, 'tollhouse.yaml')
   const listen = { http: '127.0.0.1:0', https: '', admin: '127.0.0.1:0', control: '', metrics: '', registry_grpc: '127.0.0.1:0', registry_http: '127.0.0.1:0' }
-  writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER }, ...more }))
+  writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER }, ...(process.env.TOLLHOUSE_OLD ? {} : { console: { bench: true } }), ...more }))
   const child = spawn(program, ['run', '-c', config], { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''
   return new Promise((resolve, reject) => {

@@ -123,7 +123,7 @@ test('an instance is registered and changed by a form, and the timeline tells of
   await dialog.getByLabel('Port').fill('8080')
   await dialog.getByLabel('Metadata').fill('zone=a')
   await dialog.getByRole('button', { name: 'Save' }).click()
-  await expect(page.getByRole('cell', { name: '10.9.0.1:8080' })).toBeVisible()
+  await expect(page.getByRole('cell', { name: '10.9.0.1:8080', exact: true })).toBeVisible()
   await page.getByRole('button', { name: 'Edit 10.9.0.1:8080' }).click()
   await dialog.getByLabel('Weight').fill('30')
   await dialog.getByRole('button', { name: 'Save' }).click()
@@ -170,10 +170,56 @@ test('beside a file everything is readable, the file is named, and nothing saves
     await expect(remove).toBeDisabled()
     await expect(remove).toHaveAttribute('title', /resources\.json/)
     expect((await other.call('PUT', '/apisix/admin/routes/x', { uri: '/x' })).status).toBe(405)
+    // Nothing of the page asks a gateway that has gone.
+    await page.goto('about:blank')
   })
 })
 
-const SCREENS = ['/ui/changes', '/ui/plugins', '/ui/plugins/limit-count', '/ui/certificates', '/ui/settings?all=true', '/ui/registry/rules', '/ui/registry/default/a11y', '/ui/registry/default/a11y?tab=events', '/ui/objects/upstreams/a11y-up']
+test('a measurement outlives its tab, its result can be read again, and a target outside of the list is refused', async ({ page, gateway }) => {
+  test.setTimeout(240_000)
+  await gateway.call('PUT', '/apisix/admin/routes/bench', { uri: '/bench', upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/bench')
+  await page.getByLabel('URL').fill('http://10.1.2.3/')
+  await page.getByRole('button', { name: 'Start' }).click()
+  await expect(page.getByRole('alert')).toContainText('console.bench_targets')
+  const ids: string[] = []
+  for (const name of ['first', 'second']) {
+    await page.getByLabel('URL').fill(`${gateway.plane}/bench`)
+    await page.getByLabel('Name').fill(name)
+    await page.getByLabel('Connections').fill('2')
+    await page.getByLabel('Seconds each').fill('1')
+    await page.getByLabel('Repetitions').fill('1')
+    await expect(page.getByText('Fewer than three repetitions')).toBeVisible()
+    await page.getByRole('button', { name: 'Start' }).click()
+    await expect(page.getByRole('heading', { level: 1, name })).toBeVisible()
+    ids.push(page.url().split('/').at(-1) as string)
+    await page.goto('about:blank')
+    await expect.poll(async () => (await (await gateway.call('GET', `/console/v1/bench/runs/${ids.at(-1)}`)).json()).end, { timeout: 60_000 }).toBe('done')
+    await page.goto(`${gateway.admin}/ui/bench`)
+    await expect(page.getByRole('link', { name, exact: true })).toBeVisible()
+  }
+  const result = await (await gateway.call('GET', `/console/v1/bench/runs/${ids[0]}/result`)).json()
+  expect(result.results[0].counts.completed).toBeGreaterThan(0)
+  const report = await (await gateway.call('GET', `/console/v1/bench/runs/${ids[0]}/page`)).text()
+  expect(report).toContain('class="verdict"')
+  for (const name of ['first', 'second']) await page.getByRole('checkbox', { name: new RegExp(`Compare: ${name}`) }).check()
+  await page.getByRole('button', { name: 'Compare' }).click()
+  await expect(page.locator('pre')).toContainText(/chance|one run|cannot be told|too few/i)
+})
+
+test('findings, the log and its level are shown, and a viewer is told why not', async ({ page, gateway }) => {
+  await signIn(page, gateway, ADMIN, '/ui/settings?tab=log')
+  await expect(page.locator('pre')).toContainText('configuration in service')
+  await page.getByLabel('Level of the log').selectOption('debug')
+  await expect(page.getByText('back to info in 10 min')).toBeVisible()
+  await page.getByText('Findings', { exact: true }).click()
+  await expect(page.getByText('Nothing needs a look.').or(page.getByText('What to do:').first())).toBeVisible()
+  await page.context().clearCookies()
+  await signIn(page, gateway, VIEWER, '/ui/settings?tab=log')
+  await expect(page.getByText('This takes a key of the role admin.')).toBeVisible()
+})
+
+const SCREENS = ['/ui/bench', '/ui/settings?tab=doctor', '/ui/settings?tab=log', '/ui/changes', '/ui/plugins', '/ui/plugins/limit-count', '/ui/certificates', '/ui/settings?all=true', '/ui/registry/rules', '/ui/registry/default/a11y', '/ui/registry/default/a11y?tab=events', '/ui/objects/upstreams/a11y-up']
 
 for (const colorScheme of ['light', 'dark'] as const) {
   test(`axe finds nothing on the screens that manage, ${colorScheme}`, async ({ page, gateway }) => {

@@ -143,14 +143,37 @@ const certificates = createRoute({
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  validateSearch: (raw: Record<string, unknown>): { q?: string; all?: boolean } => ({ q: text(raw.q), all: raw.all === true || undefined }),
+  validateSearch: (raw: Record<string, unknown>): { q?: string; all?: boolean; tab?: 'doctor' | 'log' } => ({
+    q: text(raw.q), all: raw.all === true || undefined, tab: raw.tab === 'doctor' || raw.tab === 'log' ? raw.tab : undefined,
+  }),
   component: lazyRouteComponent(() => import('./features/settings/screen'), 'Settings'),
+})
+
+const bench = createRoute({
+  getParentRoute: () => root,
+  path: '/bench',
+  component: lazyRouteComponent(() => import('./features/bench/list'), 'Bench'),
+})
+
+const benchRun = createRoute({
+  getParentRoute: () => root,
+  path: '/bench/$id',
+  component: lazyRouteComponent(() => import('./features/bench/run'), 'BenchRun'),
+})
+
+const id = (value: unknown) => (value === undefined ? undefined : text(String(value)))
+
+const benchCompare = createRoute({
+  getParentRoute: () => root,
+  path: '/bench/compare',
+  validateSearch: (raw: Record<string, unknown>): { before?: string; after?: string } => ({ before: id(raw.before), after: id(raw.after) }),
+  component: lazyRouteComponent(() => import('./features/bench/compare'), 'BenchCompare'),
 })
 
 export const router = createRouter({
   routeTree: root.addChildren([
     overview, requests, explain, nodes, registry, registryService, rules, rule, objects, object, editor, create,
-    changes, change, plugins, plugin, certificates, settings,
+    changes, change, plugins, plugin, certificates, settings, bench, benchRun, benchCompare,
   ]),
   basepath: '/ui',
   scrollRestoration: true,

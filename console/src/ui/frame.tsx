@@ -18,7 +18,7 @@ import { Empty, ScreenHead } from './states'
 /** Letters that follow `g`, and where they go. */
 const PLACES: Record<string, string> = {
   o: '/', q: '/requests', x: '/explain', n: '/nodes', r: '/objects/routes', s: '/objects/services',
-  u: '/objects/upstreams', c: '/objects/consumers', p: '/plugins', t: '/registry', h: '/changes', ',': '/settings',
+  u: '/objects/upstreams', c: '/objects/consumers', p: '/plugins', t: '/registry', h: '/changes', b: '/bench', ',': '/settings',
 }
 
 /** Letters that press what is on the screen. */
@@ -91,6 +91,8 @@ function Places({ close }: { close: () => void }) {
       {title(words.registry)}
       {link('/registry', words.registryServices)}
       {link('/registry/rules', words.rules)}
+      {title(words.measure)}
+      {link('/bench', words.bench)}
       {title(words.manage)}
       {link('/changes', words.changes)}
       {link('/settings', words.settings)}
@@ -166,7 +168,7 @@ function Notices() {
 function Keys() {
   const words = useWords()
   const rows = [
-    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t h ,', words.keyGo], ['/', words.keyFilter], ['e', words.keyEdit],
+    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t b h ,', words.keyGo], ['/', words.keyFilter], ['e', words.keyEdit],
     ['Ctrl S', words.keyReview], ['?', words.keyHelp],
   ]
   return (

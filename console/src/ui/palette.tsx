@@ -38,7 +38,7 @@ export function Palette({ close }: { close: () => void }) {
   const screens: [string, string][] = [
     ['/', words.overview], ['/requests', words.requests], ['/explain', words.explain], ['/nodes', words.nodes],
     ...KINDS.map((kind): [string, string] => [`/objects/${kind}`, words[kind]]), ['/registry', words.registryServices],
-    ['/certificates', words.ssls], ['/plugins', words.pluginsTitle], ['/changes', words.changes], ['/settings', words.settings],
+    ['/certificates', words.ssls], ['/plugins', words.pluginsTitle], ['/bench', words.bench], ['/changes', words.changes], ['/settings', words.settings],
   ]
   const leave = (go: () => void) => () => {
     close()

@@ -12,7 +12,8 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use tokio::time::Instant;
-use tollhouse_store::{LeaseId, Transaction};
+use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
+use tollhouse_store::{Entry, LeaseId, Operation, Transaction};
 
 use crate::account;
 use crate::authority::Remarks;
@@ -359,6 +360,29 @@ impl Attempt<'_> {
         })
     }
 
+    /// The row about a certificate that is put into service, as every write of an object has one.
+    async fn change(&self, id: &str, after: &str, now_s: u64) -> Result<Operation, Failure> {
+        let before = self.shared.store.get(&keys::object(&self.shared.prefix, id)).await?;
+        let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
+        let row = ChangeRow {
+            at_ms: now_s.saturating_mul(1000),
+            actor: None,
+            way: Way::Acme,
+            deed: if before.is_some() { Deed::Replace } else { Deed::Create },
+            path: format!("ssls/{id}"),
+            before: before.as_ref().and_then(text),
+            after: Some(after.to_owned()),
+            below: Vec::new(),
+            was_to_end: false,
+            is_cut: false,
+            undoes: None,
+        };
+        // Of one certificate there is one in a second.
+        let name = change_row::key_of(row.at_ms, id);
+        let key = format!("{}/{}{name}", self.shared.prefix, change_row::FOLDER);
+        Ok(Operation::put(key, row.within(change_row::BODIES_BYTES_MAX).to_text()))
+    }
+
     /// Checks the certificate and puts it in the place of the one before, in one commit with all that
     /// is over by it.
     async fn put_into_service(
@@ -390,6 +414,7 @@ impl Attempt<'_> {
         schedule::plan_by_life(record, &facts, Some(Duration::ZERO), (now_s, random));
         let transaction = Transaction::new()
             .put(keys::object(&self.shared.prefix, &id), object.to_string())
+            .then(self.change(&id, &object.to_string(), now_s).await?)
             .put(format!("{}{id}", keys::STATES), to_json(record))
             .delete(self.order_key());
         self.shared.commit(self.lease, transaction).await?;

@@ -83,6 +83,15 @@ pub(crate) fn check_reader(options: &Options, call: &Call) -> Result<(), Reply> 
     identify(options, call).map(drop).map_err(refusal)
 }
 
+/// Refuses calls that concern the process to all but administrators.
+pub(crate) fn check_administrator(options: &Options, call: &Call) -> Result<(), Reply> {
+    check_reader(options, call)?;
+    match caller_role(options, call) {
+        Role::Admin => Ok(()),
+        Role::Operator | Role::Viewer => Err(refusal("this takes a key of the role admin")),
+    }
+}
+
 fn refusal(description: &str) -> Reply {
     let body = json!({"error_msg": "failed to check token", "description": description});
     Reply::json(StatusCode::UNAUTHORIZED, &body)

@@ -25,6 +25,7 @@ mod differences;
 mod objects;
 pub(crate) mod openapi;
 mod plugins;
+mod process;
 mod registry_events;
 mod search;
 mod validation;
@@ -88,6 +89,9 @@ pub trait ConsoleSource: Send + Sync {
     /// Traffic second by second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 
+    /// How many requests routes take, the busiest first or those that fail most; or those of these ids.
+    fn live_routes(&self, by_failures: bool, ids: Option<&str>) -> Value;
+
     /// Recent requests, the newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;
 
@@ -102,6 +106,51 @@ pub trait ConsoleSource: Send + Sync {
 
     /// What the process was told at its start: each setting with its value, secrets starred.
     fn settings(&self) -> Value;
+
+    /// Lines that the process has logged, from this number on.
+    fn log_lines(&self, from: u64) -> Value;
+
+    /// The level of its log.
+    fn log_level(&self) -> Value;
+
+    /// Sets another level for so many seconds.
+    ///
+    /// # Errors
+    /// It is none.
+    fn set_log_level(&self, level: &str, seconds: u64) -> Result<(), String>;
+
+    /// What somebody should look at.
+    fn findings(&self) -> Value;
+
+    /// Reads the resources again and reopens the log of requests, as SIGHUP does.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn reload(&self) -> Result<(), String>;
+
+    /// Measurements: what runs, and what was found.
+    fn benches(&self) -> Value;
+
+    /// Starts one.
+    ///
+    /// # Errors
+    /// It is not allowed, or cannot be understood.
+    fn start_bench(&self, question: &Value) -> Result<Value, String>;
+
+    /// One of them.
+    fn bench(&self, id: &str) -> Option<Value>;
+
+    /// The result of one as JSON, or its page.
+    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>>;
+
+    /// Stops the one that runs, or forgets one that is over; whether there was one.
+    fn end_bench(&self, id: &str) -> bool;
+
+    /// What became better and worse from one to another.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String>;
 
     /// The manual page of a plugin, in Markdown.
     fn manual(&self, plugin: &str) -> Option<String>;
@@ -124,6 +173,12 @@ where
     reply.map(private).map_err(private)
 }
 
+/// Who knows how the process is doing.
+fn source(admin: &Admin) -> Result<&dyn ConsoleSource, Reply> {
+    let source = admin.parts.console.as_deref();
+    source.ok_or_else(|| Reply::unavailable("nothing is in service yet"))
+}
+
 async fn known_caller<B>(
     admin: &Admin,
     call: &Call,
@@ -135,15 +190,22 @@ where
     B::Error: std::error::Error + Send + Sync + 'static,
 {
     auth::check_reader(&admin.parts.options, call)?;
-    let source = || {
-        admin.parts.console.as_ref().ok_or_else(|| Reply::unavailable("nothing is in service yet"))
-    };
+    let source = || source(admin);
+    if let ["log" | "doctor" | "reload" | "bench", ..] = segments {
+        return process::answer(admin, call, segments, body).await;
+    }
+    if let Some(value) = stored(admin, call, segments).await? {
+        return Ok(Reply::json(StatusCode::OK, &value));
+    }
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let value = match (segments, &call.method) {
         (["overview"], &Method::GET) => overview(admin, source()?.overview()).await?,
         (["live"], &Method::GET) => {
             let since = argument("since").and_then(|since| since.parse().ok()).unwrap_or(0);
             source()?.live(since)
+        }
+        (["live", "routes"], &Method::GET) => {
+            source()?.live_routes(argument("sort") == Some("failures"), argument("ids"))
         }
         (["requests"], &Method::GET) => {
             let own = |name| argument(name).map(str::to_owned);
@@ -161,15 +223,7 @@ where
                 .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
             source()?.explain(&question).map_err(Reply::bad)?
         }
-        (["objects", kind], &Method::GET) => objects::list(admin, call, kind).await?,
-        (["objects", kind, id @ ..], &Method::GET) => objects::one(admin, kind, id).await?,
-        (["plugins"], &Method::GET) => plugins::list(admin),
-        (["plugins", name], &Method::GET) => plugins::one(admin, name)?,
-        (["certificates"], &Method::GET) => certificates::list(admin, call).await?,
         (["settings"], &Method::GET) => source()?.settings(),
-        (["registry", "events"], &Method::GET) => registry_events::list(admin, call)?,
-        (["changes"], &Method::GET) => changes::list(admin, call).await?,
-        (["changes", change], &Method::GET) => changes::one(admin, change).await?,
         (["changes", change, "undo"], &Method::POST) => {
             drop(body.collect().await);
             auth::check_key(&admin.parts.options, call)?;
@@ -190,6 +244,7 @@ where
             | ["plugins" | "changes", _]
             | ["changes", _, "undo"]
             | ["registry", "events"]
+            | ["live", "routes"]
             | ["validate", _]
             | ["validate", _, _],
             _,
@@ -201,6 +256,24 @@ where
         _ => return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found")),
     };
     Ok(Reply::json(StatusCode::OK, &value))
+}
+
+/// What lies in the store and in the registry, if that is what is asked for.
+async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<Value>, Reply> {
+    if call.method != Method::GET {
+        return Ok(None);
+    }
+    Ok(Some(match segments {
+        ["objects", kind] => objects::list(admin, call, kind).await?,
+        ["objects", kind, id @ ..] => objects::one(admin, kind, id).await?,
+        ["plugins"] => plugins::list(admin),
+        ["plugins", name] => plugins::one(admin, name)?,
+        ["certificates"] => certificates::list(admin, call).await?,
+        ["registry", "events"] => registry_events::list(admin, call)?,
+        ["changes"] => changes::list(admin, call).await?,
+        ["changes", change] => changes::one(admin, change).await?,
+        _ => return Ok(None),
+    }))
 }
 
 /// What the process says, with what lies in the store and in the registry.

@@ -1,7 +1,9 @@
 //! Answers on their way out: a status, a body, and the few headers that are not the same for all.
 
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{
+    CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -32,6 +34,7 @@ const DOCUMENT: &str = "text/html";
 const JSON_LINES: &str = "application/x-ndjson";
 const YAML: &str = "application/yaml";
 const PLAIN: &str = "text/plain";
+const OCTETS: &str = "application/octet-stream";
 
 impl Reply {
     fn new(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Self {
@@ -63,6 +66,13 @@ impl Reply {
     /// A file of the console's page.
     pub(crate) fn file(kind: &'static str, bytes: &'static [u8]) -> Self {
         Self::new(StatusCode::OK, kind, bytes)
+    }
+
+    /// Bytes to be kept as a file: no browser shows them as a page.
+    pub(crate) fn download(bytes: Vec<u8>) -> Self {
+        Self::new(StatusCode::OK, OCTETS, bytes)
+            .with(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"))
+            .with(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
     }
 
     /// The console's page, which unlike [`page`](Self::page) has a text of its own.

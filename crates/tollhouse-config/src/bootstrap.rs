@@ -58,6 +58,8 @@ pub struct Bootstrap {
     pub status: SideListener,
     /// The Admin API.
     pub admin: Admin,
+    /// What the console may do beyond the Admin API.
+    pub console: Console,
     /// Where the configuration is kept, if not in the data folder.
     pub store: Store,
     /// Certificates that get and renew themselves.
@@ -127,6 +129,7 @@ impl Default for Bootstrap {
             metrics: SideListener::default(),
             status: SideListener::default(),
             admin: Admin::default(),
+            console: Console::default(),
             store: Store::default(),
             acme: Acme::default(),
             registry: Registry::default(),
@@ -400,6 +403,15 @@ pub struct Admin {
     pub standalone: bool,
     /// Its certificate; none serves plain HTTP.
     pub tls: ListenerTls,
+}
+
+/// What the console may do beyond the Admin API.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Console {
+    /// Whether it starts the load generator.
+    pub bench: bool,
+    /// What that may measure besides this machine.
+    pub bench_targets: Vec<String>,
 }
 
 /// The registry of services and instances.

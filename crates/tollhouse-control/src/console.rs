@@ -1,21 +1,27 @@
 //! What the console is told of the running process. Everything is read when it is asked for, but the traffic, which
 //! is sampled each second.
 
+pub mod bench;
 pub mod bound;
+mod findings;
 pub mod node_history;
 mod nodes;
 mod requests;
+pub mod route_rates;
 pub mod sampler;
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tollhouse_admin::{ConsoleSource, Question, RequestFilter};
 use tollhouse_proxy::SnapshotCell;
 
+use self::bench::Bench;
 use crate::context::ControlContext;
 use crate::explain::ServedQuestions;
 use crate::feed::Source;
+use crate::process_log;
 use crate::settings;
 
 /// Problems in an overview; it says how many there are.
@@ -30,6 +36,7 @@ pub struct RunningProcess {
     snapshots: Arc<SnapshotCell>,
     questions: ServedQuestions,
     source: String,
+    bench: Bench,
 }
 
 impl RunningProcess {
@@ -41,6 +48,7 @@ impl RunningProcess {
             snapshots: Arc::clone(snapshots),
             questions: ServedQuestions::new(Arc::clone(snapshots), settings),
             source: source.name(),
+            bench: cx.bench.clone(),
         }
     }
 
@@ -95,6 +103,10 @@ impl ConsoleSource for RunningProcess {
         self.cx.sampler.after(since)
     }
 
+    fn live_routes(&self, by_failures: bool, ids: Option<&str>) -> Value {
+        self.cx.route_rates.top(by_failures, ids)
+    }
+
     fn requests(&self, filter: &RequestFilter) -> Value {
         requests::list(&self.cx.metrics, filter)
     }
@@ -105,6 +117,54 @@ impl ConsoleSource for RunningProcess {
 
     fn explain(&self, question: &Question) -> Result<Value, String> {
         self.questions.answer(question)
+    }
+
+    fn log_lines(&self, from: u64) -> Value {
+        process_log::of_this_process().lines(from)
+    }
+
+    fn log_level(&self) -> Value {
+        process_log::of_this_process().level()
+    }
+
+    fn set_log_level(&self, level: &str, seconds: u64) -> Result<(), String> {
+        process_log::of_this_process().set_level(level, Duration::from_secs(seconds))
+    }
+
+    fn findings(&self) -> Value {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_s = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        findings::findings(&self.overview(), &self.cx.bootstrap, now_s)
+    }
+
+    fn reload(&self) -> Result<(), String> {
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, rustix::process::Signal::HUP)
+            .map_err(|error| error.to_string())
+    }
+
+    fn benches(&self) -> Value {
+        self.bench.list()
+    }
+
+    fn start_bench(&self, question: &Value) -> Result<Value, String> {
+        self.bench.start(question)
+    }
+
+    fn bench(&self, id: &str) -> Option<Value> {
+        self.bench.one(id)
+    }
+
+    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>> {
+        self.bench.file(id, if is_page { "html" } else { "result.json" })
+    }
+
+    fn end_bench(&self, id: &str) -> bool {
+        self.bench.end(id)
+    }
+
+    fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String> {
+        self.bench.compare(before, after)
     }
 
     fn settings(&self) -> Value {

@@ -10,8 +10,10 @@ use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
+use crate::console::bench::Bench;
 use crate::console::bound::BoundAddresses;
 use crate::console::node_history::NodeHistory;
+use crate::console::route_rates::RouteRates;
 use crate::console::sampler::Sampler;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
@@ -34,6 +36,10 @@ pub struct ControlContext {
     pub metrics: Arc<Metrics>,
     /// What they grew by, second by second.
     pub sampler: Arc<Sampler>,
+    /// The load generator, for the console.
+    pub bench: Bench,
+    /// How many requests each route takes.
+    pub route_rates: Arc<RouteRates>,
     /// How the state of nodes has changed of late.
     pub node_history: Arc<NodeHistory>,
     /// Where the parts of the process listen.
@@ -89,7 +95,14 @@ impl ControlContext {
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
             sampler: Arc::new(Sampler::new(Arc::clone(&metrics))),
             bound: Arc::default(),
+            route_rates: Arc::default(),
             node_history: Arc::default(),
+            bench: Bench::new(
+                bootstrap.console.bench,
+                bootstrap.console.bench_targets.clone(),
+                &bootstrap.data_dir,
+                std::env::current_exe().unwrap_or_else(|_| "tollhouse".into()),
+            ),
             metrics,
             metrics_page,
             drivers: Drivers::new(health, staples),

@@ -20,6 +20,7 @@ mod metrics;
 mod outages;
 pub mod plugins;
 pub mod process;
+pub mod process_log;
 pub mod registry;
 pub mod resources;
 pub mod secrets;

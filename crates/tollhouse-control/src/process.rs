@@ -157,6 +157,8 @@ impl Process {
         cx.drivers.start();
         tokio::spawn(Arc::clone(&cx.sampler).run());
         tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(&snapshots)));
+        let rates = Arc::clone(&cx.route_rates);
+        tokio::spawn(rates.run(Arc::clone(&snapshots), Arc::clone(&cx.metrics)));
         tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
         Ok(Self {
             cores,

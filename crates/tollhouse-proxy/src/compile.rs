@@ -29,6 +29,7 @@ use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{RouteSpec, Router};
 use tollhouse_stdx::CowVec;
+use tollhouse_telemetry::route_counts::{NUMBERS_MAX, UNCOUNTED};
 use tollhouse_upstream::UpstreamChange;
 
 use crate::consumers::Consumers;
@@ -101,7 +102,25 @@ pub struct Compiler {
     problems_version: u64,
     body_variables: BodyVariables,
     shenyu: Shenyu,
+    numbers: RouteNumbers,
     snapshot: Snapshot,
+}
+
+/// What requests of routes are counted by. A route that comes back has the number that it had; ids that come and go
+/// leave theirs, up to a bound beyond which new routes are not counted.
+#[derive(Debug, Default)]
+struct RouteNumbers(HashMap<Id, u32>);
+
+impl RouteNumbers {
+    fn number_for(&mut self, id: &Id) -> u32 {
+        if let Some(number) = self.0.get(id) {
+            return *number;
+        }
+        let next = u32::try_from(self.0.len()).ok().filter(|next| *next < NUMBERS_MAX);
+        let Some(next) = next else { return UNCOUNTED };
+        self.0.insert(id.clone(), next);
+        next
+    }
 }
 
 impl Compiler {
@@ -131,6 +150,7 @@ impl Compiler {
             problems: BTreeMap::new(),
             problems_version: 0,
             body_variables: BodyVariables::default(),
+            numbers: RouteNumbers::default(),
             shenyu: Shenyu::new(settings.shenyu.clone()),
             snapshot: Snapshot {
                 revision: 0,
@@ -279,8 +299,10 @@ impl Compiler {
             self.plugin_configs.contains_key(id).then_some(())
         });
         let target = self.target_of(id, &service);
+        let number = self.numbers.number_for(id);
         let route = &self.routes[id];
         let entry = RouteEntry {
+            number,
             websocket: websocket(route, &service),
             chain: self.chain_of(route),
             route: route.clone(),

@@ -72,6 +72,8 @@ pub struct RouteEntry {
     pub plugin_config: Reference<()>,
     /// Whether upgrades pass.
     pub websocket: bool,
+    /// What its requests are counted by.
+    pub number: u32,
     /// How it repeats attempts and words failures, where it came of ShenYu's objects.
     pub shenyu: Option<Box<ShenyuTerms>>,
     /// Its plugins, in the order in which they run.

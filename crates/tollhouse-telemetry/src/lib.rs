@@ -17,6 +17,7 @@ pub mod latency;
 pub mod metrics;
 pub mod prometheus;
 pub mod recent;
+pub mod route_counts;
 
 pub use catalogue::{CoreMetrics, ProcessMetrics};
 pub use codes::ErrorCode;

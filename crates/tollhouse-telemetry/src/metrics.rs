@@ -15,6 +15,7 @@ use crate::counters::Label;
 use crate::labels::{ConnectionRefusal, StatusClass};
 use crate::latency::{Latencies, LatencyCounts};
 use crate::recent::{RecentRequest, RecentRequests};
+use crate::route_counts::RouteCounts;
 
 /// All metrics of the process.
 #[derive(Debug, Default)]
@@ -85,6 +86,18 @@ impl Metrics {
             seen.latencies.add(latencies);
         }
         seen
+    }
+
+    /// Requests of all cores for the routes of these numbers, and those of them that failed.
+    pub fn requests_of_routes(&self, numbers: impl Iterator<Item = u32>) -> Vec<(u64, u64)> {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sum = |number| {
+            cores
+                .iter()
+                .map(|core| core.routes.totals(number))
+                .fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
+        };
+        numbers.map(sum).collect()
     }
 
     /// The last requests of all cores, the newest first, and how many could not be kept.
@@ -172,6 +185,7 @@ struct CoreBlock {
     shenyu: ShenyuMetrics,
     latencies: Latencies,
     recent: RecentRequests,
+    routes: RouteCounts,
 }
 
 /// The right to write one core's block; moves to the core's thread and stays there.
@@ -197,6 +211,12 @@ impl CoreHandle {
     /// Where the core keeps its last requests.
     pub fn recent(&self) -> &RecentRequests {
         &self.block.recent
+    }
+
+    /// What this core has counted of routes.
+    #[inline]
+    pub fn routes(&self) -> &RouteCounts {
+        &self.block.routes
     }
 }
 

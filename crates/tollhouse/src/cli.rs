@@ -17,6 +17,7 @@ mod plugins;
 pub mod problems;
 mod reference;
 mod registry;
+mod reload;
 mod requests;
 mod routes;
 mod run;
@@ -75,6 +76,8 @@ enum Command {
     Routes(routes::RoutesArguments),
     /// Print recent requests of a running gateway with their cause, and with --follow those that come.
     Requests(requests::RequestsArguments),
+    /// Have a running gateway read its resources again and reopen its log of requests
+    Reload(reload::ReloadArguments),
     /// List the plugins, or print the manual page of one.
     Plugins(plugins::PluginsArguments),
     /// Print completions for a shell.
@@ -116,6 +119,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Routes(arguments) => routes::run(&arguments),
         Command::Requests(arguments) => requests::run(&arguments),
+        Command::Reload(arguments) => reload::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments)),
         Command::Reference(arguments) => Ok(reference::run(&arguments)),

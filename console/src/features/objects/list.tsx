@@ -7,6 +7,7 @@ import type { Kind, ObjectRow } from '../../api/types'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
+import { type RouteRate, useRouteRates } from '../../api/rates'
 import { whyNot } from '../../ui/permission'
 
 const api = getRouteApi('/objects/$kind')
@@ -57,11 +58,14 @@ export function ObjectList() {
 
 function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
   const words = useWords()
+  const isRoutes = kind === 'routes'
+  const rates = useRouteRates(isRoutes ? rows.map((row) => row.id) : [])
+  const rateOf = new Map((rates.data?.rows ?? []).map((rate) => [rate.id, rate]))
   return (
     <Table highlightOnHover>
       <Table.Thead><Table.Tr>
         <Table.Th>{words.name}</Table.Th><Table.Th className="hide-narrow">{words.methods}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th>
-        <Table.Th className="hide-narrow">{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th><Table.Th className="hide-narrow">{words.state}</Table.Th><Table.Th className="hide-narrow">{words.changed}</Table.Th>
+        <Table.Th className="hide-narrow">{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th>{isRoutes && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}<Table.Th className="hide-narrow">{words.state}</Table.Th><Table.Th className="hide-narrow">{words.changed}</Table.Th>
       </Table.Tr></Table.Thead>
       <Table.Tbody>
         {rows.map((row) => (
@@ -76,6 +80,7 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
             <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>
             <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>
             <Table.Td><LeadsTo row={row} /></Table.Td>
+            {isRoutes && <Table.Td className="numbers hide-narrow"><Rate rate={rateOf.get(row.id)} /></Table.Td>}
             <Table.Td className="hide-narrow">{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>
             <Table.Td className="hide-narrow"><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
           </Table.Tr>
@@ -83,6 +88,12 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
       </Table.Tbody>
     </Table>
   )
+}
+
+function Rate({ rate }: { rate: RouteRate | undefined }) {
+  const words = useWords()
+  if (rate === undefined) return <Text size="sm" c="dimmed">–</Text>
+  return <Text size="sm" title={words.requestsSince(rate.requests, rate.failed)}>{rate.rate.toFixed(1)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate.toFixed(1))}</Text>}</Text>
 }
 
 function LeadsTo({ row }: { row: ObjectRow }) {

@@ -2,6 +2,7 @@ import { Text, Title } from '@mantine/core'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'
 import type { NodeRow, ObjectFacts, PluginRow } from '../../api/types'
+import { useRouteRates } from '../../api/rates'
 import { Flow, type Step } from '../../flow/flow'
 import { isRecord } from '../../form/plan'
 import { useWords } from '../../words/words'
@@ -34,6 +35,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
       { ...facts('plugin_configs', configId ?? ''), enabled: configId !== undefined },
     ],
   })
+  const rate = useRouteRates([id]).data?.rows[0]
   const rules = useRules()
   const catalogue = useQuery({ queryKey: ['plugins'], staleTime: 30_000, queryFn: ({ signal }) => json<{ rows: PluginRow[] }>('/console/v1/plugins', { signal }) })
   const serviceValue = service?.data?.value
@@ -50,7 +52,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   const steps: Step[] = [
     {
       key: 'match', owner: words.wayTakes, title: texts(value.uri, value.uris).join(' ') || '–',
-      notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : ''].filter(Boolean),
+      notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : '', rate ? words.perSecond(rate.rate.toFixed(1)) + (rate.failed_rate > 0 ? ` · ${words.failing(rate.failed_rate.toFixed(1))}` : '') : ''].filter(Boolean),
     },
     ...[...global, ...running].map((it): Step => ({
       key: `${it.owner} ${it.name}`, owner: it.owner, title: it.name, to: it.to ?? `/plugins/${it.name}`,

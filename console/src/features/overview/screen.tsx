@@ -1,6 +1,7 @@
 import { Anchor, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useLive, useOverview } from '../../api/live'
+import { useRouteRates } from '../../api/rates'
 import type { Overview as Data, Second } from '../../api/types'
 import { Series } from '../../chart/series'
 import { ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
@@ -28,6 +29,7 @@ export function Overview() {
         <Stack gap="md">
           <NeedsHand data={data} />
           <Charts />
+          <Busiest />
           <Facts data={data} />
         </Stack>
       ) : !overview.isError && <Loading rows={10} />}
@@ -66,6 +68,28 @@ function NeedsHand({ data }: { data: Data }) {
         ))}
       </Stack>
     </section>
+  )
+}
+
+/** The routes that take the most requests, and those that fail most. */
+function Busiest() {
+  const words = useWords()
+  const busiest = useRouteRates(undefined).data?.rows.filter((row) => row.rate > 0).slice(0, 5) ?? []
+  const failing = useRouteRates(undefined, 'failures').data?.rows.filter((row) => row.failed_rate > 0).slice(0, 5) ?? []
+  if (busiest.length === 0) return null
+  const list = (title: string, rows: { id: string; text: string }[]) => (
+    <section className="card">
+      <Title order={2} size="h5" mb="xs">{title}</Title>
+      {rows.map((row) => (
+        <Group key={row.id} justify="space-between" gap="xs" wrap="nowrap"><Anchor component={Link} to={`/objects/routes/${encodeURIComponent(row.id)}`} size="sm" className="wrap">{row.id}</Anchor><Text size="sm" className="numbers">{row.text}</Text></Group>
+      ))}
+    </section>
+  )
+  return (
+    <SimpleGrid cols={{ base: 1, md: 2 }}>
+      {list(words.busiest, busiest.map((row) => ({ id: row.id, text: words.perSecond(row.rate.toFixed(1)) })))}
+      {failing.length > 0 && list(words.failingMost, failing.map((row) => ({ id: row.id, text: words.failing(row.failed_rate.toFixed(1)) })))}
+    </SimpleGrid>
   )
 }
 

@@ -24,7 +24,7 @@ const STARTS: Partial<Record<RuleKind, object>> = {
   routing: {
     name: 'canary', namespace: 'default', enable: true, routing_policy: 'RulePolicy', priority: 0,
     routing_config: {
-      '@type': 'type.googleapis.com/v2.RuleRoutingConfig',
+      '@type': 'type.googleapis.com/v1.RuleRoutingConfig',
       rules: [{
         name: 'all to v2',
         sources: [{ service: '*', namespace: '*', arguments: [] }],

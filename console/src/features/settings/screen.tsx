@@ -7,12 +7,13 @@ import type { Setting } from '../../api/types'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
+import { Doctor, ProcessLog } from './process'
 
 const api = getRouteApi('/settings')
 
 export function Settings() {
   const words = useWords()
-  const { q = '', all } = api.useSearch()
+  const { q = '', all, tab = 'settings' } = api.useSearch()
   const navigate = api.useNavigate()
   const found = useQuery({
     queryKey: ['settings'],
@@ -24,7 +25,11 @@ export function Settings() {
   return (
     <>
       <ScreenHead title={words.settings} note={words.settingsHelp} />
-      <Stack gap="md">
+      <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={[{ value: 'settings', label: words.settings }, { value: 'doctor', label: words.doctor }, { value: 'log', label: words.log }]}
+        onChange={(value) => void navigate({ search: value === 'settings' ? {} : { tab: value as 'doctor' | 'log' }, replace: true })} />
+      {tab === 'doctor' && <Doctor />}
+      {tab === 'log' && <ProcessLog />}
+      {tab === 'settings' && <Stack gap="md">
         <About />
         <div className="filterrow">
           <TextInput data-filter className="filterbox" aria-label={words.filterSettings} placeholder={words.filterSettings} value={q}
@@ -34,7 +39,7 @@ export function Settings() {
         </div>
         {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
         {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{q ? words.noMatch : words.settingsNone}</Empty> : <Rows rows={rows} />}
-      </Stack>
+      </Stack>}
     </>
   )
 }

@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 20] = [
+const OPERATIONS: [Operation; 32] = [
     ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
@@ -22,6 +22,16 @@ const OPERATIONS: [Operation; 20] = [
         "console_live",
         "Traffic of the last 15 minutes, second by second",
         &[("since", "Only seconds after this one, in Unix time.")],
+    ),
+    (
+        "/console/v1/live/routes",
+        "get",
+        "console_live_routes",
+        "Requests and failures a second of each route over the last five seconds, the busiest first",
+        &[
+            ("sort", "`failures` for those that fail most."),
+            ("ids", "Only these routes, with commas between them."),
+        ],
     ),
     (
         "/console/v1/requests",
@@ -103,6 +113,71 @@ const OPERATIONS: [Operation; 20] = [
             ("page", "Which page, from 1."),
             ("page_size", "Rows a page, at most 200."),
         ],
+    ),
+    ("/console/v1/log", "get", "console_log", "The level of the process' own log", &[]),
+    (
+        "/console/v1/log",
+        "put",
+        "console_set_log",
+        "Set another level for some seconds, an hour at most; it falls back by itself. Takes the role admin",
+        &[],
+    ),
+    (
+        "/console/v1/log/lines",
+        "get",
+        "console_log_lines",
+        "The last lines of the process' own log. Takes the role admin",
+        &[("from", "Only lines from this number on.")],
+    ),
+    (
+        "/console/v1/doctor",
+        "get",
+        "console_doctor",
+        "What somebody should look at, and what helps",
+        &[],
+    ),
+    (
+        "/console/v1/reload",
+        "post",
+        "console_reload",
+        "Read the resources again and reopen the log of requests, as SIGHUP does. Takes the role admin",
+        &[],
+    ),
+    ("/console/v1/bench", "get", "console_benches", "Measurements of the load generator", &[]),
+    (
+        "/console/v1/bench/runs",
+        "post",
+        "console_start_bench",
+        "Start a measurement, where console.bench allows it. Takes the role admin",
+        &[],
+    ),
+    (
+        "/console/v1/bench/runs/{id}",
+        "get",
+        "console_bench",
+        "One measurement, while it runs and after",
+        &[],
+    ),
+    (
+        "/console/v1/bench/runs/{id}",
+        "delete",
+        "console_end_bench",
+        "Stop a measurement, or forget one that is over. Takes the role admin",
+        &[],
+    ),
+    (
+        "/console/v1/bench/runs/{id}/result",
+        "get",
+        "console_bench_result",
+        "Its result, as `tollhouse bench` reads it again; `page` instead of `result` is the report",
+        &[],
+    ),
+    (
+        "/console/v1/bench/compare",
+        "get",
+        "console_compare_benches",
+        "What became better and worse from one measurement to another",
+        &[("before", "The one."), ("after", "The other.")],
     ),
     (
         "/console/v1/settings",

@@ -15,6 +15,9 @@ use crate::session;
 /// Bytes of a transaction that are left to its keys, guards and the frame of the row.
 const FRAME_BYTES: usize = 64 * 1024;
 
+/// With which `tollhouse import` says what it is.
+const WAY_HEADER: &str = "x-tollhouse-way";
+
 /// Random bytes in the name of a row: several gateways write in one millisecond.
 const NAME_BYTES: usize = 4;
 
@@ -84,7 +87,7 @@ impl Before {
         let row = ChangeRow {
             at_ms: now_ms(),
             actor: auth::caller(&admin.parts.options, request.call).map(|key| key.name.clone()),
-            way: if session::is_own_page(request.call) { Way::Console } else { Way::Api },
+            way: way_of(request),
             deed: note.deed,
             path: path.to_owned(),
             before: before.and_then(text),
@@ -106,6 +109,15 @@ impl Before {
         }
         let put = Operation::put(admin.key_of(&format!("{folder}{name}")), row.to_text());
         Ok(transaction.then(put).when(self.condition()))
+    }
+}
+
+/// By which way a call comes; programs say so themselves, and who calls is told by their key.
+fn way_of(request: &Request<'_>) -> Way {
+    match request.call.header(WAY_HEADER) {
+        Some("import") => Way::Import,
+        _ if session::is_own_page(request.call) => Way::Console,
+        _ => Way::Api,
     }
 }
 

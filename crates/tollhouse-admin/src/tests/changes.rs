@@ -261,3 +261,18 @@ async fn rows_are_no_objects() {
     assert_eq!(fixture.get("/routes").await.json()["total"], 1);
     assert_eq!(fixture.get("/tollhouse/changes").await.status, 404);
 }
+
+#[tokio::test]
+async fn a_row_tells_by_which_way_a_change_came() {
+    let fixture = Fixture::new().await;
+    for (header, expected) in [
+        (("x-tollhouse-way", "import"), "import"),
+        (("x-tollhouse-console", "1"), "console"),
+        (("x-tollhouse-way", "anything"), "api"),
+    ] {
+        let mut write = request("PUT", "/routes/1", route().to_string());
+        write.headers_mut().insert(header.0, header.1.parse().expect("it is a value"));
+        assert!(matches!(fixture.send(write).await.status, 200 | 201));
+        assert_eq!(fixture.changes("").await[0]["way"], expected);
+    }
+}

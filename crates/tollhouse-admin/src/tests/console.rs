@@ -17,12 +17,60 @@ impl ConsoleSource for Quiet {
         json!({"since": since})
     }
 
+    fn live_routes(&self, by_failures: bool, ids: Option<&str>) -> Value {
+        json!({"by_failures": by_failures, "ids": ids})
+    }
+
     fn requests(&self, filter: &RequestFilter) -> Value {
         json!({"code": filter.code})
     }
 
     fn nodes(&self, search: &str) -> Value {
         json!({"search": search})
+    }
+
+    fn log_lines(&self, from: u64) -> Value {
+        json!({"from": from})
+    }
+
+    fn log_level(&self) -> Value {
+        json!({"level": "info"})
+    }
+
+    fn set_log_level(&self, level: &str, seconds: u64) -> Result<(), String> {
+        if level == "debug" && seconds == 600 { Ok(()) } else { Err("no level".into()) }
+    }
+
+    fn findings(&self) -> Value {
+        json!([])
+    }
+
+    fn reload(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn benches(&self) -> Value {
+        json!({"is_on": true})
+    }
+
+    fn start_bench(&self, question: &Value) -> Result<Value, String> {
+        if question["url"].is_string() { Ok(json!({"id": "1"})) } else { Err("url".into()) }
+    }
+
+    fn bench(&self, id: &str) -> Option<Value> {
+        (id == "1").then(|| json!({"id": id}))
+    }
+
+    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>> {
+        (id == "1").then(|| format!("<script>{is_page}</script>").into_bytes())
+    }
+
+    fn end_bench(&self, id: &str) -> bool {
+        id == "1"
+    }
+
+    fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String> {
+        if before == after { Err("the same".into()) } else { Ok(json!({"text": "better"})) }
     }
 
     fn settings(&self) -> Value {
@@ -180,6 +228,8 @@ async fn the_process_is_asked_and_the_store_counted() {
     assert_eq!((&overview["version"], &overview["objects"]["routes"]), (&json!("1"), &json!(1)));
     for (path, expected) in [
         ("/console/v1/live?since=7", json!({"since": 7})),
+        ("/console/v1/live/routes?sort=failures", json!({"by_failures": true, "ids": null})),
+        ("/console/v1/live/routes?ids=a,b", json!({"by_failures": false, "ids": "a,b"})),
         ("/console/v1/requests?code=no_nodes", json!({"code": "no_nodes"})),
         ("/console/v1/nodes?q=x", json!({"search": "x"})),
     ] {
@@ -325,4 +375,44 @@ async fn everything_that_is_wrong_is_said_at_its_place_and_nothing_is_written() 
     let request = Request::builder().method("POST").uri("/console/v1/validate/routes");
     let answer = fixture.send(with_body(request.header("X-API-KEY", ADMIN), &json!([1]))).await;
     assert_eq!(answer.status, 400);
+}
+
+#[tokio::test]
+async fn what_concerns_the_process_takes_the_role_admin_to_change() {
+    let mut fixture = console().await;
+    fixture.put_console(Arc::new(Quiet)).await;
+    let level = json!({"level": "debug"});
+    let question = json!({"url": "http://127.0.0.1/"});
+    for (method, path, body, admin, viewer) in [
+        ("GET", "/console/v1/log", &Value::Null, 200, 200),
+        ("PUT", "/console/v1/log", &level, 200, 401),
+        ("PUT", "/console/v1/log", &json!({"level": "loud"}), 400, 401),
+        ("GET", "/console/v1/log/lines?from=3", &Value::Null, 200, 401),
+        ("GET", "/console/v1/doctor", &Value::Null, 200, 200),
+        ("POST", "/console/v1/reload", &Value::Null, 200, 401),
+        ("GET", "/console/v1/bench", &Value::Null, 200, 200),
+        ("POST", "/console/v1/bench/runs", &question, 200, 401),
+        ("POST", "/console/v1/bench/runs", &json!({}), 400, 401),
+        ("GET", "/console/v1/bench/runs/1", &Value::Null, 200, 200),
+        ("GET", "/console/v1/bench/runs/2", &Value::Null, 404, 404),
+        ("DELETE", "/console/v1/bench/runs/1", &Value::Null, 200, 401),
+        ("GET", "/console/v1/bench/compare?before=1&after=2", &Value::Null, 200, 200),
+        ("GET", "/console/v1/bench/compare?before=1&after=1", &Value::Null, 400, 400),
+        ("DELETE", "/console/v1/log", &Value::Null, 404, 404),
+    ] {
+        for (key, expected) in [(ADMIN, admin), (VIEWER, viewer)] {
+            let request = page(method, path).header("X-API-KEY", key);
+            let answer = fixture.send(with_body(request, body)).await;
+            assert_eq!(answer.status, expected, "{method} {path} by {key}: {answer:?}");
+        }
+        assert_eq!(fixture.send(empty(page(method, path))).await.status, 401, "{method} {path}");
+    }
+    let request = page("GET", "/console/v1/bench/runs/1/page").header("X-API-KEY", VIEWER);
+    let answer = fixture.send(empty(request)).await;
+    let kept = (answer.header("content-type"), answer.header("content-disposition"));
+    assert_eq!(
+        kept,
+        ("application/octet-stream", "attachment"),
+        "a report's script never runs here"
+    );
 }

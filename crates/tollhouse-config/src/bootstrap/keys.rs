@@ -160,6 +160,11 @@ keys! {
     admin.standalone: Switch,
         "The Admin API takes whole documents at `/apisix/admin/configs`, kept in memory only, \
          instead of single objects kept in the store.";
+    console.bench: Switch,
+        "Lets administrators start the load generator from the console. It runs as a process of its own, one at a \
+         time and for ten minutes at most.";
+    console.bench_targets: Words,
+        "What it may measure besides this machine: hosts, or hosts with ports, such as `staging.example:8080`.";
     admin.tls.cert: OptionalPath, "Certificate chain of the Admin API, PEM; without it, plain HTTP.";
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,

@@ -12,6 +12,7 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu_gateway::{Again, Chain, Sources, Target as Destination, Terms};
 use tollhouse_telemetry::labels::ShenyuType;
+use tollhouse_telemetry::route_counts::UNCOUNTED;
 
 use super::Compiler;
 use super::upstreams::Upstreams;
@@ -269,6 +270,7 @@ fn counted_as(carries: RpcType) -> ShenyuType {
 
 fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
     RouteEntry {
+        number: UNCOUNTED,
         route: Route {
             id: Id::new(id),
             // Never looked up by the router: ShenYu's own engine chooses. It is a route because the

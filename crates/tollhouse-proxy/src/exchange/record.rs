@@ -27,6 +27,8 @@ pub struct Record {
     pub upstream_response_ms: Option<u64>,
     /// Id of the route; copied, since counting a shared one would cost every core.
     pub route_id: String,
+    /// One more than what its requests are counted by; 0 where there is none.
+    pub route_count: u32,
     /// Id of its service.
     pub service_id: String,
     /// How ShenYu's plugins carry it, where its objects have taken it.

@@ -75,6 +75,9 @@ fn count(cx: &Exchange<'_>, head: Head) {
     let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
     metrics.request_duration.observe_us(duration_ms * 1000);
     metrics.latencies().observe_ms(duration_ms);
+    if let Some(number) = record.route_count.checked_sub(1) {
+        metrics.routes().count(number, record.code.is_some() || record.status >= 500);
+    }
     recent::keep(cx, head, duration_ms);
     if let Some(upstream_ms) = record.upstream_response_ms {
         metrics.upstream_duration.observe_us(upstream_ms * 1000);

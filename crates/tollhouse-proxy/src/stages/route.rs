@@ -104,6 +104,8 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
     let id = &mut cx.state.record.route_id;
     id.clear();
     id.push_str(entry.route.id.as_str());
+    // What is not counted has the largest number, and so none here.
+    cx.state.record.route_count = entry.number.wrapping_add(1);
     note_shenyu(cx, entry);
 }
 
@@ -126,6 +128,7 @@ pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     note_shenyu(cx, entry);
     let record = &mut cx.state.record;
     record.route_id.push_str(entry.route.id.as_str());
+    record.route_count = entry.number.wrapping_add(1);
     if let Some(service_id) = &entry.route.service_id {
         record.service_id.push_str(service_id.as_str());
     }

@@ -42,6 +42,18 @@ impl ConsoleClient {
             .context("the answer is not understood; is that the Admin API of a Tollhouse?")
     }
 
+    /// Has the gateway do what a call without a body asks for.
+    ///
+    /// # Errors
+    /// Nobody answers, or the gateway refuses.
+    pub fn post(&mut self, call: &str) -> anyhow::Result<()> {
+        let (status, body) = self.client.ask("POST", &path_of(call, &[]), Bytes::new())?;
+        if !status.is_success() {
+            bail!("{}", refusal(status, &body));
+        }
+        Ok(())
+    }
+
     /// Waits until it is time for the next question; the connection learns meanwhile if it was closed.
     pub fn wait(&self, time: Duration) {
         // A timer is made where the runtime is, which it belongs to.

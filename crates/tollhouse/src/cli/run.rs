@@ -9,6 +9,7 @@ use clap::Args;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::process::handover::Predecessor;
 use tollhouse_control::process::{HURRY_TIME, Process, StartError, cores};
+use tollhouse_control::process_log::{self, KeptStderr};
 use tollhouse_model::{Problem, Problems};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -98,6 +99,15 @@ fn start_log(filter: EnvFilter) {
     let colours = std::io::stderr().is_terminal();
     // Only who looks for the cause of something wants to know which file speaks.
     let has_targets = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
+    let configured = filter.to_string();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    log.with_target(has_targets).with_writer(std::io::stderr).init();
+    let log = log.with_target(has_targets).with_writer(KeptStderr::default);
+    let log = log.with_filter_reloading();
+    let filters = log.reload_handle();
+    let set_filter = move |text: &str| {
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        filters.reload(filter).map_err(|error| error.to_string())
+    };
+    process_log::of_this_process().begin(&configured, Box::new(set_filter));
+    log.init();
 }

@@ -33,7 +33,8 @@ impl AdminApi {
         key: Option<&str>,
         bootstrap: &Bootstrap,
     ) -> anyhow::Result<Self> {
-        let client = AdminClient::open(url, key, bootstrap)?;
+        let mut client = AdminClient::open(url, key, bootstrap)?;
+        client.set_way("import");
         Ok(Self { client, keyring: secrets::keyring_if_any(bootstrap)? })
     }
 

@@ -1,0 +1,107 @@
+//! What concerns the process itself: its log, findings, reading the resources again, and the load generator. What changes
+//! anything takes a key of the role admin.
+
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use hyper::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::source;
+use crate::auth;
+use crate::body;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::reply::Reply;
+
+/// Largest body of these calls, in bytes.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// How long another level lasts where nobody says, in seconds.
+const LEVEL_SECONDS: u64 = 600;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewLevel {
+    level: String,
+    seconds: Option<u64>,
+}
+
+/// Answers a call by somebody whose key is known.
+pub(super) async fn answer<B>(
+    admin: &Admin,
+    call: &Call,
+    segments: &[&str],
+    body: B,
+) -> Result<Reply, Reply>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let argument = |name: &str| call.arguments.get(name).unwrap_or_default();
+    let only_admin = || auth::check_administrator(&admin.parts.options, call);
+    let unknown = || Reply::refusal(StatusCode::NOT_FOUND, "there is no such measurement");
+    let source = source(admin)?;
+    let value = match (segments, &call.method) {
+        (["log", "lines"], &Method::GET) => {
+            // Lines may name what was written.
+            only_admin()?;
+            source.log_lines(argument("from").parse().unwrap_or(0))
+        }
+        (["log"], &Method::GET) => source.log_level(),
+        (["log"], &Method::PUT) => {
+            only_admin()?;
+            let NewLevel { level, seconds } = read(body).await?;
+            let seconds = seconds.unwrap_or(LEVEL_SECONDS);
+            source.set_log_level(&level, seconds).map_err(Reply::bad)?;
+            source.log_level()
+        }
+        (["doctor"], &Method::GET) => json!({ "findings": source.findings() }),
+        (["reload"], &Method::POST) => {
+            drop(body.collect().await);
+            only_admin()?;
+            source.reload().map_err(Reply::unavailable)?;
+            json!({ "is_reloading": true })
+        }
+        (["bench"], &Method::GET) => source.benches(),
+        (["bench", "runs"], &Method::POST) => {
+            only_admin()?;
+            let question: Value = read(body).await?;
+            source.start_bench(&question).map_err(Reply::bad)?
+        }
+        (["bench", "runs", id], &Method::GET) => source.bench(id).ok_or_else(unknown)?,
+        (["bench", "runs", id], &Method::DELETE) => {
+            drop(body.collect().await);
+            only_admin()?;
+            if !source.end_bench(id) {
+                return Err(unknown());
+            }
+            json!({})
+        }
+        (["bench", "runs", id, file @ ("page" | "result")], &Method::GET) => {
+            let bytes = source.bench_file(id, *file == "page").ok_or_else(unknown)?;
+            // As a file to be kept: a page of its own script is never shown under this address.
+            return Ok(Reply::download(bytes));
+        }
+        (["bench", "compare"], &Method::GET) => {
+            let compared = source.compare_benches(argument("before"), argument("after"));
+            compared.map_err(Reply::bad)?
+        }
+        _ => {
+            drop(body.collect().await);
+            return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
+        }
+    };
+    Ok(Reply::json(StatusCode::OK, &value))
+}
+
+async fn read<T, B>(body: B) -> Result<T, Reply>
+where
+    T: serde::de::DeserializeOwned,
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let body = body::read(body, BODY_BYTES_MAX).await?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Reply::bad(format!("invalid request body: {error}")))
+}

@@ -1,0 +1,1 @@
+export{t as Bench,n as End}from"./list.js";

@@ -1,0 +1,1 @@
+import{B as e,_ as t,g as n}from"./states.js";var r=(r,i)=>e({queryKey:[`rates`,r,i],enabled:r===void 0||r.length>0,refetchInterval:5e3,queryFn:({signal:e})=>n(`/console/v1/live/routes${t({ids:r?.filter(e=>!e.includes(`,`)).join(`,`),sort:i})}`,{signal:e})});export{r as t};

@@ -1,0 +1,369 @@
+//! The load generator, started from the console: a process of this program's own, so that it shares no thread with what
+//! it measures. One at a time, for ten minutes at most, towards this machine and the targets that the bootstrap file
+//! names. What it found lies in the data folder, and outlives the page that asked for it.
+
+mod wanted;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use self::wanted::{CONNECTIONS_MAX, SECONDS_MAX, Wanted};
+
+/// How much longer than asked for it may live: it warms up, and waits for what is under way.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Measurements that are kept; the oldest make room.
+const KEPT_MAX: usize = 50;
+
+/// Lines of a running one that are kept, and bytes of its text.
+const LINES_MAX: usize = 200;
+const TEXT_BYTES_MAX: u64 = 256 * 1024;
+
+/// Points of a line over time.
+const POINTS_MAX: usize = 300;
+
+/// What was and is measured. Cheap to clone.
+#[derive(Clone)]
+pub struct Bench(Arc<Shared>);
+
+struct Shared {
+    is_on: bool,
+    targets: Vec<String>,
+    folder: PathBuf,
+    program: PathBuf,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    id: String,
+    info: Value,
+    started: Instant,
+    lines: VecDeque<String>,
+    child: Option<Child>,
+    is_stopped: bool,
+}
+
+impl std::fmt::Debug for Bench {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Bench({})", self.0.is_on)
+    }
+}
+
+impl Bench {
+    /// That keeps what it finds below this folder, and measures with this program.
+    pub fn new(is_on: bool, targets: Vec<String>, data_dir: &Path, program: PathBuf) -> Self {
+        let folder = data_dir.join("bench");
+        let targets = targets.iter().map(|target| target.to_ascii_lowercase()).collect();
+        Self(Arc::new(Shared { is_on, targets, folder, program, running: Mutex::new(None) }))
+    }
+
+    /// Whether there is any, what runs, and what was measured, the newest first.
+    pub(super) fn list(&self) -> Value {
+        let running = self.running().as_ref().map(Running::view);
+        let mut names: Vec<String> = self.ids();
+        names.sort_unstable_by(|one, other| other.cmp(one));
+        let runs = names.iter().filter_map(|id| {
+            let mut run = self.read(id)?;
+            let fields = run.as_object_mut()?;
+            fields.remove("text");
+            fields.remove("series");
+            Some(run)
+        });
+        json!({
+            "is_on": self.0.is_on,
+            "targets": self.0.targets,
+            "running": running,
+            "runs": runs.collect::<Value>(),
+            "seconds_max": SECONDS_MAX,
+            "connections_max": CONNECTIONS_MAX,
+        })
+    }
+
+    /// Starts a measurement; answers its id.
+    pub(super) fn start(&self, question: &Value) -> Result<Value, String> {
+        if !self.0.is_on {
+            return Err(
+                "the load generator is not started from here; set console.bench to true".into()
+            );
+        }
+        let wanted: Wanted =
+            serde_json::from_value(question.clone()).map_err(|error| error.to_string())?;
+        wanted.check(&self.0.targets)?;
+        fs::create_dir_all(&self.0.folder).map_err(|error| format!("the data folder: {error}"))?;
+        let mut running = self.running();
+        if running.is_some() {
+            return Err("another measurement is under way; two would measure each other".into());
+        }
+        self.make_room();
+        let at_ms = now_ms();
+        let id = format!("{at_ms:013}");
+        let arguments = wanted.arguments();
+        let (head, tail) = arguments.split_at(arguments.len() - 2);
+        let mut command = Command::new(&self.0.program);
+        command.args(head).arg("--json").arg(self.path(&id, "result.json")).args(tail);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
+        let info = json!({
+            "id": id,
+            "at_ms": at_ms,
+            "name": if wanted.name.is_empty() { &wanted.url } else { &wanted.name },
+            "url": wanted.url,
+            "connections": wanted.connections,
+            "seconds": wanted.seconds,
+            "repeat": wanted.repeat,
+            "rate": wanted.rate,
+            "command": format!("tollhouse {}", arguments.join(" ")),
+        });
+        tracing::info!(
+            url = wanted.url,
+            connections = wanted.connections,
+            "a measurement is started"
+        );
+        let (out, error) = (child.stdout.take(), child.stderr.take());
+        *running = Some(Running {
+            id: id.clone(),
+            info,
+            started: Instant::now(),
+            lines: VecDeque::new(),
+            child: Some(child),
+            is_stopped: false,
+        });
+        drop(running);
+        let (bench, own) = (self.clone(), id.clone());
+        let time_max = Duration::from_secs(wanted.seconds * wanted.repeat) + GRACE;
+        std::thread::spawn(move || bench.follow(&own, out, error, time_max));
+        Ok(json!({ "id": id }))
+    }
+
+    /// One of them: with its lines while it runs, with its text and its course once it is over.
+    pub(super) fn one(&self, id: &str) -> Option<Value> {
+        if let Some(running) = self.running().as_ref().filter(|running| running.id == id) {
+            let mut shown = running.view();
+            shown["lines"] = running.lines.iter().map(String::as_str).collect();
+            return Some(shown);
+        }
+        self.read(&known(id)?)
+    }
+
+    /// A file of one that is over: its result, or its page.
+    pub(super) fn file(&self, id: &str, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.path(&known(id)?, name)).ok()
+    }
+
+    /// Stops the one that runs, or forgets one that is over.
+    pub(super) fn end(&self, id: &str) -> bool {
+        if let Some(running) = self.running().as_mut().filter(|running| running.id == id) {
+            running.is_stopped = true;
+            // It may have ended by itself in this moment.
+            return running.child.as_mut().is_some_and(|child| child.kill().is_ok());
+        }
+        known(id).is_some_and(|id| self.forget(&id))
+    }
+
+    /// What became better and worse from one to another, in the words of `tollhouse bench compare`.
+    pub(super) fn compare(&self, before: &str, after: &str) -> Result<Value, String> {
+        let path = |id: &str| {
+            let path = known(id).map(|id| self.path(&id, "result.json"));
+            path.filter(|path| path.is_file())
+                .ok_or_else(|| format!("there is no measurement {id}"))
+        };
+        let mut command = Command::new(&self.0.program);
+        command.args(["bench", "compare"]).arg(path(before)?).arg(path(after)?);
+        let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.is_empty() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        Ok(json!({ "text": text }))
+    }
+
+    /// Reads what the child says until it ends, or ends it; writes down what was found.
+    fn follow(
+        &self,
+        id: &str,
+        out: Option<impl Read + Send + 'static>,
+        error: Option<impl Read + Send + 'static>,
+        time_max: Duration,
+    ) {
+        let own = self.clone();
+        let progress = std::thread::spawn(move || {
+            let lines = error.into_iter().flat_map(|error| BufReader::new(error).lines());
+            lines.map_while(Result::ok).for_each(|line| own.keep_line(line));
+        });
+        let text = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // A pipe that breaks has said what it had to say.
+            let _ = out.map(|out| out.take(TEXT_BYTES_MAX).read_to_end(&mut text));
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let ended = self.wait(time_max);
+        let text = text.join().unwrap_or_default();
+        // It ends with the pipe, which ends with the child.
+        let _ = progress.join();
+        let mut running = self.running();
+        let Some(over) = running.take() else { return };
+        drop(running);
+        let mut run = over.info;
+        run["end"] = match (ended, over.is_stopped) {
+            (_, true) => "stopped".into(),
+            (Some(0 | 1), false) => "done".into(),
+            (_, false) => "failed".into(),
+        };
+        run["took_seconds"] = over.started.elapsed().as_secs().into();
+        run["text"] = if text.is_empty() {
+            over.lines.into_iter().collect::<Vec<_>>().join("\n").into()
+        } else {
+            text.into()
+        };
+        if let Some(result) = fs::read(self.path(id, "result.json"))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
+        {
+            run["series"] = series(&result);
+            self.draw(id);
+        }
+        if let Err(error) = fs::write(self.path(id, "json"), run.to_string()) {
+            tracing::warn!(%error, "a measurement cannot be written down");
+        }
+    }
+
+    /// Waits for the child's end; ends it where it lives on. Its exit code, if it had one.
+    fn wait(&self, time_max: Duration) -> Option<i32> {
+        /// Time between two looks.
+        const LOOK: Duration = Duration::from_millis(100);
+        let started = Instant::now();
+        loop {
+            {
+                let mut running = self.running();
+                let child = running.as_mut().and_then(|running| running.child.as_mut())?;
+                match child.try_wait() {
+                    Ok(Some(status)) => return status.code(),
+                    Ok(None) if started.elapsed() < time_max => {}
+                    Ok(None) | Err(_) => {
+                        // What ended by itself in this moment is over too.
+                        let _ = child.kill();
+                        return child.wait().ok().and_then(|status| status.code());
+                    }
+                }
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Has the program draw the page of a result.
+    fn draw(&self, id: &str) {
+        let mut command = Command::new(&self.0.program);
+        command.args(["bench", "report"]).arg(self.path(id, "result.json"));
+        command.arg("-o").arg(self.path(id, "html")).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Err(error) = command.stderr(Stdio::null()).status() {
+            tracing::warn!(%error, "the page of a measurement cannot be drawn");
+        }
+    }
+
+    fn keep_line(&self, line: String) {
+        let mut running = self.running();
+        let Some(running) = running.as_mut() else { return };
+        if running.lines.len() == LINES_MAX {
+            running.lines.pop_front();
+        }
+        running.lines.push_back(line);
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, id: &str, name: &str) -> PathBuf {
+        self.0.folder.join(format!("{id}.{name}"))
+    }
+
+    fn read(&self, id: &str) -> Option<Value> {
+        serde_json::from_slice(&fs::read(self.path(id, "json")).ok()?).ok()
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0.folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| known(name.strip_suffix(".json")?)).collect()
+    }
+
+    fn make_room(&self) {
+        let mut ids = self.ids();
+        ids.sort_unstable();
+        let over = (ids.len() + 1).saturating_sub(KEPT_MAX);
+        for id in ids.iter().take(over) {
+            self.forget(id);
+        }
+    }
+
+    fn forget(&self, id: &str) -> bool {
+        let gone = ["json", "result.json", "html"].map(|name| fs::remove_file(self.path(id, name)));
+        gone[0].is_ok()
+    }
+}
+
+impl Running {
+    fn view(&self) -> Value {
+        let mut shown = self.info.clone();
+        shown["is_running"] = true.into();
+        shown["elapsed_seconds"] = self.started.elapsed().as_secs().into();
+        shown["last_line"] = self.lines.back().map(String::as_str).into();
+        shown
+    }
+}
+
+/// An id, if it is one: digits and nothing that leads out of the folder.
+fn known(id: &str) -> Option<String> {
+    let is_id = id.len() == 13 && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_id.then(|| id.to_owned())
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The course of each repetition: seconds, requests a second, median and p99 in milliseconds.
+fn series(result: &Value) -> Value {
+    let results = result["results"].as_array().into_iter().flatten();
+    let runs = results.map(|run| {
+        let all = run["series"].as_array().map_or(&[][..], Vec::as_slice);
+        let step = all.len().div_ceil(POINTS_MAX).max(1);
+        let points = all.iter().step_by(step).map(|one| {
+            let number = |name: &str| one[name].as_f64().unwrap_or_default();
+            let span_s = number("span_ns") / 1e9;
+            let rate = if span_s > 0.0 { number("completed") / span_s } else { 0.0 };
+            json!([number("at_ns") / 1e9, rate, number("p50_ns") / 1e6, number("p99_ns") / 1e6])
+        });
+        points.collect::<Value>()
+    });
+    runs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_lead_out_of_no_folder() {
+        assert_eq!(known("1700000000000").as_deref(), Some("1700000000000"));
+        for id in ["", "../../../../x", "170000000000/", "17000000000001"] {
+            assert_eq!(known(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn what_is_off_starts_nothing() {
+        let folder = std::env::temp_dir();
+        let bench = Bench::new(false, Vec::new(), &folder, "/nonexistent".into());
+        let refused = bench.start(&json!({"url": "http://127.0.0.1/"})).expect_err("it is off");
+        assert!(refused.contains("console.bench"), "{refused}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What somebody wants to have measured: how it is read, what of it is too much, and which targets are allowed. Starts
+//! nothing.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+/// The longest that all of one measurement may take, and the most connections it opens.
+pub(super) const SECONDS_MAX: u64 = 600;
+pub(super) const CONNECTIONS_MAX: u32 = 2_000;
+const REPEAT_MAX: u64 = 10;
+
+/// Longest address.
+const URL_BYTES_MAX: usize = 2_000;
+
+/// What is to be measured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    pub(super) url: String,
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default = "Wanted::connections")]
+    pub(super) connections: u32,
+    #[serde(default = "Wanted::seconds")]
+    pub(super) seconds: u64,
+    #[serde(default = "Wanted::repeat")]
+    pub(super) repeat: u64,
+    /// Requests a second in all; at most as many as come where it is not said.
+    #[serde(default)]
+    pub(super) rate: Option<u64>,
+}
+
+impl Wanted {
+    fn connections() -> u32 {
+        10
+    }
+
+    fn seconds() -> u64 {
+        10
+    }
+
+    fn repeat() -> u64 {
+        3
+    }
+
+    /// The arguments of `tollhouse bench`, but for where the result goes. The name is none of them: cases are compared
+    /// by what they are, whatever somebody called them.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut all: Vec<String> = ["bench", "http"].map(str::to_owned).into();
+        all.extend(["--connections".into(), self.connections.to_string()]);
+        all.extend(["--duration".into(), format!("{}s", self.seconds)]);
+        all.extend(["--repeat".into(), self.repeat.to_string()]);
+        all.extend(self.rate.into_iter().flat_map(|rate| ["--rate".into(), rate.to_string()]));
+        // What follows is no option, whatever it begins with.
+        all.extend(["--".into(), self.url.clone()]);
+        all
+    }
+
+    /// Refuses what is too much, and targets that nobody allowed.
+    pub(super) fn check(&self, targets: &[String]) -> Result<(), String> {
+        let within = |name: &str, value: u64, max: u64| match value {
+            0 => Err(format!("{name}: is at least 1")),
+            value if value > max => Err(format!("{name}: is at most {max}")),
+            _ => Ok(()),
+        };
+        within("connections", self.connections.into(), CONNECTIONS_MAX.into())?;
+        within("seconds", self.seconds, SECONDS_MAX)?;
+        within("repeat", self.repeat, REPEAT_MAX)?;
+        if self.seconds * self.repeat > SECONDS_MAX {
+            return Err(format!("seconds: all repetitions together take at most {SECONDS_MAX} s"));
+        }
+        if let Some(rate) = self.rate {
+            within("rate", rate, 10_000_000)?;
+        }
+        if self.name.len() > 100 || self.name.chars().any(char::is_control) {
+            return Err("name: is at most 100 bytes of one line".to_owned());
+        }
+        let (host, authority) = authority_of(&self.url)?;
+        let is_here = host == "localhost"
+            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let is_named = targets.iter().any(|target| *target == authority || *target == host);
+        if is_here || is_named {
+            return Ok(());
+        }
+        Err(format!(
+            "url: {authority} is neither on this machine nor named in console.bench_targets"
+        ))
+    }
+}
+
+/// The host of an address, and the host with its port.
+fn authority_of(url: &str) -> Result<(String, String), String> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let rest = rest.ok_or("url: begins with http:// or https://")?;
+    if url.len() > URL_BYTES_MAX || url.chars().any(|it| it.is_control() || it == ' ' || it == '\\')
+    {
+        return Err("url: is no address".to_owned());
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    if authority.is_empty() || authority.contains('@') {
+        return Err("url: needs a host, and no user".to_owned());
+    }
+    let host = match authority.strip_prefix('[') {
+        Some(inner) => inner.split(']').next().unwrap_or_default().to_owned(),
+        None => authority.split(':').next().unwrap_or_default().to_owned(),
+    };
+    Ok((host, authority))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn wanted(value: Value) -> Result<(), String> {
+        let wanted: Wanted = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        wanted.check(&["load.example:8080".to_owned()])
+    }
+
+    #[test]
+    fn only_this_machine_and_named_targets_are_measured_and_within_bounds() {
+        for (value, expected) in [
+            (json!({"url": "http://127.0.0.1:9080/"}), None),
+            (json!({"url": "http://[::1]:9080/x?y"}), None),
+            (json!({"url": "http://LOCALHOST/"}), None),
+            (json!({"url": "https://load.example:8080/a"}), None),
+            (json!({"url": "http://load.example/"}), Some("neither on this machine")),
+            (json!({"url": "http://10.0.0.1/"}), Some("neither on this machine")),
+            (json!({"url": "http://127.0.0.1@10.0.0.1/"}), Some("no user")),
+            (json!({"url": "http://127.0.0.1.example/"}), Some("neither on this machine")),
+            (json!({"url": "http://localhost\\@10.0.0.1/"}), Some("no address")),
+            (json!({"url": "file:///etc/passwd"}), Some("begins with http")),
+            (json!({"url": "--json"}), Some("begins with http")),
+            (json!({"url": "http://localhost/", "seconds": 601}), Some("at most 600")),
+            (json!({"url": "http://localhost/", "seconds": 100, "repeat": 7}), Some("together")),
+            (json!({"url": "http://localhost/", "connections": 0}), Some("at least 1")),
+            (json!({"url": "http://localhost/", "json": "/x"}), Some("unknown field")),
+        ] {
+            let refused = wanted(value.clone()).err();
+            match (refused, expected) {
+                (None, None) => {}
+                (Some(text), Some(part)) => assert!(text.contains(part), "{value}: {text}"),
+                (refused, expected) => panic!("{value}: {refused:?}, expected {expected:?}"),
+            }
+        }
+    }
+}

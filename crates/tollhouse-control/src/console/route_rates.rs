@@ -1,0 +1,122 @@
+//! How many requests each route takes a second: counts of all cores, looked at every few seconds. Requests know nothing of
+//! it beyond their count.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tollhouse_proxy::SnapshotCell;
+use tollhouse_telemetry::Metrics;
+
+/// Time between two looks, which is what rates are over.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Routes of an answer.
+const ROWS_MAX: usize = 200;
+
+/// Rates by route, of those that have ever taken a request.
+#[derive(Debug, Default)]
+pub struct RouteRates(Mutex<HashMap<String, Rate>>);
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Rate {
+    requests: u64,
+    failed: u64,
+    rate: f64,
+    failed_rate: f64,
+    last_seen_s: u64,
+}
+
+impl RouteRates {
+    /// Looks for ever; to be dropped with the process.
+    pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>, metrics: Arc<Metrics>) {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut before = Instant::now();
+        loop {
+            interval.tick().await;
+            let now = Instant::now();
+            let snapshot = snapshots.load();
+            let entries = || snapshot.router.values();
+            let counts = metrics.requests_of_routes(entries().map(|entry| entry.number));
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            // Of many routes few take requests, and only those are named.
+            let taken = entries().zip(counts).filter(|(_, (requests, _))| *requests > 0);
+            let taken = taken.map(|(entry, counts)| (entry.route.id.to_string(), counts));
+            self.look(taken, now - before, since.as_secs());
+            before = now;
+        }
+    }
+
+    fn look(&self, counts: impl Iterator<Item = (String, (u64, u64))>, time: Duration, now_s: u64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = HashMap::new();
+        let seconds = time.as_secs_f64().max(0.001);
+        for (id, (requests, failed)) in counts.filter(|(_, (requests, _))| *requests > 0) {
+            let old = known.get(&id).copied().unwrap_or_default();
+            let (new, new_failed) =
+                (requests.saturating_sub(old.requests), failed.saturating_sub(old.failed));
+            let rate = Rate {
+                requests,
+                failed,
+                rate: new as f64 / seconds,
+                failed_rate: new_failed as f64 / seconds,
+                last_seen_s: if new > 0 { now_s } else { old.last_seen_s },
+            };
+            next.insert(id, rate);
+        }
+        *known = next;
+    }
+
+    /// The routes with the highest rate, or most failures a second; or those of these ids, separated by commas.
+    pub(super) fn top(&self, by_failures: bool, ids: Option<&str>) -> Value {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted: Option<Vec<&str>> = ids.map(|ids| ids.split(',').collect());
+        let is_wanted = |id: &String| wanted.as_ref().is_none_or(|ids| ids.contains(&id.as_str()));
+        let mut rows: Vec<(&String, &Rate)> =
+            known.iter().filter(|(id, _)| is_wanted(id)).collect();
+        let figure = |rate: &Rate| if by_failures { rate.failed_rate } else { rate.rate };
+        rows.sort_by(|one, other| {
+            let order = figure(other.1).total_cmp(&figure(one.1));
+            order
+                .then_with(|| other.1.requests.cmp(&one.1.requests))
+                .then_with(|| one.0.cmp(other.0))
+        });
+        let total = rows.len();
+        let rows = rows.into_iter().take(ROWS_MAX).map(|(id, rate)| {
+            json!({
+                "id": id,
+                "rate": rate.rate,
+                "failed_rate": rate.failed_rate,
+                "requests": rate.requests,
+                "failed": rate.failed,
+                "last_seen": rate.last_seen_s,
+            })
+        });
+        json!({ "total": total, "interval_seconds": INTERVAL.as_secs(), "rows": rows.collect::<Value>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_what_came_since_the_last_look() {
+        let rates = RouteRates::default();
+        let look = |a: (u64, u64), b: (u64, u64), now_s| {
+            let counts = [("a".to_owned(), a), ("b".to_owned(), b), ("idle".to_owned(), (0, 0))];
+            rates.look(counts.into_iter(), Duration::from_secs(5), now_s);
+        };
+        look((10, 0), (5, 5), 100);
+        look((60, 0), (5, 5), 105);
+        let top = rates.top(false, None);
+        let rows = top["rows"].as_array().expect("rows");
+        assert_eq!((rows.len(), &rows[0]["id"], &rows[0]["rate"]), (2, &json!("a"), &json!(10.0)));
+        assert_eq!((&rows[1]["rate"], &rows[1]["last_seen"]), (&json!(0.0), &json!(100)));
+        assert_eq!(rates.top(false, Some("b,c"))["total"], 1);
+        look((60, 0), (15, 10), 110);
+        assert_eq!(rates.top(true, None)["rows"][0]["id"], "b");
+    }
+}

@@ -1,0 +1,248 @@
+//! What the process logs of itself: the last lines, for those who look from afar, and its level, which can be another
+//! one for a while. Lines go on to where they went before; which they are is decided by `tracing`.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+/// Lines that are kept, and their bytes at most.
+const LINES_MAX: usize = 500;
+const BYTES_MAX: usize = 256 * 1024;
+
+/// Longest line that is kept, in bytes; the rest of it is left out.
+const LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// How long another level lasts at most: a detailed log costs, and is forgotten by who asked for it.
+const OTHER_LEVEL_MAX: Duration = Duration::from_secs(3600);
+
+/// Changes the filter of the log; what it takes is as `log` in the bootstrap file.
+pub type SetFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// The log of this process, of which there is one.
+#[derive(Default)]
+pub struct ProcessLog {
+    kept: Mutex<Kept>,
+    level: Mutex<Level>,
+    set_filter: OnceLock<SetFilter>,
+}
+
+#[derive(Default)]
+struct Kept {
+    lines: VecDeque<Line>,
+    bytes: usize,
+    /// The number of the next line.
+    next: u64,
+}
+
+struct Line {
+    number: u64,
+    at_ms: u64,
+    text: String,
+}
+
+#[derive(Default)]
+struct Level {
+    configured: String,
+    other: Option<Other>,
+    /// Rises with each change, so that the end of one does not end the next.
+    changes: u64,
+}
+
+struct Other {
+    text: String,
+    until: Instant,
+}
+
+/// The log of this process.
+pub fn of_this_process() -> &'static ProcessLog {
+    static LOG: OnceLock<ProcessLog> = OnceLock::new();
+    LOG.get_or_init(ProcessLog::default)
+}
+
+impl ProcessLog {
+    /// Says how the log is filtered, and how that is changed.
+    pub fn begin(&self, configured: &str, set_filter: SetFilter) {
+        lock(&self.level).configured = configured.to_owned();
+        // A process begins one log.
+        let _ = self.set_filter.set(set_filter);
+    }
+
+    /// Keeps a line.
+    pub fn keep(&self, line: &str) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut end = line.len().min(LINE_BYTES_MAX);
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        let text = without_colours(&line[..end]);
+        let mut kept = lock(&self.kept);
+        while kept.lines.len() == LINES_MAX || kept.bytes + text.len() > BYTES_MAX {
+            let Some(gone) = kept.lines.pop_front() else { break };
+            kept.bytes -= gone.text.len();
+        }
+        kept.bytes += text.len();
+        let number = kept.next;
+        kept.next += 1;
+        let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        kept.lines.push_back(Line { number, at_ms, text });
+    }
+
+    /// The lines from this number on, the oldest first.
+    pub fn lines(&self, from: u64) -> Value {
+        let kept = lock(&self.kept);
+        let lines = kept.lines.iter().filter(|line| line.number >= from);
+        let lines = lines
+            .map(|line| json!({ "number": line.number, "at_ms": line.at_ms, "text": line.text }));
+        json!({ "next": kept.next, "lines": lines.collect::<Value>() })
+    }
+
+    /// The level, and until when it is another one.
+    pub fn level(&self) -> Value {
+        let level = lock(&self.level);
+        let left = |other: &Other| other.until.saturating_duration_since(Instant::now()).as_secs();
+        json!({
+            "level": level.other.as_ref().map_or(&level.configured, |other| &other.text),
+            "configured": level.configured,
+            "seconds_left": level.other.as_ref().map(left),
+            "seconds_max": OTHER_LEVEL_MAX.as_secs(),
+        })
+    }
+
+    /// Sets another level for so long, at most an hour; it falls back by itself.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn set_level(&'static self, text: &str, time: Duration) -> Result<(), String> {
+        let set_filter = self.set_filter.get().ok_or("this process keeps no log of itself")?;
+        set_filter(text)?;
+        let time = time.min(OTHER_LEVEL_MAX);
+        let change = {
+            let mut level = lock(&self.level);
+            level.changes += 1;
+            let is_back = text == level.configured;
+            level.other =
+                (!is_back).then(|| Other { text: text.to_owned(), until: Instant::now() + time });
+            level.changes
+        };
+        tracing::info!(level = text, seconds = time.as_secs(), "the level of this log is changed");
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            self.fall_back(change);
+        });
+        Ok(())
+    }
+
+    /// Takes the level back that this change has set, if no other has come since.
+    fn fall_back(&self, change: u64) {
+        let mut level = lock(&self.level);
+        if level.changes != change || level.other.take().is_none() {
+            return;
+        }
+        let configured = level.configured.clone();
+        drop(level);
+        if let Some(Err(error)) = self.set_filter.get().map(|set| set(&configured)) {
+            tracing::error!(error, "the level of this log cannot be set back");
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The text without the sequences that colour it on a terminal (ECMA-48 §8.3.117).
+fn without_colours(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut characters = line.trim_end().chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            // `ESC [ … m`: up to the first letter.
+            characters.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+/// Where the log is written: to the standard error, and kept.
+#[derive(Debug, Default)]
+pub struct KeptStderr(Vec<u8>);
+
+impl Write for KeptStderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for KeptStderr {
+    fn drop(&mut self) {
+        // One call a line: what several threads say does not run into each other. A log that cannot be written is
+        // no reason to end.
+        let _ = io::stderr().write_all(&self.0);
+        String::from_utf8_lossy(&self.0).lines().for_each(|line| of_this_process().keep(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_kept_without_their_colours() {
+        let log = ProcessLog::default();
+        log.keep("\u{1b}[2m12:00\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m started\n");
+        assert_eq!(log.lines(0)["lines"][0]["text"], "12:00  INFO started");
+        for number in 0..2 * LINES_MAX {
+            log.keep(&format!("line {number}"));
+        }
+        let all = log.lines(0);
+        let lines = all["lines"].as_array().expect("a list");
+        assert_eq!((lines.len(), &all["next"]), (LINES_MAX, &json!(2 * LINES_MAX + 1)));
+        assert_eq!(log.lines(2 * LINES_MAX as u64)["lines"][0]["text"], "line 999");
+    }
+
+    #[test]
+    fn long_lines_and_many_bytes_stay_within_their_bound() {
+        let log = ProcessLog::default();
+        for _ in 0..LINES_MAX {
+            log.keep(&"ä".repeat(LINE_BYTES_MAX));
+        }
+        let kept = lock(&log.kept);
+        assert!(kept.bytes <= BYTES_MAX && kept.lines.len() > 10, "{}", kept.bytes);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_level_falls_back_by_itself() {
+        static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let log: &'static ProcessLog = Box::leak(Box::default());
+        let set = |text: &str| match text {
+            "nonsense" => Err("no level".to_owned()),
+            text => {
+                lock(&SAID).push(text.to_owned());
+                Ok(())
+            }
+        };
+        log.begin("info", Box::new(set));
+        assert!(log.set_level("nonsense", Duration::from_secs(1)).is_err());
+        log.set_level("debug", Duration::from_secs(60)).expect("it is one");
+        log.set_level("trace", Duration::from_secs(90)).expect("it is one");
+        assert_eq!(log.level()["level"], "trace");
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        assert_eq!(log.level()["level"], "trace", "the end of one does not end the next");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(
+            (&log.level()["level"], &log.level()["seconds_left"]),
+            (&json!("info"), &Value::Null)
+        );
+        assert_eq!(*lock(&SAID), ["debug", "trace", "info"]);
+    }
+}

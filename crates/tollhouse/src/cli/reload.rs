@@ -1,0 +1,81 @@
+//! `tollhouse reload`: has a running gateway read its resources again and reopen the log of requests, as SIGHUP does, and
+//! says what came of it.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::console_client::ConsoleClient;
+use super::reference;
+use super::registry::Gateway;
+
+/// Looks at what has come of it, and the time between two: a file is read and compiled within moments.
+const LOOKS: u32 = 20;
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Arguments of `reload`.
+#[derive(Debug, Args)]
+pub struct ReloadArguments {
+    #[command(flatten)]
+    gateway: Gateway,
+}
+
+/// Has it reload; the exit code is 1 where the configuration then has problems.
+///
+/// # Errors
+/// The gateway cannot be reached, or refuses.
+pub fn run(arguments: &ReloadArguments) -> anyhow::Result<ExitCode> {
+    let mut client = match ConsoleClient::open(&arguments.gateway)? {
+        Ok(client) => client,
+        Err(code) => return Ok(code),
+    };
+    let before = client.get("overview", &[])?;
+    client.post("reload")?;
+    let mut after = before.clone();
+    for _ in 0..LOOKS {
+        client.wait(LOOK_INTERVAL);
+        after = client.get("overview", &[])?;
+        if after["revision"] != before["revision"] {
+            break;
+        }
+    }
+    let (text, code) = describe(&before, &after);
+    reference::print(&text)?;
+    Ok(code)
+}
+
+fn describe(before: &Value, after: &Value) -> (String, ExitCode) {
+    let source = after["source"].as_str().unwrap_or_default();
+    let (old, new) = (&before["revision"], &after["revision"]);
+    let mut text = if old == new {
+        format!("{source}: nothing has changed, revision {new} serves\n")
+    } else {
+        format!("{source}: revision {new} serves, after {old}\n")
+    };
+    let problems = after["problem_count"].as_u64().unwrap_or_default();
+    if problems == 0 {
+        return (text, ExitCode::SUCCESS);
+    }
+    text.push_str(&format!("{problems} problems; see `tollhouse check`\n"));
+    (text, ExitCode::FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_came_of_it_is_said() {
+        let at = |revision: u64, problems: u64| json!({"source": "routes.yaml", "revision": revision, "problem_count": problems});
+        assert_eq!(
+            describe(&at(1, 0), &at(1, 0)).0,
+            "routes.yaml: nothing has changed, revision 1 serves\n"
+        );
+        assert_eq!(describe(&at(1, 0), &at(2, 0)).0, "routes.yaml: revision 2 serves, after 1\n");
+        assert!(describe(&at(1, 0), &at(2, 3)).0.ends_with("3 problems; see `tollhouse check`\n"));
+    }
+}

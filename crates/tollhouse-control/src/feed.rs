@@ -7,7 +7,7 @@ pub mod cluster_id;
 mod documents;
 pub mod echo;
 pub mod etcd;
-mod fenced_store;
+pub(crate) mod fenced_store;
 mod file;
 pub mod import_marker;
 mod mirror;

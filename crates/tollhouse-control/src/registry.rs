@@ -32,7 +32,7 @@ use tollhouse_store::{HistoryKept, Location, Store, Watch};
 use crate::feed::open_store;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
-use crate::registry::database::SharedDatabase;
+use crate::registry::database::{Shared, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
 use crate::registry::secrets::RegistrySecrets;
@@ -160,12 +160,14 @@ async fn open_either(
     predecessor: Predecessor,
 ) -> anyhow::Result<(Arc<dyn Store>, Option<ClusterOptions>)> {
     if let Some(shared) = database.open(bootstrap).await.context("the registry's store")? {
+        let Shared { store, proof } = shared;
         let cluster = ClusterOptions {
             name: database.node().into(),
             has_predecessor: predecessor == Predecessor::Leaving,
             channel: beats::open(&bootstrap.registry.store)?,
+            proof: Some(proof),
         };
-        return Ok((shared, Some(cluster)));
+        return Ok((store, Some(cluster)));
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // Nobody follows it: what has been committed is read once, at the next start.

@@ -10,6 +10,7 @@
 //!
 //! No clock of a node is compared with another's.
 
+pub(crate) mod digest;
 pub(crate) mod evidence;
 pub(crate) mod member;
 pub(crate) mod rounds;
@@ -21,11 +22,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use tokio::sync::watch;
 use tollhouse_stdx::Random;
 use tollhouse_store::{BoxFuture, LeaseId};
 
+use digest::Digest;
 use evidence::Evidence;
 use rounds::Heard;
+
+/// Where keys stand that say which cluster a store is of; whoever opens it has to do with them.
+pub(crate) const PROOFS: &str = "/tollhouse/";
 
 /// A node of a registry: a random number, never used again. A process that starts anew is another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +61,8 @@ pub struct ClusterOptions {
     pub has_predecessor: bool,
     /// A faster way for beats than the store.
     pub channel: Option<Arc<dyn BeatChannel>>,
+    /// A key without which the store is not the one that was shared before: then what is known is kept.
+    pub proof: Option<Box<str>>,
 }
 
 impl fmt::Debug for ClusterOptions {
@@ -92,6 +100,8 @@ pub(crate) struct Cluster {
     /// Beats taken here that the others have not been told of.
     pub(crate) heard: Heard,
     pub(crate) evidence: Evidence,
+    /// What this node came to when it was last asked.
+    pub(crate) digest: watch::Sender<Option<Digest>>,
     /// Whether anybody may expire, so that the others wait for this node's rounds.
     pub(crate) is_awaited: AtomicBool,
     /// Who keeps the registry, by name.
@@ -129,6 +139,7 @@ impl Cluster {
             options,
             heard: Heard::default(),
             evidence: Evidence::default(),
+            digest: watch::Sender::new(None),
             is_awaited: AtomicBool::new(false),
             members: Mutex::default(),
             numbers: Mutex::new(Random::seeded(seed)),

@@ -150,6 +150,10 @@ pub const HEALTH_SAVED_AFTER: Duration = Duration::from_secs(10);
 /// of them.
 pub const HEALTH_SAVED_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often nodes are compared with each other: a state that is not what the store holds is found within two
+/// minutes, and a million instances are added up in some tens of milliseconds.
+pub const DIGEST_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How long a node of a shared registry may be silent before the others count it out.
 pub const MEMBER_LEASE: Duration = Duration::from_secs(10);
 

@@ -68,6 +68,8 @@ pub struct Statistics {
     pub commits: AtomicU64,
     /// Microseconds that all of these took.
     pub commit_us: AtomicU64,
+    /// Times that this node had come to something else than the others, and read everything anew.
+    pub differences: AtomicU64,
 }
 
 impl Registry {

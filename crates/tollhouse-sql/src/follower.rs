@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::listener;
 use crate::options::{Engine, SqlOptions};
+use crate::schema;
 use crate::writer::Request;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -207,8 +208,9 @@ impl Follower {
         };
         let sql = format!(
             "DELETE FROM {} WHERE last_rev <= {until} AND at < CURRENT_TIMESTAMP - INTERVAL \
-             '{LOG_SECONDS_KEPT}' SECOND",
-            self.dialect.table("commits")
+             '{LOG_SECONDS_KEPT}' SECOND AND {}",
+            self.dialect.table("commits"),
+            schema::format_condition(&self.dialect),
         );
         connection.run(sql).await.map(|_| ())
     }

@@ -7,6 +7,7 @@ use crate::dialect::Dialect;
 use crate::failure::Failure;
 use crate::group::Found;
 use crate::packets::{lease_number, to_key};
+use crate::schema::{check_format, format_condition, format_query};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,12 +29,14 @@ pub(crate) async fn grant(
     let table = dialect.table("leases");
     let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
     let sql = format!(
-        "INSERT INTO {table} (id, ttl_ms, renewals) SELECT {}, {ttl_ms}, 0 FROM {} WHERE id = 1 AND \
-         (SELECT COUNT(*) FROM {table} l) < {LEASES_MAX}",
+        "{}; INSERT INTO {table} (id, ttl_ms, renewals) SELECT {}, {ttl_ms}, 0 FROM {} WHERE id = 1 \
+         AND (SELECT COUNT(*) FROM {table} l) < {LEASES_MAX} AND {}",
+        format_query(dialect),
         lease_number(lease),
         dialect.table("counter"),
+        format_condition(dialect),
     );
-    Ok(connection.run_one(sql).await?.affected == 1)
+    run_in_known_format(connection, sql).await
 }
 
 /// Renews a lease; false when it has ended.
@@ -43,11 +46,21 @@ pub(crate) async fn renew(
     lease: LeaseId,
 ) -> Result<bool, Failure> {
     let sql = format!(
-        "UPDATE {} SET renewals = renewals + 1 WHERE id = {}",
+        "{}; UPDATE {} SET renewals = renewals + 1 WHERE id = {} AND {}",
+        format_query(dialect),
         dialect.table("leases"),
-        lease_number(lease)
+        lease_number(lease),
+        format_condition(dialect),
     );
-    Ok(connection.run_one(sql).await?.affected == 1)
+    run_in_known_format(connection, sql).await
+}
+
+/// Runs a query of the format and one write that depends on it; whether that did anything.
+async fn run_in_known_format(connection: &mut Connection, sql: String) -> Result<bool, Failure> {
+    let mut sets = connection.run(sql).await?.into_iter();
+    let format = sets.next().unwrap_or_default();
+    check_format(format.rows.first().ok_or_else(|| unexpected("no format"))?)?;
+    Ok(sets.next().unwrap_or_default().affected == 1)
 }
 
 /// Begins a transaction that ends a lease, with the counter locked: the keys that go with it. None when it
@@ -61,15 +74,19 @@ pub(crate) async fn lock_and_end(
     let number = lease_number(lease);
     let unrenewed = renewals.map(|count| format!(" AND renewals = {count}")).unwrap_or_default();
     let sql = format!(
-        "START TRANSACTION; SELECT rev FROM {} WHERE id = 1 FOR UPDATE; DELETE FROM {} WHERE id = \
+        "START TRANSACTION; SELECT rev FROM {} WHERE id = 1 FOR UPDATE; {}; DELETE FROM {} WHERE id = \
          {number}{unrenewed}; SELECT k FROM {} WHERE lease = {number}",
         dialect.table("counter"),
+        format_query(dialect),
         dialect.table("leases"),
         dialect.table("objects"),
     );
     let mut sets = connection.run(sql).await?.into_iter().skip(1);
     let counter = sets.next().unwrap_or_default();
     let newest = counter.rows.first().ok_or_else(|| unexpected("no counter"))?.count(0)?;
+    // The transaction goes with the connection, which is closed after a failure.
+    let format = sets.next().unwrap_or_default();
+    check_format(format.rows.first().ok_or_else(|| unexpected("no format"))?)?;
     if sets.next().unwrap_or_default().affected == 0 {
         return Ok(None);
     }

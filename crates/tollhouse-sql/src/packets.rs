@@ -6,6 +6,7 @@ use crate::dialect::Dialect;
 use crate::failure::Failure;
 use crate::group::{Computed, Found, Wanted};
 use crate::limits::{BODY_BYTES_MAX, PACKET_BYTES_MAX};
+use crate::schema::{check_format, format_query};
 use std::collections::HashMap;
 use tollhouse_store::{Clock, Entry, LeaseId, Revision};
 
@@ -54,8 +55,9 @@ pub(crate) async fn lock_and_find(
     wanted: &Wanted<'_>,
 ) -> Result<Found, Failure> {
     let mut sql = format!(
-        "START TRANSACTION; SELECT rev FROM {} WHERE id = 1 FOR UPDATE",
-        dialect.table("counter")
+        "START TRANSACTION; SELECT rev FROM {} WHERE id = 1 FOR UPDATE; {}",
+        dialect.table("counter"),
+        format_query(dialect),
     );
     let objects = dialect.table("objects");
     // Every statement has its place, so that answers can be told apart.
@@ -77,6 +79,8 @@ pub(crate) async fn lock_and_find(
     let now_ms = Clock::System.now_ms();
     let counter = sets.next().unwrap_or_default();
     let newest = counter.rows.first().ok_or_else(|| unexpected("no counter"))?.count(0)?;
+    let format = sets.next().unwrap_or_default();
+    check_format(format.rows.first().ok_or_else(|| unexpected("no format"))?)?;
     let mut found = Found { newest: Revision(newest), now_ms, ..Found::default() };
     for row in sets.next().unwrap_or_default().rows {
         found.entries.push(to_entry(&row, now_ms)?);

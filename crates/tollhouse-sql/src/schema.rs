@@ -1,6 +1,6 @@
 //! The tables, and how they come to be: under a lock of our own, by steps that may be run again.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Row};
 use crate::dialect::Dialect;
 use crate::failure::Failure;
 use crate::options::Engine;
@@ -19,7 +19,7 @@ const TABLES: [(&str, &str); 5] = [
 
 const REMEDY_FOREIGN: &str = "nothing was written there; choose another prefix for the tables, or another \
                               database";
-const REMEDY_NEWER: &str = "nothing was written there; run that version";
+const REMEDY_NEWER: &str = "nothing was written there; run that version on this node too";
 const REMEDY_LOCK: &str = "look whether another node is stuck while it makes the tables";
 
 /// Makes the tables where they are missing, and refuses those that are others'.
@@ -62,10 +62,26 @@ async fn format(connection: &mut Connection, dialect: &Dialect) -> Result<Option
     if !exists(connection, dialect, "meta").await? {
         return Ok(None);
     }
-    let sql = format!("SELECT format FROM {} WHERE id = 1", dialect.table("meta"));
+    let sql = format_query(dialect);
     let rows =
         connection.run_one(sql).await.map_err(|failure| foreign(dialect, "meta", failure))?.rows;
     let Some(row) = rows.first() else { return Ok(None) };
+    check_format(row).map(Some)
+}
+
+/// The statement that reads the format, for packets whose writes depend on it.
+pub(crate) fn format_query(dialect: &Dialect) -> String {
+    format!("SELECT format FROM {} WHERE id = 1", dialect.table("meta"))
+}
+
+/// The condition of single writes that the format is none that this version knows nothing of.
+pub(crate) fn format_condition(dialect: &Dialect) -> String {
+    format!("(SELECT MAX(format) FROM {}) <= {FORMAT}", dialect.table("meta"))
+}
+
+/// The format in an answer, if this version knows it. A node of a newer version raises it with the counter
+/// locked; who locks the counter later and finds it raised writes nothing more.
+pub(crate) fn check_format(row: &Row) -> Result<u64, Failure> {
     let found = row.count(0)?;
     if found > FORMAT {
         let reason = format!(
@@ -73,7 +89,7 @@ async fn format(connection: &mut Connection, dialect: &Dialect) -> Result<Option
         );
         return Err(Failure::Declined(reason, REMEDY_NEWER));
     }
-    Ok(Some(found))
+    Ok(found)
 }
 
 async fn exists(

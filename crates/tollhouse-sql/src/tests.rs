@@ -324,6 +324,31 @@ async fn tables_of_others_are_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_node_that_meets_a_newer_format_writes_nothing_more_and_says_what_helps() {
+    for server in Server::all() {
+        let store = server.open("newer_").await;
+        let lease = store.grant(Duration::from_secs(60)).await.expect("it is known");
+        store.commit(Transaction::new().put("k", "before")).await.expect("it is known");
+        server.run("newer_", "UPDATE newer_meta SET format = format + 1").await;
+        let refused = [
+            store.commit(Transaction::new().put("k", "after")).await.err(),
+            store.keep_alive(lease).await.err(),
+            store.revoke(lease).await.err(),
+            store.grant(Duration::from_secs(60)).await.err(),
+        ];
+        for error in refused {
+            let text = error.expect("a newer version writes here").to_string();
+            assert!(text.contains("of a newer version") && text.contains("run that"), "{text}");
+        }
+        let read = store.get("k").await.expect("it can be read").expect("it is there");
+        assert_eq!(read.value, "before");
+        server.run("newer_", "UPDATE newer_meta SET format = format - 1").await;
+        store.commit(Transaction::new().put("k", "again")).await.expect("it is known again");
+        store.keep_alive(lease).await.expect("nobody ended it");
+    }
+}
+
+#[tokio::test]
 async fn a_standby_is_passed_over() {
     for server in Server::all() {
         let mut options = server.options("t_");

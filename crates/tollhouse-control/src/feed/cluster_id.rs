@@ -1,5 +1,5 @@
-//! Which cluster of gateways a shared store is of: a number that the first gateway puts there, and that each
-//! remembers with its copy of the store. A store that has another, or none any more, was emptied or is
+//! Which cluster of nodes a shared store is of: a number that the first of them puts there, and that each
+//! remembers in its data folder, a gateway with its copy of the store. A store that has another, or none any more, was emptied or is
 //! somebody else's. What is then done stands with those who read and write it.
 
 use std::fmt;
@@ -34,6 +34,12 @@ impl ClusterId {
         Some(Self(value.get("id")?.as_str()?.into()))
     }
 
+    /// The one that was [written](fmt::Display) somewhere; none where nothing was.
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(text.into()))
+    }
+
     #[cfg(test)]
     pub(super) fn named(name: &str) -> Self {
         Self(name.into())
@@ -43,20 +49,19 @@ impl ClusterId {
 /// The store is of another cluster than this gateway was before.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it is not the store that this gateway served from: {}; nothing is taken from it or written to it. Bring the \
-     store back as it was; or, to serve from this one as it is, stop the gateway, remove {copy} and start it \
-     again",
+    "it is not the store that this node shared before: {}; nothing is taken from it or written to it. Bring the \
+     store back as it was; or, to serve from this one as it is, stop the process, remove {copy} and start it again",
     match there {
-        Some(there) => format!("it is of cluster {there}, and the gateway of cluster {own}"),
-        None => format!("nothing in it is of the gateway's cluster, {own}: it is empty, or was emptied"),
+        Some(there) => format!("it is of cluster {there}, and the node of cluster {own}"),
+        None => format!("nothing in it is of the node's cluster, {own}: it is empty, or was emptied"),
     }
 )]
 pub struct OtherCluster {
     /// The store's.
     pub there: Option<ClusterId>,
-    /// The gateway's.
+    /// The node's.
     pub own: ClusterId,
-    /// The file in which the gateway remembers it.
+    /// The file in which the node remembers it.
     pub copy: String,
 }
 

@@ -1,6 +1,8 @@
-//! The database that nodes share for the registry, connected to once in a process's life.
+//! The database that nodes share for the registry, connected to once in a process's life. It is known by an id that
+//! the first node gives it and each keeps in its data folder: one that is of others, or was emptied, is not used.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +13,10 @@ use tollhouse_config::bootstrap::DatabaseKind;
 use tollhouse_sql::{Engine, SqlOptions, SqlStore, Tls};
 use tollhouse_store::Store;
 
+use crate::feed::cluster_id::{self, ClusterId};
+use crate::feed::fenced_store::FencedStore;
 use crate::identity::Identity;
+use crate::secrets;
 
 /// How long the database may take for one step. A registration is refused after some of them; a client of
 /// Polaris gives up after some seconds by itself.
@@ -20,8 +25,23 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// See the module.
 pub struct SharedDatabase {
     node: String,
-    opened: Mutex<Option<Arc<SqlStore>>>,
+    opened: Mutex<Option<Shared>>,
 }
+
+/// A database that is known to be the right one.
+#[derive(Clone)]
+pub struct Shared {
+    /// The store in it, which takes writes for as long as it is that.
+    pub store: Arc<dyn Store>,
+    /// The key that says so.
+    pub proof: Box<str>,
+}
+
+/// Where a node keeps the id of its database.
+const ID_FILE: &str = "registry-cluster";
+
+/// What the id stands below, in a store that holds nothing but the registry.
+const PREFIX: &str = "";
 
 impl fmt::Debug for SharedDatabase {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,19 +70,39 @@ impl SharedDatabase {
     ///
     /// # Errors
     /// It cannot be reached, or refuses.
-    pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<Shared>> {
         let Some(options) = options(bootstrap)? else { return Ok(None) };
         let mut opened = self.opened.lock().await;
-        let store = match &*opened {
-            Some(store) => Arc::clone(store),
-            None => {
-                let store = Arc::new(SqlStore::open(&options).await?);
-                *opened = Some(Arc::clone(&store));
-                store
-            }
-        };
-        Ok(Some(store))
+        if let Some(shared) = &*opened {
+            return Ok(Some(shared.clone()));
+        }
+        let store = Arc::new(SqlStore::open(&options).await?);
+        let name = format!("{} at {}", options.engine, options.database);
+        let shared = join(store, &name, &bootstrap.data_dir).await?;
+        *opened = Some(shared.clone());
+        Ok(Some(shared))
     }
+}
+
+/// Makes sure that a store is the one that this node shared before, and remembers it.
+async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Result<Shared> {
+    let file = data_dir.join(ID_FILE);
+    let remembered = match std::fs::read_to_string(&file) {
+        Ok(text) => ClusterId::of_text(&text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be read", file.display()));
+        }
+    };
+    let is_known = remembered.is_some();
+    let path = file.display().to_string();
+    let id = cluster_id::join(store.as_ref(), PREFIX, remembered, &path).await?;
+    if !is_known {
+        secrets::keep(&file, &id.to_string())?;
+    }
+    let proof: Box<str> = cluster_id::fence(PREFIX, &id).into();
+    let store = Arc::new(FencedStore::new(store, name, proof.clone()));
+    Ok(Shared { store, proof })
 }
 
 fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
@@ -91,4 +131,34 @@ fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
         tables: settings.tables.clone(),
         timeout: TIMEOUT,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_store::{Location, Transaction};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_keeps_to_its_database() {
+        let memory = || tollhouse_store::open(&Location::Memory).expect("memory");
+        let (ours, theirs, emptied) = (memory(), memory(), memory());
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let [own, other] = folders.each_ref().map(tempfile::TempDir::path);
+        let first = join(Arc::clone(&ours), "ours", own).await.expect("it is given an id");
+        let again = join(Arc::clone(&ours), "ours", own).await.expect("it has it still");
+        assert_eq!(first.proof, again.proof);
+        let second = join(Arc::clone(&ours), "ours", other).await.expect("any node may join");
+        assert_eq!(first.proof, second.proof);
+        let new = tempfile::tempdir().expect("a folder");
+        join(Arc::clone(&theirs), "theirs", new.path()).await.expect("it is given another");
+        for wrong in [theirs, emptied] {
+            let refused = join(Arc::clone(&wrong), "wrong", own).await.err().expect("not ours");
+            assert!(refused.to_string().contains("registry-cluster"), "{refused}");
+        }
+        ours.commit(Transaction::new().delete_prefix("")).await.expect("memory");
+        let refused = first.store.commit(Transaction::new().put("/instances/1", "{}")).await;
+        let refused = refused.expect_err("it was emptied").to_string();
+        assert!(refused.contains("emptied or replaced"), "{refused}");
+    }
 }

@@ -2,6 +2,7 @@
 //! whom each had heard of.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -15,6 +16,7 @@ use super::reading;
 use super::session::{self, OwnIdentity};
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
+use crate::cluster::digest::{CALL, DIGESTS, Digest, Digests};
 use crate::cluster::member::{self, BEATS, MEMBERS};
 use crate::event::InstanceEvent;
 use crate::journal::{Before, Journal, Record};
@@ -34,6 +36,8 @@ pub(super) struct Log {
     memory_max: usize,
     /// Who keeps the registry, by name.
     members: HashMap<NodeId, Box<str>>,
+    /// What they have come to.
+    digests: Digests,
     /// Some commits were missed: when everything is read anew.
     reload_at: Option<Instant>,
     backoff: Backoff,
@@ -67,9 +71,17 @@ impl Log {
         now_ms: u64,
     ) -> Result<(Self, State), StoreError> {
         let watch = store.watch("", Revision::ZERO);
-        let (members, backoff) = (HashMap::new(), Backoff::default());
-        let mut log =
-            Self { store, cluster, identity, watch, memory_max, members, reload_at: None, backoff };
+        let mut log = Self {
+            store,
+            cluster,
+            identity,
+            watch,
+            memory_max,
+            members: HashMap::new(),
+            digests: Digests::default(),
+            reload_at: None,
+            backoff: Backoff::default(),
+        };
         let mut state = State::new(salt, memory_max);
         log.read(&mut state, now_ms).await?;
         log.write_built_in(&state).await?;
@@ -93,6 +105,7 @@ impl Log {
 
     /// Reads everything into an empty state, and what was committed meanwhile.
     async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<Folded, StoreError> {
+        check_proof(&*self.store, &self.cluster).await?;
         let since = self.store.revision().await?;
         self.watch = self.store.watch("", since);
         reading::read_back(&*self.store, state, now_ms, Some(since)).await?;
@@ -244,6 +257,30 @@ impl Log {
         }
         folded.has_new_members |= self.fold_members(events, now_ms);
         state.fold(events, now_ms, &mut folded.events).iter().for_each(reading::log);
+        self.compare(shared, state, events);
+    }
+
+    /// Answers the question what this node has come to, and looks what others have.
+    fn compare(&mut self, shared: &Shared, state: &State, events: &[Event]) {
+        for event in events {
+            let Event::Put(entry) = event else { continue };
+            if *entry.key == *CALL {
+                let digest = Digest::of(state, entry.mod_revision.0);
+                self.cluster.digest.send_replace(Some(digest));
+                continue;
+            }
+            let Some(node) = member::node_of_key(&entry.key, DIGESTS) else { continue };
+            let Ok(digest) = serde_json::from_slice::<Digest>(&entry.value) else { continue };
+            let (own, members) = (self.cluster.node(), self.members.keys().copied());
+            if self.digests.differs(node, digest, own, members) {
+                tracing::error!(
+                    call = digest.call,
+                    "this node has come to something else than the others; it reads everything anew"
+                );
+                shared.statistics.differences.fetch_add(1, Ordering::Relaxed);
+                self.reload_at = Some(Instant::now());
+            }
+        }
     }
 
     /// Reads everything anew: a state with the pulses of those that were there before. When it cannot, it is tried
@@ -285,4 +322,17 @@ impl Log {
     pub(super) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
+}
+
+/// Whether the store still is the one that was shared: one that was emptied or replaced is not read.
+async fn check_proof(store: &dyn Store, cluster: &Cluster) -> Result<(), StoreError> {
+    let Some(proof) = &cluster.options.proof else { return Ok(()) };
+    if store.get(proof).await?.is_some() {
+        return Ok(());
+    }
+    Err(StoreError::Declined {
+        place: "the registry's store".into(),
+        reason: "it is not the one that this node shared: it was emptied or replaced".to_owned(),
+        remedy: "bring it back as it was; until then what is known is served, and nothing is written",
+    })
 }

@@ -4,6 +4,8 @@
 use tollhouse_store::{Entry, Revision, Store, StoreError};
 
 use super::committer::PROBE_KEY;
+use crate::cluster::PROOFS;
+use crate::cluster::digest::DIGESTS;
 use crate::cluster::member::{BEATS, MEMBERS};
 use crate::state::State;
 use crate::state::load::{LOADED, Unreadable};
@@ -54,7 +56,7 @@ fn is_settled(page: &[Entry], unreadable: &Unreadable, since: Option<Revision>) 
 
 /// Logs what stands under keys that this version knows nothing of, from one to the next.
 async fn log_unknown(store: &dyn Store) -> Result<(), StoreError> {
-    let known = || LOADED.into_iter().chain([MEMBERS, BEATS]);
+    let known = || LOADED.into_iter().chain([MEMBERS, BEATS, DIGESTS, PROOFS]);
     let mut after = String::new();
     while let Some(entry) = store.list_page("", &after, 1).await?.entries.pop() {
         match known().find(|prefix| entry.key.starts_with(*prefix)) {

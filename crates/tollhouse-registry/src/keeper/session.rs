@@ -12,10 +12,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{Store, StoreError, Transaction};
 
+use crate::cluster::digest::{CALL, DIGESTS};
 use crate::cluster::member::{self, BEATS};
 use crate::cluster::rounds::{self, Round};
 use crate::cluster::{BeatChannel, Cluster, ClusterOptions, Identity, NodeId};
-use crate::limits::{MEMBER_LEASE, MEMBER_RENEWAL, ROUND_INTERVAL, ROUND_WAIT};
+use crate::limits::{DIGEST_INTERVAL, MEMBER_LEASE, MEMBER_RENEWAL, ROUND_INTERVAL, ROUND_WAIT};
 use crate::registry::Shared;
 
 /// The longest wait before something is tried again: the others wait for what this node has to say.
@@ -59,7 +60,10 @@ impl Session {
     pub(super) async fn run(self, stop: oneshot::Receiver<()>) {
         let (renewals, rounds, receipts) =
             (pin!(self.renew()), pin!(self.send_rounds()), pin!(self.receive_rounds()));
+        let (questions, answers) = (pin!(self.call_for_digests()), pin!(self.report_digests()));
         tokio::select! {
+            () = questions => {}
+            () = answers => {}
             () = renewals => {}
             () = rounds => {}
             () = receipts => {}
@@ -188,6 +192,35 @@ impl Session {
         self.number.store(number, Ordering::Relaxed);
         self.pending().pop_front();
         Ok(())
+    }
+
+    /// Asks all for what they have come to, from time to time; one of them is enough to ask.
+    async fn call_for_digests(&self) {
+        loop {
+            sleep(DIGEST_INTERVAL).await;
+            let members = self.cluster.members();
+            if members.len() < 2 || !members.first().is_some_and(|first| first.is_self) {
+                continue;
+            }
+            if let Err(error) = self.store.commit(Transaction::new().put(CALL, "{}")).await {
+                tracing::debug!(%error, "nodes are not compared this time");
+            }
+        }
+    }
+
+    /// Tells the others what this node has come to.
+    async fn report_digests(&self) {
+        let mut digest = self.cluster.digest.subscribe();
+        while digest.changed().await.is_ok() {
+            let Some(digest) = *digest.borrow_and_update() else { continue };
+            let Some(Identity { node, lease }) = *self.identity.borrow() else { continue };
+            let Ok(row) = serde_json::to_vec(&digest) else { continue };
+            let put = Transaction::new().put_under(lease, format!("{DIGESTS}{node}"), row);
+            // What is not told is asked for again.
+            if let Err(error) = self.store.commit(put).await {
+                tracing::debug!(%error, "this node cannot be compared with the others");
+            }
+        }
     }
 
     async fn receive_rounds(&self) {

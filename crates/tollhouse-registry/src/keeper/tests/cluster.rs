@@ -7,7 +7,7 @@ mod simulation;
 use std::sync::atomic::Ordering;
 
 use tokio::task::JoinHandle;
-use tollhouse_store::Condition;
+use tollhouse_store::{Condition, Transaction};
 
 use super::*;
 use crate::cluster::ClusterOptions;
@@ -76,7 +76,8 @@ impl Bench {
     async fn start_with(&self, name: &str, change: impl FnOnce(&mut Options)) -> Node {
         let faults = Arc::<Faults>::default();
         let channel = self.server.as_ref().map(Channel::open);
-        let cluster = ClusterOptions { name: name.into(), has_predecessor: false, channel };
+        let cluster =
+            ClusterOptions { name: name.into(), has_predecessor: false, channel, proof: None };
         let mut options = Options {
             clock: Clock::Manual(Arc::clone(&self.clock)),
             cluster: Some(cluster),
@@ -278,6 +279,58 @@ async fn a_node_that_missed_commits_reads_everything_anew_and_knows_whom_it_has_
     assert_eq!(digest(&a), digest(&b));
     bench.pass(20 * SECOND).await;
     assert!(!a.is_healthy("there") && !b.is_healthy("there"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_come_to_something_else_is_found_and_reads_everything_anew() {
+    let bench = Bench::new();
+    let nodes = [bench.start("a").await, bench.start("b").await, bench.start("c").await];
+    for id in ["one", "two", "three"] {
+        nodes[0].register(id, None).await.expect("good");
+    }
+    bench.pass(SECOND).await;
+    let shared = nodes[1].registry.shared();
+    let mut state = State::clone(&shared.state.load());
+    let listing = bench.engine.store().list("/instances/").await.expect("memory");
+    let key = listing.entries.first().expect("three are there").key.clone();
+    let lost = tollhouse_store::Event::Delete { key, revision: listing.revision };
+    state.fold(&[lost], START_MS, &mut Vec::new());
+    shared.state.store(Arc::new(state));
+    assert_ne!(digest(&nodes[0]), digest(&nodes[1]), "it has forgotten one");
+    bench.pass(130 * SECOND).await;
+    assert_eq!(digest(&nodes[0]), digest(&nodes[1]));
+    let found =
+        nodes.each_ref().map(|node| node.registry.statistics().differences.load(Ordering::Relaxed));
+    assert_eq!(found, [0, 1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_emptied_takes_nothing_from_what_is_known() {
+    const PROOF: &str = "/tollhouse/cluster/ours";
+    let bench = Bench::new();
+    let prove = || bench.engine.store().commit(Transaction::new().put(PROOF, "{}"));
+    prove().await.expect("memory");
+    let node = bench.start_with("a", |options| {
+        if let Some(cluster) = &mut options.cluster {
+            cluster.proof = Some(PROOF.into());
+        }
+    });
+    let node = node.await;
+    node.register("there", None).await.expect("good");
+    bench.pass(SECOND).await;
+    // An engine that lost its data tells nobody that it deletes anything.
+    node.faults.is_cut.store(true, Ordering::Relaxed);
+    prove().await.expect("memory");
+    bench.pass(SECOND).await;
+    let emptied = Transaction::new().delete_prefix("");
+    bench.engine.store().commit(emptied).await.expect("memory");
+    node.faults.is_lost.store(true, Ordering::Relaxed);
+    node.faults.is_cut.store(false, Ordering::Relaxed);
+    bench.pass(30 * SECOND).await;
+    assert!(node.registry.state().instance("there").is_some(), "it is served");
+    prove().await.expect("memory");
+    bench.pass(5 * SECOND).await;
+    assert!(node.registry.state().instance("there").is_none(), "it is theirs, and empty");
 }
 
 #[tokio::test(start_paused = true)]

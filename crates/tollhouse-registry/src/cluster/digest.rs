@@ -1,0 +1,135 @@
+//! Whether all nodes have come to the same. Once a minute one of them asks, by a commit; at that place among the
+//! commits each adds up what it has, and tells the others. Who differs from most reads everything anew, and all do
+//! where nobody is with most: what is right stands in the store.
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+use super::NodeId;
+use crate::state::State;
+
+/// Where all of it stands.
+pub(crate) const DIGESTS: &str = "/digests/";
+
+/// The key whose commits ask.
+pub(crate) const CALL: &str = "/digests/call";
+
+/// What a node has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Digest {
+    /// The revision of the commit that asked.
+    pub(crate) call: u64,
+    /// The sum of all there was then.
+    pub(crate) sum: u64,
+}
+
+impl Digest {
+    /// Of a state that has taken in all commits up to the one that asks. A few nanoseconds an instance.
+    pub(crate) fn of(state: &State, call: u64) -> Self {
+        let mut sum = fold(state.services_revision().0) ^ fold(state.namespaces_revision().0);
+        for instance in state.instances() {
+            let facts = u64::from(instance.port) << 32
+                | u64::from(instance.weight) << 16
+                | u64::from(instance.healthy) << 1
+                | u64::from(instance.isolated);
+            // No order: each adds what it is.
+            sum =
+                sum.wrapping_add(mix(text(&instance.id) ^ mix(fold(instance.revision.0) ^ facts)));
+        }
+        Self { call, sum }
+    }
+}
+
+/// What nodes have told.
+#[derive(Debug, Default)]
+pub(crate) struct Digests {
+    told: HashMap<NodeId, Digest>,
+}
+
+impl Digests {
+    /// Takes note of what a node has told; whether `own` has to read everything anew, now that all of these
+    /// have told what they were asked.
+    pub(crate) fn differs(
+        &mut self,
+        node: NodeId,
+        digest: Digest,
+        own: Option<NodeId>,
+        members: impl Iterator<Item = NodeId> + Clone,
+    ) -> bool {
+        self.told.insert(node, digest);
+        self.told.retain(|node, _| members.clone().any(|member| member == *node));
+        let Some(own) = own.and_then(|own| self.told.get(&own)).copied() else { return false };
+        if own.call != digest.call {
+            return false;
+        }
+        let of_call = |node| self.told.get(&node).filter(|it| it.call == digest.call);
+        let Some(sums) =
+            members.map(|node| of_call(node).map(|it| it.sum)).collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        let with_own = sums.iter().filter(|sum| **sum == own.sum).count();
+        with_own < sums.len() && with_own * 2 <= sums.len()
+    }
+}
+
+fn fold(number: u128) -> u64 {
+    let [high, low] = [number >> 64, number & u128::from(u64::MAX)];
+    // Both halves are below 2^64.
+    mix(u64::try_from(high).unwrap_or_default()) ^ u64::try_from(low).unwrap_or_default()
+}
+
+/// FNV-1a: the same on every node and in every version.
+fn text(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The end of `MurmurHash3`: every bit depends on all.
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    bits = (bits ^ bits >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    bits ^ bits >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_with_most_reads_anew_once_all_have_told() {
+        let members = [1, 2, 3].map(NodeId);
+        let of = |sums: &[u64], own: u64| {
+            let mut digests = Digests::default();
+            let mut differs = false;
+            for (node, sum) in members.into_iter().zip(sums) {
+                let digest = Digest { call: 9, sum: *sum };
+                let known = members.into_iter();
+                differs = digests.differs(node, digest, Some(NodeId(own)), known);
+            }
+            differs
+        };
+        let cases: [(&[u64], [bool; 3]); 5] = [
+            (&[5, 5, 5], [false, false, false]),
+            (&[5, 6, 5], [false, true, false]),
+            (&[5, 6, 7], [true, true, true]),
+            (&[5, 6], [false, false, false]),
+            (&[6, 5, 5], [true, false, false]),
+        ];
+        for (sums, expected) in cases {
+            assert_eq!([1, 2, 3].map(|own| of(sums, own)), expected, "{sums:?}");
+        }
+        let mut digests = Digests::default();
+        let two = [NodeId(1), NodeId(2)];
+        for (node, call, sum) in [(1, 8, 5), (2, 9, 6), (1, 9, 7)] {
+            let differs = digests.differs(
+                NodeId(node),
+                Digest { call, sum },
+                Some(NodeId(1)),
+                two.into_iter(),
+            );
+            assert_eq!(differs, call == 9 && node == 1, "of two nobody is with most");
+        }
+    }
+}

@@ -154,6 +154,48 @@ async fn a_listing_comes_in_pages_of_one_revision() {
 }
 
 #[tokio::test]
+async fn a_listing_is_of_one_revision_though_etcd_forgets_while_it_is_read() {
+    let Some(etcd) = Etcd::start() else { return };
+    let store = open(&etcd);
+    // Three pages, of whose keys the first and the last are written together.
+    for part in 0..12 {
+        let keys = (0..100).map(|number| format!("/a/{part:02}{number:02}"));
+        let puts = keys.fold(Transaction::new(), |puts, key| puts.put(key, "0"));
+        store.commit(puts).await.expect("it takes them");
+    }
+    let ended = Arc::new(AtomicU32::new(0));
+    let (writer, over) = (Arc::clone(&store), Arc::clone(&ended));
+    let writing = tokio::spawn(async move {
+        let mut number = 0;
+        while over.load(Ordering::Relaxed) == 0 {
+            number += 1;
+            let value = number.to_string();
+            let both = Transaction::new().put("/a/0000", value.clone()).put("/a/1199", value);
+            writer.commit(both).await.expect("it takes them");
+            compact(&writer).await;
+        }
+    });
+    let mut whole = 0;
+    for _ in 0..100 {
+        match store.list("/a/").await {
+            Ok(listing) => {
+                whole += 1;
+                assert_eq!(listing.entries.len(), 1200);
+                let [first, last] = [0, 1199].map(|at| &listing.entries[at]);
+                assert_eq!((&first.value, first.mod_revision), (&last.value, last.mod_revision));
+            }
+            // Each time it was begun anew, it was too slow for a store that forgets all the time.
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+    }
+    ended.store(1, Ordering::Relaxed);
+    writing.await.expect("nothing panicked");
+    let listing = store.list("/a/").await.expect("nobody is in its way");
+    assert_eq!(listing.entries.len(), 1200);
+    println!("{whole} of 100 listings were whole beside the writer");
+}
+
+#[tokio::test]
 async fn a_change_that_nobody_confirmed_is_found_where_it_was_made() {
     let Some(etcd) = Etcd::start() else { return };
     let store = open(&etcd);

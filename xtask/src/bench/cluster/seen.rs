@@ -55,7 +55,7 @@ fn registrations(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
 
 fn routes(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
-    let etcd = Etcd::start().context("etcd is not installed")?;
+    let etcd = Etcd::durable().context("etcd is not installed")?;
     let [a, b] = [(); 2].map(|()| Node::of_etcd(plan, &etcd));
     let (a, b) = (a?, b?);
     let mut writer = Writer::open(a.ports.admin)?;

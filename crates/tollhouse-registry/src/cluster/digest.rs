@@ -25,7 +25,7 @@ pub(crate) struct Digest {
 
 impl Digest {
     /// Of a state that has taken in all commits up to the one that asks. A few nanoseconds an instance.
-    pub(crate) fn of(state: &State, call: u64) -> Self {
+    pub(crate) fn from_state(state: &State, call: u64) -> Self {
         let mut sum = fold(state.services_revision().0) ^ fold(state.namespaces_revision().0);
         for instance in state.instances() {
             let facts = u64::from(instance.port) << 32

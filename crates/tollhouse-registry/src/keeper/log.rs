@@ -265,7 +265,7 @@ impl Log {
         for event in events {
             let Event::Put(entry) = event else { continue };
             if *entry.key == *CALL {
-                let digest = Digest::of(state, entry.mod_revision.0);
+                let digest = Digest::from_state(state, entry.mod_revision.0);
                 self.cluster.digest.send_replace(Some(digest));
                 continue;
             }

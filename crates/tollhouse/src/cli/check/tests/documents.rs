@@ -56,9 +56,12 @@ fn examples(path: &Path) -> Vec<Example> {
 }
 
 /// The environment of a reader who has set what the example names: each variable has the 32 characters that fit
-/// a key as well as a password.
+/// a key as well as a password, or the 128 of a digest by SHA-512.
 fn environment(text: &str) -> impl Fn(&str) -> Option<String> + '_ {
-    |name| text.contains(&format!("${{{{{name}}}}}")).then(|| "0123456789abcdef".repeat(2))
+    |name| {
+        let times = if name.ends_with("_SHA512") { 8 } else { 2 };
+        text.contains(&format!("${{{{{name}}}}}")).then(|| "0123456789abcdef".repeat(times))
+    }
 }
 
 #[test]

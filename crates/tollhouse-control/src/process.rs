@@ -151,9 +151,7 @@ impl Process {
         }
         let successors = handover::await_successors(&bootstrap.data_dir, &spares);
         let side = listeners::start_all(&cx, &introspection, predecessor).await?;
-        cx.bound.set("control", side.control);
-        cx.bound.set("metrics", side.metrics);
-        cx.bound.set("status", side.status);
+        side.publish_addresses(&cx);
         cx.drivers.start();
         tokio::spawn(Arc::clone(&cx.sampler).run());
         tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(&snapshots)));

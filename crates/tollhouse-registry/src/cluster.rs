@@ -22,11 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use tokio::sync::watch;
 use tollhouse_stdx::Random;
 use tollhouse_store::{BoxFuture, LeaseId};
 
-use digest::Digest;
 use evidence::Evidence;
 use rounds::Heard;
 
@@ -100,8 +98,6 @@ pub(crate) struct Cluster {
     /// Beats taken here that the others have not been told of.
     pub(crate) heard: Heard,
     pub(crate) evidence: Evidence,
-    /// What this node came to when it was last asked.
-    pub(crate) digest: watch::Sender<Option<Digest>>,
     /// Whether anybody may expire, so that the others wait for this node's rounds.
     pub(crate) is_awaited: AtomicBool,
     /// Who keeps the registry, by name.
@@ -139,7 +135,6 @@ impl Cluster {
             options,
             heard: Heard::default(),
             evidence: Evidence::default(),
-            digest: watch::Sender::new(None),
             is_awaited: AtomicBool::new(false),
             members: Mutex::default(),
             numbers: Mutex::new(Random::seeded(seed)),

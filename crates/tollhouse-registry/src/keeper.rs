@@ -115,10 +115,11 @@ impl Keeper {
         let cluster =
             options.cluster.map(|cluster| Cluster::new(cluster, random_seed(options.salt)));
         let identity = session::OwnIdentity::default();
+        let digest = session::OwnDigest::default();
         let (log, state) = match &cluster {
             Some(cluster) => {
                 session::join(&*store, cluster, &cluster.options, &identity).await?;
-                let own = (Arc::clone(cluster), Arc::clone(&identity));
+                let own = (Arc::clone(cluster), Arc::clone(&identity), Arc::clone(&digest));
                 let now_ms = options.clock.now_ms();
                 let (log, state) = Log::open(Arc::clone(&store), own, bounds, now_ms).await?;
                 (Some(log), state)
@@ -139,7 +140,7 @@ impl Keeper {
             health.set_membership(&mut State::clone(&shared.state.load()), log.membership());
         }
         let session = cluster.map(|cluster| {
-            Session::new((cluster, identity), Arc::clone(shared), Arc::clone(&store))
+            Session::new((cluster, identity, digest), Arc::clone(shared), Arc::clone(&store))
         });
         let keeper = Self {
             shared: Arc::clone(shared),

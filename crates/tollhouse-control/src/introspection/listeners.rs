@@ -150,6 +150,13 @@ impl SideListeners {
         self.tasks.push(task.abort_handle());
         Ok(bound)
     }
+
+    /// Tells the console where they listen.
+    pub(crate) fn publish_addresses(&self, cx: &ControlContext) {
+        cx.bound.set("control", self.control);
+        cx.bound.set("metrics", self.metrics);
+        cx.bound.set("status", self.status);
+    }
 }
 
 /// What a listener serves, and how.

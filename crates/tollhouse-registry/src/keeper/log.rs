@@ -13,7 +13,7 @@ use tollhouse_store::{
 };
 
 use super::reading;
-use super::session::{self, OwnIdentity};
+use super::session::{self, OwnDigest, OwnIdentity};
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::digest::{CALL, DIGESTS, Digest, Digests};
@@ -31,6 +31,7 @@ pub(super) struct Log {
     store: Arc<dyn Store>,
     cluster: Arc<Cluster>,
     identity: OwnIdentity,
+    digest: OwnDigest,
     watch: Watch,
     /// Bytes that the state may hold.
     memory_max: usize,
@@ -66,7 +67,7 @@ impl Log {
     /// Reads the state and follows it from there.
     pub(super) async fn open(
         store: Arc<dyn Store>,
-        (cluster, identity): (Arc<Cluster>, OwnIdentity),
+        (cluster, identity, digest): (Arc<Cluster>, OwnIdentity, OwnDigest),
         (salt, memory_max): (u64, usize),
         now_ms: u64,
     ) -> Result<(Self, State), StoreError> {
@@ -75,6 +76,7 @@ impl Log {
             store,
             cluster,
             identity,
+            digest,
             watch,
             memory_max,
             members: HashMap::new(),
@@ -266,7 +268,7 @@ impl Log {
             let Event::Put(entry) = event else { continue };
             if *entry.key == *CALL {
                 let digest = Digest::from_state(state, entry.mod_revision.0);
-                self.cluster.digest.send_replace(Some(digest));
+                self.digest.send_replace(Some(digest));
                 continue;
             }
             let Some(node) = member::node_of_key(&entry.key, DIGESTS) else { continue };

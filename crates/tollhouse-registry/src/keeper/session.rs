@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{Store, StoreError, Transaction};
 
-use crate::cluster::digest::{CALL, DIGESTS};
+use crate::cluster::digest::{CALL, DIGESTS, Digest};
 use crate::cluster::member::{self, BEATS};
 use crate::cluster::rounds::{self, Round};
 use crate::cluster::{BeatChannel, Cluster, ClusterOptions, Identity, NodeId};
@@ -28,9 +28,13 @@ const CHANNEL_REST: Duration = Duration::from_secs(5);
 /// As which member this node counts, while it does.
 pub(super) type OwnIdentity = Arc<watch::Sender<Option<Identity>>>;
 
+/// What this node came to when it was last asked.
+pub(super) type OwnDigest = Arc<watch::Sender<Option<Digest>>>;
+
 pub(super) struct Session {
     cluster: Arc<Cluster>,
     identity: OwnIdentity,
+    digest: OwnDigest,
     shared: Arc<Shared>,
     store: Arc<dyn Store>,
     /// The number of the last round that was sent.
@@ -48,12 +52,12 @@ struct Part {
 
 impl Session {
     pub(super) fn new(
-        (cluster, identity): (Arc<Cluster>, OwnIdentity),
+        (cluster, identity, digest): (Arc<Cluster>, OwnIdentity, OwnDigest),
         shared: Arc<Shared>,
         store: Arc<dyn Store>,
     ) -> Self {
         let (number, pending) = (AtomicU64::new(0), Mutex::default());
-        Self { cluster, identity, shared, store, number, pending }
+        Self { cluster, identity, digest, shared, store, number, pending }
     }
 
     /// Lasts until `stop` is over; then says good-bye.
@@ -210,7 +214,7 @@ impl Session {
 
     /// Tells the others what this node has come to.
     async fn report_digests(&self) {
-        let mut digest = self.cluster.digest.subscribe();
+        let mut digest = self.digest.subscribe();
         while digest.changed().await.is_ok() {
             let Some(digest) = *digest.borrow_and_update() else { continue };
             let Some(Identity { node, lease }) = *self.identity.borrow() else { continue };

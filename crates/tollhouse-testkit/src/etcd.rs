@@ -250,7 +250,7 @@ impl Etcd {
     /// # Panics
     /// When it does not run.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        program::pause(self.child.as_ref().expect("it runs").id());
     }
 
     /// Lets it go on.

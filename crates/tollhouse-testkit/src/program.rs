@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::gateway::Output;
-use crate::patience::DEADLINE;
+use crate::patience::{DEADLINE, wait_for};
 
 /// Names of the programs that this machine lacks, comma separated; set by `cargo x test`.
 const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
@@ -32,6 +32,25 @@ pub fn find(name: &str) -> Option<PathBuf> {
         println!("skipped: {name} is not installed (`cargo x test` installs what it can)");
     }
     found
+}
+
+/// Stops the process of this number (SIGSTOP), and returns once it does nothing any more: the signal alone leaves
+/// its threads to finish what they are at.
+///
+/// # Panics
+/// When there is no such process.
+pub fn pause(id: u32) {
+    let process = Pid::from_raw(id.cast_signed()).expect("a process has a number");
+    kill_process(process, Signal::STOP).expect("it can be signalled");
+    let tasks = format!("/proc/{id}/task");
+    wait_for("all threads to stop", || {
+        let mut states = std::fs::read_dir(&tasks).ok()?.flatten().map(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // The name before it is in brackets and may hold anything.
+            stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+        });
+        states.all(|state| state.is_none_or(|state| state == 'T')).then_some(())
+    });
 }
 
 /// The Python that has the client libraries; `None`, with a message, when there is none.

@@ -153,11 +153,7 @@ impl Process {
         let side = listeners::start_all(&cx, &introspection, predecessor).await?;
         side.publish_addresses(&cx);
         cx.drivers.start();
-        tokio::spawn(Arc::clone(&cx.sampler).run());
-        tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(&snapshots)));
-        let rates = Arc::clone(&cx.route_rates);
-        tokio::spawn(rates.run(Arc::clone(&snapshots), Arc::clone(&cx.metrics)));
-        tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
+        observe(&cx, &snapshots);
         Ok(Self {
             cores,
             snapshots,
@@ -323,6 +319,15 @@ async fn start_registry(
         }
         started => started,
     }
+}
+
+/// Starts what looks at the data plane from time to time, for the console and the log.
+fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
+    tokio::spawn(Arc::clone(&cx.sampler).run());
+    tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(snapshots)));
+    let rates = Arc::clone(&cx.route_rates);
+    tokio::spawn(rates.run(Arc::clone(snapshots), Arc::clone(&cx.metrics)));
+    tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
 }
 
 /// Makes the folder of everything that is kept, unless it exists; says whether it did.

@@ -162,7 +162,7 @@ impl Resources {
 
     /// Of writers who do not look what they name nobody else is told; one change a second is looked at.
     fn log_new_problems(&self, before: &[Value]) {
-        let before: hashbrown::HashSet<_> = before.iter().map(|it| text_of(it)).collect();
+        let before: hashbrown::HashSet<_> = before.iter().map(text_of).collect();
         let is_new = |problem: &&Value| !before.contains(&text_of(problem));
         let mut new = self.listed.problems.iter().filter(is_new).peekable();
         if new.peek().is_none() || self.new_problems.admit(Instant::now()).is_none() {

@@ -62,7 +62,7 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     let segments: Vec<&str> = decoded.split('/').filter(|segment| !segment.is_empty()).collect();
     let shows_token = caller(&admin, request.headers(), &Arguments::default()).is_ok()
         || sync::websocket::shows_token(&admin, request.headers());
-    if !shows_token && let Err(refusal) = websites::check(&admin, &request) {
+    if !shows_token && let Some(refusal) = websites::refuse(&admin, &request) {
         return refusal;
     }
     if segments == ["websocket"] {

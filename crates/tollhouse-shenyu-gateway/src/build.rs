@@ -55,13 +55,16 @@ const BUILT_IN: &[&str] =
 /// Plugins that change what a node has answered.
 const BEHIND_NODES: &[&str] = &["modifyResponse", "cryptorResponse"];
 
+/// Who has connections to Redis and Dubbo's servers, and who writes objects for calls to the gateway itself.
+type Interfaces<'a> = (Option<&'a Arc<dyn Engines>>, &'a Option<Arc<dyn LocalInterface>>);
+
 /// Compiles everything, with what is kept of objects that are still the same. What cannot be compiled is
 /// reported; of plugins that protect, it refuses what it could be meant for.
 pub(crate) fn compile(
     parts: &Parts,
     terms: Terms,
     kept: &mut Kept,
-    (engines, local): (Option<&Arc<dyn Engines>>, &Option<Arc<dyn LocalInterface>>),
+    (engines, local): Interfaces<'_>,
 ) -> (Arc<Chain>, Vec<Problem>) {
     let objects = Objects {
         plugins: &parts.plugins,

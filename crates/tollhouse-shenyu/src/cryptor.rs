@@ -41,7 +41,7 @@ enum Becomes {
 }
 
 enum Way {
-    Decrypt(Private),
+    Decrypt(Box<Private>),
     Encrypt(Pkcs1PublicEncryptingKey),
 }
 
@@ -125,7 +125,9 @@ impl CryptorRule {
             "" | "decrypt" if handle.decrypt_key.trim().is_empty() => {
                 return Ok(Err(Lacks("decryptKey")));
             }
-            "" | "decrypt" => Way::Decrypt(Private::read(&handle.decrypt_key).map_err(wrong)?),
+            "" | "decrypt" => {
+                Way::Decrypt(Box::new(Private::read(&handle.decrypt_key).map_err(wrong)?))
+            }
             other => {
                 return Err(wrong(format!("`way` is `{other}`; expected `encrypt` or `decrypt`")));
             }

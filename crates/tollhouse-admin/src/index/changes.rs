@@ -75,7 +75,7 @@ impl Changes {
         }
         let revision = Revision(text.parse().ok()?);
         let first = self.rows.range((revision, Box::from(""))..).next()?;
-        (first.0.0 == revision).then(|| (revision, &*first.0.1))
+        (first.0.0 == revision).then_some((revision, &*first.0.1))
     }
 
     /// Names of rows that the next one takes the place of.

@@ -257,7 +257,7 @@ impl Board {
     /// How every certificate stands, in the order of their objects.
     pub(super) fn report(&self, now: i64) -> Vec<StapleView> {
         let mut entries: Vec<_> = self.entries.iter().collect();
-        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        entries.sort_by_key(|(key, _)| *key);
         entries.into_iter().map(|(key, entry)| entry.view(&key.ssl, now)).collect()
     }
 }

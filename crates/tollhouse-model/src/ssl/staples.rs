@@ -34,7 +34,7 @@ pub(super) fn read(
         let answer = decode(reader, value)?;
         check(reader, pairs, &answer, now_unix_s).then_some(answer)
     };
-    let first = reader.optional(fields, "ocsp", &mut read_one);
+    let first = reader.optional(fields, "ocsp", read_one);
     let further = reader.optional(fields, "ocsps", |reader, value| {
         let items = reader.list(value)?;
         if items.len() > FURTHER_PAIRS_MAX {

@@ -12,9 +12,9 @@ use crate::admin::ShenyuAdmin;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToThisMachine;
 
-/// A website can have its own name resolved to loopback and call here as if it were its own server (DNS rebinding),
+/// The refusal of such a call. A website can have its own name resolved to loopback and call here as if it were its own server (DNS rebinding),
 /// and may open WebSockets to any address.
-pub(super) fn check(admin: &ShenyuAdmin, request: &Request) -> Result<(), Response> {
+pub(super) fn refuse(admin: &ShenyuAdmin, request: &Request) -> Option<Response> {
     // What is no text is no name of this machine either.
     let text =
         |name: HeaderName| request.headers().get(name).map(|value| value.to_str().unwrap_or(".."));
@@ -29,9 +29,9 @@ pub(super) fn check(admin: &ShenyuAdmin, request: &Request) -> Result<(), Respon
         is_local && admin.hosts.may_be_a_websites(host, origin)
     };
     if !is_websites {
-        return Ok(());
+        return None;
     }
     let text = "only calls to an address, a local name or one of listen.hosts, and from no other website, are \
                 answered here";
-    Err((StatusCode::FORBIDDEN, text).into_response())
+    Some((StatusCode::FORBIDDEN, text).into_response())
 }

@@ -148,8 +148,7 @@ fn staple_by(
     let client = TlsClient(Arc::new(config));
     let mut stream = client.connect(gateway.tls_address(), name).expect("a handshake");
     assert_eq!(get(&mut stream, name, "/").status(), 200);
-    let staple = watcher.0.lock().expect("no panic").clone();
-    staple
+    watcher.0.lock().expect("no panic").clone()
 }
 
 fn staple(gateway: &Gateway, name: &str) -> Vec<u8> {

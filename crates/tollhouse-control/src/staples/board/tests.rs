@@ -235,7 +235,7 @@ fn an_answer_that_is_given_is_shown_and_a_newer_one_asked_for_where_somebody_can
             answer.to(&question.to_der(), |text| authority.sign(text)).into()
         };
         let given = [good(NOW - 1), good(NOW + DAY), good(NOW + HOUR), Arc::from(*b"none")];
-        serve(&mut board, &[host.clone()], &given, NOW);
+        serve(&mut board, std::slice::from_ref(&host), &given, NOW);
         assert_eq!(state(&board, NOW), (StapleState::Stapled, None));
         let view = board.report(NOW).remove(0);
         assert_eq!((view.until, view.next_attempt), (Some(NOW + DAY), due));

@@ -1,4 +1,5 @@
 //! How far a text may stand between quotes as it is, looked at sixteen bytes at a time.
+//! What becomes of the other bytes is for whoever writes the text.
 
 use crate::blocks::{BLOCK_BYTES, prefix};
 

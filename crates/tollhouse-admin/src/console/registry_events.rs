@@ -1,4 +1,5 @@
 //! `/console/v1/registry/events`: what has happened to instances of late, the newest first.
+//! What is kept of them, and for how long, the registry decides.
 
 use serde_json::{Value, json};
 

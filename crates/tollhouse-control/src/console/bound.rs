@@ -1,4 +1,5 @@
 //! Where the parts of the process listen, as the kernel has it: a port that was left to the kernel is a number here.
+//! What the settings say of it is not kept here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

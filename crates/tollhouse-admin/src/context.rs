@@ -20,8 +20,9 @@ use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::sign_in::Failures;
 
-/// Longest wait for the data plane to serve what was written.
-const APPLIED_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longest wait for the data plane to serve what was written: the control side has the lowest priority, and clients wait
+/// longer than this.
+const APPLIED_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What an Admin API is made of.
 pub struct Parts {

@@ -30,7 +30,7 @@ pub(crate) async fn wait(admin: &Admin, call: &Call) -> Result<(), Reply> {
     Ok(())
 }
 
-/// The answer to a read, with how far this gateway has come; where it has its store to itself it is never behind.
+/// The answer to a read, with how far this gateway has come; a file in place of a store has no revisions.
 pub(crate) fn report(admin: &Admin, reply: Reply) -> Reply {
     match admin.served() {
         Some(revision) => made(reply, revision),

@@ -274,8 +274,8 @@ impl StoreFeed {
                 Sharing::Provisional(reason) => Mode::Away(reason.clone()),
             },
             applied: match &self.sharing {
-                Sharing::Shared(_) => Some(self.applied.subscribe()),
-                Sharing::Alone | Sharing::Provisional(_) => None,
+                Sharing::Alone | Sharing::Shared(_) => Some(self.applied.subscribe()),
+                Sharing::Provisional(_) => None,
             },
         }
     }

@@ -4,12 +4,14 @@
 //! `certificate/key.rs`, what a responder says of a certificate in `certificate/status.rs`.
 //! Whether anybody trusts a certificate is for those who connect.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tollhouse_stdx::civil::CivilTime;
 use webpki::EndEntityCert;
+use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 mod key;
@@ -28,6 +30,8 @@ pub struct CertificateFacts {
     /// The DNS names that it stands for, as written in it. Names in the subject alone do not count,
     /// as with today's clients.
     pub subject_names: Vec<String>,
+    /// The addresses that it stands for.
+    pub subject_addresses: Vec<IpAddr>,
     /// First second it is good for, in Unix time.
     pub not_before_unix_s: i64,
     /// Last second it is good for, in Unix time.
@@ -50,8 +54,13 @@ pub enum Validity {
 }
 
 impl CertificateFacts {
-    /// Whether it stands for `name`, which is lower-cased: whole, or `*.` before a rest.
+    /// Whether it stands for `name`, which is lower-cased: whole, or `*.` before a rest. Addresses, those of
+    /// IPv6 in brackets or without, are found among its addresses alone (RFC 9110 §4.3.5): `*.0.2.1` is a
+    /// name, and 192.0.2.1 none.
     pub fn covers(&self, name: &str) -> bool {
+        if let Ok(address) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            return self.subject_addresses.contains(&address);
+        }
         let parent = name.split_once('.').map(|(_, parent)| parent);
         self.subject_names.iter().any(|subject| {
             let rest = subject.strip_prefix("*.");
@@ -192,10 +201,24 @@ fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateEr
     Ok(CertificateFacts {
         misplaced,
         subject_names: parse(own)?.valid_dns_names().map(str::to_owned).collect(),
+        subject_addresses: addresses(&fields),
         not_before_unix_s: validity.not_before.timestamp(),
         not_after_unix_s: validity.not_after.timestamp(),
         intermediates: chain.len() - 1,
     })
+}
+
+/// The addresses among the names of a certificate (RFC 5280 §4.2.1.6): of four bytes or of sixteen.
+fn addresses(fields: &X509Certificate<'_>) -> Vec<IpAddr> {
+    let Ok(Some(names)) = fields.subject_alternative_name() else { return Vec::new() };
+    let address = |name: &GeneralName<'_>| match name {
+        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
+            .map(IpAddr::from)
+            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from))
+            .ok(),
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(address).collect()
 }
 
 fn unreadable(reason: &str) -> CertificateError {

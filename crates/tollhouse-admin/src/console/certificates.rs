@@ -58,7 +58,9 @@ fn row(id: &str, value: &Value, revision: u64) -> Value {
     match certificate::check_chain(pem) {
         Ok(facts) => {
             row["faults"] = faults(&facts, value).into();
-            row["names"] = facts.subject_names.clone().into();
+            let addresses = facts.subject_addresses.iter().map(ToString::to_string);
+            let names: Vec<String> = facts.subject_names.iter().cloned().chain(addresses).collect();
+            row["names"] = names.into();
             row["not_before"] = facts.not_before_unix_s.into();
             row["not_after"] = facts.not_after_unix_s.into();
             row["intermediates"] = facts.intermediates.into();

@@ -71,6 +71,26 @@ fn a_certificate_and_its_key_belong_together_whatever_the_kind() {
 }
 
 #[test]
+fn a_certificate_stands_for_its_names_and_addresses_and_no_others() {
+    let names = ["a.com", "*.b.com", "192.0.2.1", "2001:db8::1"];
+    let params = CertificateParams::new(names.map(str::to_owned)).expect("they are names");
+    let key = KeyPair::generate().expect("a key can be made");
+    let certificate = params.self_signed(&key).expect("a certificate can be made");
+    let facts = check_chain(&pem("CERTIFICATE", certificate.der())).expect("it can be read");
+    assert_eq!(facts.subject_names, ["a.com", "*.b.com"]);
+    for covered in
+        ["a.com", "x.b.com", "192.0.2.1", "2001:db8::1", "[2001:db8::1]", "[2001:db8:0:0:0:0:0:1]"]
+    {
+        assert!(facts.covers(covered), "{covered}");
+    }
+    for other in
+        ["x.a.com", "b.com", "x.y.b.com", "192.0.2.2", "[2001:db8::2]", "192.0.2.9", "[::]", ""]
+    {
+        assert!(!facts.covers(other), "{other}");
+    }
+}
+
+#[test]
 fn a_chain_is_read_to_its_end() {
     let (own, next) = (usual(), usual());
     let chain = format!("some words\n{}{}{}", own.cert, next.cert, next.cert);

@@ -1,7 +1,7 @@
 //! Whether a request may come over the connection that it comes over: whether the client has opened TLS for
 //! its host, or may take the connection for one of it (RFC 9110 §7.4).
 //!
-//! Over HTTP/2 clients ask many hosts over one connection, those that its certificate stands for
+//! Over HTTP/2 clients ask many hosts over one connection, those that its certificate stands for by name or address
 //! (RFC 9113 §9.1.1). What else comes is a client's mistake, or somebody's attempt to reach a host by
 //! another's name; either way the client is told to open a connection for it. Whether it has shown a
 //! certificate itself is looked at in `client_certificate.rs`.

@@ -55,7 +55,8 @@ fn h2spec_finds_no_failure_over_tls() {
 #[test]
 fn a_connection_of_http2_serves_the_hosts_that_its_certificate_covers_and_no_others() {
     let (authority, clients) = (Authority::new("root"), Authority::new("clients"));
-    let wide = authority.server(&["a.test", "b.test", "*.wild.test", "mutual.test"]);
+    let names = ["a.test", "b.test", "*.wild.test", "mutual.test", "192.0.2.7", "2001:db8::7"];
+    let wide = authority.server(&names);
     let narrow = authority.server(&["c.test"]);
     let origin = Origin::named("hello");
     let asks = json!({ "client": { "ca": clients.pem } });
@@ -81,6 +82,15 @@ fn a_connection_of_http2_serves_the_hosts_that_its_certificate_covers_and_no_oth
             &["c.test", "unknown.test", "wild.test", "x.y.wild.test", "127.0.0.1"],
             421,
         ),
+        // Addresses that it stands for, however they are written.
+        (
+            &named,
+            "a.test",
+            &["192.0.2.7", "192.0.2.7:8443", "[2001:db8::7]", "[2001:db8:0::7]:443"],
+            200,
+        ),
+        (&named, "a.test", &["192.0.2.8", "[2001:db8::8]"], 421),
+        (&named, "c.test", &["192.0.2.7"], 421),
         (&named, "x.wild.test", &["x.wild.test", "y.wild.test", "a.test"], 200),
         (&named, "c.test", &["c.test", "c.test."], 200),
         (&named, "c.test", &["a.test", "xc.test", "c.test.a.test"], 421),
@@ -107,5 +117,5 @@ fn a_connection_of_http2_serves_the_hosts_that_its_certificate_covers_and_no_oth
         let plain = Http2Client::plain(gateway.address()).await.expect("it is served");
         assert_eq!(plain.get("unknown.test", "/").await.expect("an answer").status, 200);
     });
-    gateway.wait_failures("misdirected_request", 11);
+    gateway.wait_failures("misdirected_request", 14);
 }

@@ -87,7 +87,7 @@ impl ControlContext {
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
         let registry_database = Arc::new(SharedDatabase::new(&identity));
         let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
-        let staples = Staples::new(asking, Arc::clone(&metrics));
+        let staples = Staples::new(asking, &bootstrap.data_dir, Arc::clone(&metrics));
         Ok(Self {
             registry_database,
             bootstrap: Arc::new(bootstrap.clone()),

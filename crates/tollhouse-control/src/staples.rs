@@ -2,13 +2,15 @@
 //! with them, and fetched anew ahead of their end.
 //!
 //! Handshakes wait for none of it: a certificate without a staple is shown alone. What is due when is
-//! decided in `staples/board.rs`, how a responder is asked in `staples/fetch.rs`. Everything is in memory:
-//! a process that starts asks again, which takes it a second.
+//! decided in `staples/board.rs`, how a responder is asked in `staples/fetch.rs`, and what outlives the process
+//! in `staples/kept.rs`.
 
 mod board;
 mod fetch;
+mod kept;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +21,7 @@ use tollhouse_stdx::random::Random;
 use tollhouse_telemetry::Metrics;
 
 use self::board::{Asked, Board, Served};
+use self::kept::Kept;
 
 pub use self::board::StapleView;
 
@@ -39,19 +42,21 @@ pub enum Asking {
 pub struct Staples {
     board: Mutex<Board>,
     asking: Asking,
-    /// The compiler's version of its certificates that is on the board.
-    version: Mutex<u64>,
+    kept: Arc<Kept>,
+    /// The compiler's version of its certificates that is on the board; none before the first.
+    version: Mutex<Option<u64>>,
     changed: Notify,
     metrics: Arc<Metrics>,
 }
 
 impl Staples {
-    /// Of a process that shows nothing yet.
-    pub fn new(asking: Asking, metrics: Arc<Metrics>) -> Self {
+    /// Of a process that shows nothing yet, and keeps answers in its data folder.
+    pub fn new(asking: Asking, data_dir: &Path, metrics: Arc<Metrics>) -> Self {
         Self {
             board: Mutex::new(Board::new(Random::from_process_entropy())),
             asking,
-            version: Mutex::new(0),
+            kept: Arc::new(Kept::in_folder(data_dir)),
+            version: Mutex::new(None),
             changed: Notify::new(),
             metrics,
         }
@@ -62,7 +67,8 @@ impl Staples {
     pub fn take_changes(&self, compiler: &Compiler) {
         let version = compiler.certificates_version();
         let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut *known, version) == version {
+        let before = known.replace(version);
+        if before == Some(version) {
             return;
         }
         let served = compiler.served_hosts().map(|(host, names)| Served {
@@ -72,9 +78,17 @@ impl Staples {
             given: &host.staples,
         });
         let mut board = self.board();
-        board.serve(served, now_unix_s());
+        let recall = |certificate: &_| match self.asking {
+            Asking::On => self.kept.load(certificate),
+            Asking::Off => None,
+        };
+        let has_less = board.serve(served, recall, now_unix_s());
         self.count_stapled(&board);
+        let certificates = (has_less || before.is_none()).then(|| board.certificates());
         drop(board);
+        if let Some(certificates) = certificates {
+            note(self.kept.retain(&certificates));
+        }
         self.changed.notify_one();
     }
 
@@ -97,6 +111,7 @@ impl Staples {
                     });
                     if let Some(asked) = fetches.asked.remove(&task) {
                         self.take_answer(&asked, answer);
+                        self.keep(asked).await;
                     }
                 }
             }
@@ -141,6 +156,20 @@ impl Staples {
         }
     }
 
+    /// Keeps what is shown now with the certificate of a question, or nothing where nothing is. A disk that
+    /// stands still holds up no more than other answers.
+    async fn keep(&self, asked: Asked) {
+        let answer = self.board().held(&asked);
+        let kept = Arc::clone(&self.kept);
+        let written = tokio::task::spawn_blocking(move || match answer {
+            Some(answer) => kept.save(asked.certificate(), &answer),
+            None => kept.forget(asked.certificate()),
+        });
+        if let Ok(written) = written.await {
+            note(written);
+        }
+    }
+
     fn count_stapled(&self, board: &Board) {
         let stapled = board.stapled(now_unix_s());
         let stapled = i64::try_from(stapled).unwrap_or(i64::MAX);
@@ -149,6 +178,13 @@ impl Staples {
 
     fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What cannot be kept is asked for again by the next process; nobody has to act.
+fn note(written: std::io::Result<()>) {
+    if let Err(error) = written {
+        tracing::debug!(%error, "an OCSP answer cannot be kept in data_dir");
     }
 }
 

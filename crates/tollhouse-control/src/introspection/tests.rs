@@ -12,6 +12,7 @@ use tollhouse_store::{Location, Operation, Transaction};
 use super::*;
 use crate::configuration::ObjectSource;
 use crate::outages::{Outages, Part};
+use crate::staples::Asking;
 
 fn introspection() -> Introspection {
     let identity =
@@ -20,7 +21,7 @@ fn introspection() -> Introspection {
     Introspection {
         metrics: MetricsPage::new(Arc::default(), Arc::default(), &services),
         health: Arc::default(),
-        staples: Arc::new(Staples::new(crate::staples::Asking::Off, Arc::default())),
+        staples: Arc::new(Staples::new(Asking::Off, "".as_ref(), Arc::default())),
         registry_nodes: Arc::default(),
         configuration: Arc::default(),
         outages: Arc::new(Outages::new(Arc::default())),

@@ -7,7 +7,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use serde::Serialize;
 use tollhouse_model::certificate::status::{
     CertificateStatus, StatusAnswer, StatusError, StatusQuestion,
@@ -16,6 +15,7 @@ use tollhouse_net::server_tls::{Identity, Staple};
 use tollhouse_stdx::random::Random;
 
 use super::Fetched;
+use super::kept::Fingerprint;
 
 /// Responders that are asked at a time.
 const ASKED_AT_ONCE_MAX: usize = 8;
@@ -53,8 +53,7 @@ pub(super) struct Served<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     ssl: Arc<str>,
-    /// SHA-256 of the certificate.
-    certificate: [u8; 32],
+    certificate: Fingerprint,
 }
 
 /// A question that is due.
@@ -69,6 +68,11 @@ impl Asked {
     /// The object whose certificate it is about.
     pub(super) fn ssl(&self) -> &str {
         &self.key.ssl
+    }
+
+    /// The certificate.
+    pub(super) fn certificate(&self) -> &Fingerprint {
+        &self.key.certificate
     }
 }
 
@@ -171,16 +175,22 @@ impl Board {
     }
 
     /// Replaces what is served. What is known of certificates that go on being served is kept, and shown
-    /// with them when this returns.
-    pub(super) fn serve<'a>(&mut self, served: impl Iterator<Item = Served<'a>>, now: i64) {
+    /// with them when this returns; what is not known is recalled, if `recall` has kept an answer about it.
+    /// Says whether anything is served no more.
+    pub(super) fn serve<'a>(
+        &mut self,
+        served: impl Iterator<Item = Served<'a>>,
+        recall: impl Fn(&Fingerprint) -> Option<Vec<u8>>,
+        now: i64,
+    ) -> bool {
         let mut before = std::mem::take(&mut self.entries);
         for host in served {
             let ssl: Arc<str> = host.ssl.into();
             for identity in host.identities {
-                let key = Key { ssl: Arc::clone(&ssl), certificate: fingerprint(identity) };
+                let key = Key { ssl: Arc::clone(&ssl), certificate: *identity.fingerprint() };
                 let entry = match before.remove(&key) {
                     Some(entry) => entry.moved_to(identity, host),
-                    None => Entry::new(identity, host, now),
+                    None => Entry::new(identity, host, now).with_kept(&recall, now),
                 };
                 let entry = entry.with_given(host.given, now);
                 if let Some(due) = entry.due_unix_s {
@@ -189,11 +199,24 @@ impl Board {
                 self.entries.insert(key, entry);
             }
         }
+        let has_less = !before.is_empty();
         for (key, gone) in before {
             if let Some(due) = gone.due_unix_s {
                 self.due.remove(&(due, key));
             }
         }
+        has_less
+    }
+
+    /// The certificates that are served.
+    pub(super) fn certificates(&self) -> Vec<Fingerprint> {
+        self.entries.keys().map(|key| key.certificate).collect()
+    }
+
+    /// What is shown with the certificate that a question is about.
+    pub(super) fn held(&self, asked: &Asked) -> Option<Arc<[u8]>> {
+        let held = self.entries.get(&asked.key)?.held.as_ref()?;
+        Some(Arc::clone(&held.staple.answer))
     }
 
     /// The questions that are due, no more at a time than may be asked at once.
@@ -279,6 +302,23 @@ impl Entry {
             is_revoked: false,
             due_unix_s: can_ask.then_some(now),
         }
+    }
+
+    /// With what was kept of it by a process before, if that still holds; then nobody is asked before it is time.
+    fn with_kept(mut self, recall: &impl Fn(&Fingerprint) -> Option<Vec<u8>>, now: i64) -> Self {
+        let Ok(question) = self.question.clone() else { return self };
+        // Nobody has answered about it who could not be asked.
+        if self.due_unix_s.is_none() {
+            return self;
+        }
+        let Some(answer) = recall(self.identity.fingerprint()) else { return self };
+        if let Ok(read) = question.read(&answer, now)
+            && read.status == CertificateStatus::Good
+        {
+            self.hold(answer.into(), read);
+            self.due_unix_s = Some(next_refresh(read, now));
+        }
+        self
     }
 
     /// The same where another object of the session layer shows the certificate from now on.
@@ -402,14 +442,6 @@ impl Entry {
 fn next_refresh(answer: StatusAnswer, now: i64) -> i64 {
     let half = answer.since_unix_s + (answer.until_unix_s - answer.since_unix_s) / 2;
     half.clamp(now + REFRESH_MIN_S, now + REFRESH_MAX_S)
-}
-
-fn fingerprint(identity: &Identity) -> [u8; 32] {
-    let mut fingerprint = [0; 32];
-    if let Some(own) = identity.chain().first() {
-        fingerprint.copy_from_slice(digest(&SHA256, own).as_ref());
-    }
-    fingerprint
 }
 
 fn code_of(error: &StatusError) -> &'static str {

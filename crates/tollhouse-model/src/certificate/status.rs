@@ -1,6 +1,10 @@
 //! Whether a certificate has been revoked, as the responder of its authority says (OCSP, RFC 6960): what
 //! is asked, and what an answer is worth.
 //!
+//! Questions name the issuer by SHA-1, without an option to name it otherwise: responders whose answers are
+//! signed beforehand know no other name (RFC 5019 §2.1.1), and nothing rests on it, since answers are measured by
+//! the issuer's signature.
+//!
 //! Here: questions, and the verdict about answers, each of which is bytes from a stranger. Taking answers
 //! apart is in `status/der.rs`. Who asks, when and how is nothing of this file.
 

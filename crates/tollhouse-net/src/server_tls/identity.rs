@@ -3,10 +3,11 @@
 //!
 //! Staples come and go while a host is served; asking for them is nothing of this file.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::SignatureAlgorithm;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -24,6 +25,8 @@ pub(super) struct Identities(Vec<Arc<Identity>>);
 #[derive(Debug)]
 pub struct Identity {
     plain: Arc<CertifiedKey>,
+    /// SHA-256 of the certificate, once somebody has asked for it.
+    fingerprint: OnceLock<[u8; 32]>,
     stapled: ArcSwapOption<Stapled>,
 }
 
@@ -45,12 +48,27 @@ pub struct Staple {
 
 impl Identity {
     fn new(key: CertifiedKey) -> Arc<Self> {
-        Arc::new(Self { plain: Arc::new(key), stapled: ArcSwapOption::empty() })
+        Arc::new(Self {
+            plain: Arc::new(key),
+            fingerprint: OnceLock::new(),
+            stapled: ArcSwapOption::empty(),
+        })
     }
 
     /// The certificate first, then those between it and the root.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.plain.cert
+    }
+
+    /// SHA-256 of the certificate: zeros where there is none. Computed once.
+    pub fn fingerprint(&self) -> &[u8; 32] {
+        self.fingerprint.get_or_init(|| {
+            let mut fingerprint = [0; 32];
+            if let Some(own) = self.chain().first() {
+                fingerprint.copy_from_slice(digest(&SHA256, own).as_ref());
+            }
+            fingerprint
+        })
     }
 
     /// Shows `staple` with it from the next handshake on; nothing where there is none.

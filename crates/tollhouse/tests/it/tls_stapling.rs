@@ -201,6 +201,27 @@ fn a_responder_is_asked_and_clients_are_shown_what_it_says() {
 }
 
 #[test]
+fn a_process_that_starts_shows_what_the_one_before_has_fetched() {
+    let authority = Arc::new(Authority::new("root"));
+    let responder = Responder::saying(&authority, Answer::good(now() - 60, now() + DAY));
+    let pair = authority.server_with_responder(&["a.test"], &responder.uri());
+    let origin = Origin::named("hello");
+    let gateway = gateway().tls().resources(&served(&origin, &[ssl("1", &["a.test"], &pair)]));
+    let gateway = gateway.start();
+    wait_state(&gateway, "1", "stapled");
+    let shown = staple(&gateway, "a.test");
+    let folder = gateway.folder().join("staples");
+    let files = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
+    wait_for("the file", || (files() == 1).then_some(()));
+    let gateway = gateway.kill().start();
+    assert_eq!(staple(&gateway, "a.test"), shown);
+    assert_eq!(responder.asked.load(Ordering::SeqCst), 1, "nobody has been asked again");
+    // What is served no more is kept no more.
+    gateway.reload(&served(&origin, &[]));
+    wait_for("the file to go", || (files() == 0).then_some(()));
+}
+
+#[test]
 fn a_responder_that_is_away_or_says_nothing_good_delays_no_handshake_and_is_named() {
     let authority = Arc::new(Authority::new("root"));
     let stranger = Arc::new(Authority::new("root"));

@@ -73,7 +73,7 @@ fn serve(board: &mut Board, hosts: &[HostTerms], given: &[Arc<[u8]>], now: i64) 
         identities: host.identities(),
         given,
     });
-    board.serve(served, now);
+    board.serve(served, |_| None, now);
 }
 
 /// How the only certificate stands.
@@ -239,6 +239,44 @@ fn an_answer_that_is_given_is_shown_and_a_newer_one_asked_for_where_somebody_can
         assert_eq!(state(&board, NOW), (StapleState::Stapled, None));
         let view = board.report(NOW).remove(0);
         assert_eq!((view.until, view.next_attempt), (Some(NOW + DAY), due));
+    }
+}
+
+#[test]
+fn what_was_kept_is_shown_before_anybody_is_asked_if_it_still_holds() {
+    let authority = Authority::new();
+    let host = authority.host(Some(URI));
+    let [own, issuer] = host.identities()[0].chain() else { panic!("two") };
+    let question = StatusQuestion::of_pair(own, issuer).expect("a question");
+    let answer = |says, until| {
+        let answer = Answer { says, ..Answer::good(NOW - 8 * HOUR, until) };
+        answer.to(&question.to_der(), |text| authority.sign(text))
+    };
+    let good = |until| answer(Says::Good, until);
+    let mut bent = good(NOW + DAY);
+    if let Some(byte) = bent.last_mut() {
+        *byte ^= 1;
+    }
+    for (kept, expected, due) in [
+        // At half of its time, as in the process that has fetched it.
+        (Some(good(NOW + DAY)), StapleState::Stapled, NOW + 8 * HOUR),
+        (Some(good(NOW - 1)), StapleState::Asking, NOW),
+        (Some(answer(Says::Revoked, NOW + DAY)), StapleState::Asking, NOW),
+        (Some(bent), StapleState::Asking, NOW),
+        (None, StapleState::Asking, NOW),
+    ] {
+        let mut board = board();
+        let names = ["a.test".to_owned()];
+        let served =
+            [Served { ssl: "0", names: &names, identities: host.identities(), given: &[] }];
+        let recall = |certificate: &Fingerprint| {
+            assert_eq!(certificate, host.identities()[0].fingerprint());
+            kept.clone()
+        };
+        assert!(!board.serve(served.into_iter(), recall, NOW), "nothing is gone");
+        assert_eq!((state(&board, NOW), board.next_look()), ((expected, None), Some(due)));
+        assert_eq!(board.certificates(), [*host.identities()[0].fingerprint()]);
+        assert!(board.serve([].into_iter(), |_| None, NOW), "it is gone");
     }
 }
 

@@ -18,13 +18,20 @@ pub trait ResponseHead {
     fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
 }
 
-/// Sees every byte of a body on its way to the client.
-pub trait BodyFilter {
+/// Sees every byte of a body on its way to the client. It may be called on another thread than before.
+pub trait BodyFilter: Send {
     /// Takes `input`, the next piece of the body, and appends to `out` what goes on; `is_last` with
     /// the last piece, which may be empty. What is not appended is gone.
     ///
     /// A filter installed as [`Effect::Observes`] appends nothing: the body passes unchanged.
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>);
+
+    /// How many bytes [`Self::filter`] will work through for such a piece that it was given with earlier
+    /// ones: all of a body that was held until now, a message that is whole at last. Long work is done where
+    /// it keeps no other request of the core waiting.
+    fn work_bytes(&self, _input_bytes: usize, _is_last: bool) -> usize {
+        0
+    }
 
     /// Takes the lines that a node has sent behind the body, each with its line end, and an empty one
     /// behind them; right before the last piece, and only where there are any or could be. What is left

@@ -30,7 +30,7 @@ static JOBS: OnceLock<Option<Mutex<Sender<Job>>>> = OnceLock::new();
 /// result; no result where it has panicked.
 pub(crate) async fn run<B, T>(
     body: B,
-    job: impl FnOnce(&B) -> T + Send + 'static,
+    job: impl FnOnce(&mut B) -> T + Send + 'static,
 ) -> Option<(B, Option<T>)>
 where
     B: Send + 'static,
@@ -38,7 +38,8 @@ where
 {
     let (reply, answer) = oneshot::channel();
     let job = move || {
-        let result = catch_unwind(AssertUnwindSafe(|| job(&body))).ok();
+        let mut body = body;
+        let result = catch_unwind(AssertUnwindSafe(|| job(&mut body))).ok();
         // Nobody waits for it any more: the client is gone, and so is its body.
         let _ = reply.send((body, result));
     };

@@ -128,6 +128,14 @@ impl BodyFilter for Transcoding {
         }
     }
 
+    fn work_bytes(&self, input_bytes: usize, _is_last: bool) -> usize {
+        let held = self.held.len() + input_bytes;
+        let is_whole = self.held.first_chunk().is_some_and(|[_, a, b, c, d]| {
+            held >= FRAME_HEAD_BYTES + u32::from_be_bytes([*a, *b, *c, *d]) as usize
+        });
+        if is_whole && !self.has_failed { held } else { 0 }
+    }
+
     fn trailers(&mut self, section: &mut Vec<u8>) {
         let failed = section.split(|byte| *byte == b'\n').any(|line| {
             let Some(at) = line.iter().position(|byte| *byte == b':') else { return false };

@@ -305,6 +305,10 @@ impl BodyFilter for CryptFilter {
         }
     }
 
+    fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
+        if is_last { self.held.len() + input_bytes } else { 0 }
+    }
+
     fn has_failed(&self) -> bool {
         self.held.has_failed()
     }
@@ -404,6 +408,10 @@ impl BodyFilter for JsonFilter {
             // What is no JSON stays as it is.
             out.extend(self.rule.body.apply_to_text(&held).unwrap_or(held));
         }
+    }
+
+    fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
+        if is_last { self.held.len() + input_bytes } else { 0 }
     }
 
     fn has_failed(&self) -> bool {

@@ -133,6 +133,10 @@ impl BodyFilter for Transcoding {
         }
     }
 
+    fn work_bytes(&self, input_bytes: usize, _is_last: bool) -> usize {
+        self.frames.bytes_with(input_bytes).filter(|_| !self.has_failed).unwrap_or_default()
+    }
+
     fn trailers(&mut self, section: &mut Vec<u8>) {
         self.outcome = Outcome::of_trailers(section);
     }

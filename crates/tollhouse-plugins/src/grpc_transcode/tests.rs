@@ -1,5 +1,6 @@
 //! Calls that requests become, and what comes of them.
 
+use tollhouse_plugin::BodyFilter;
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome as Sent, Reply};
 use tollhouse_transcode::Protos;
 
@@ -371,4 +372,35 @@ fn what_short_bytes_become_as_json_is_taken_from_memory_too() {
         drop(filter);
         assert_eq!(memory.held(), 0);
     }
+}
+
+#[test]
+fn a_long_message_is_work_once_it_is_whole() {
+    let definition = protos();
+    let definition = definition.get(&Id::new("1")).expect("it is there");
+    let method = definition.method("shop.Orders", "Follow").expect("a method");
+    let terms = Arc::new(Terms {
+        method: Some(method.clone()),
+        definition: Arc::clone(definition),
+        form: JsonForm::default(),
+        shows_status: false,
+        detail_type: None,
+        message_bytes_max: 1 << 20,
+        memory: MemoryBudget::new(1 << 30),
+    });
+    let mut transcoding = Transcoding::new(&terms, &method);
+    let name = vec![b'a'; 100_000];
+    let mut message = vec![0x0a, 0xa0, 0x8d, 0x06];
+    message.extend_from_slice(&name);
+    let mut bytes = Vec::new();
+    frames::append_frame(0, &message, &mut bytes);
+    let (head, rest) = bytes.split_at(50_000);
+    let mut out = Vec::new();
+    assert_eq!(transcoding.work_bytes(head.len(), false), 0);
+    transcoding.filter(head, false, &mut out);
+    assert_eq!((out.len(), transcoding.work_bytes(rest.len() - 1, false)), (0, 0));
+    assert_eq!(transcoding.work_bytes(rest.len(), false), bytes.len());
+    transcoding.filter(rest, false, &mut out);
+    assert!(out.starts_with(b"{\"name\":\"aaa") && out.len() > name.len());
+    assert_eq!(transcoding.work_bytes(10, true), 0);
 }

@@ -80,6 +80,10 @@ impl BodyFilter for Filters {
         out.extend(self.rewritten(body));
     }
 
+    fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
+        if is_last { self.body.len() + input_bytes } else { 0 }
+    }
+
     fn has_failed(&self) -> bool {
         self.body.has_failed()
     }

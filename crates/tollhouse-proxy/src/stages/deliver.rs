@@ -225,6 +225,10 @@ impl<R: BodyRelay> Relaying<'_, R> {
         if cx.is_past_call_deadline() {
             return Poll::Ready(Err(ErrorCode::DeadlineExceeded));
         }
+        if self.relay.progress().is_at_work {
+            cx.arm(self.read_time);
+            return Poll::Pending;
+        }
         if waits_for_client {
             return Poll::Ready(Err(ErrorCode::DownstreamGone));
         }

@@ -116,7 +116,7 @@ pub(crate) async fn examine<T: Send + 'static>(
     } else {
         let buffer = std::mem::replace(&mut cx.client.link.buffer, Buffer::absent());
         let end = head_bytes + length;
-        let look = move |buffer: &Buffer| look(&buffer.filled()[head_bytes..end]);
+        let look = move |buffer: &mut Buffer| look(&buffer.filled()[head_bytes..end]);
         let (buffer, found) = offload::run(buffer, look).await.ok_or(ErrorCode::InternalPanic)?;
         cx.client.link.buffer = buffer;
         found

@@ -1,9 +1,12 @@
 //! Passes a response on through the filters that plugins have installed.
 //!
 //! The body is taken out of the node's framing, goes through the filters piece by piece, and gets
-//! framing of the gateway's own. As in `relay.rs`, every piece is written before more is read.
+//! framing of the gateway's own. As in `relay.rs`, every piece is written before more is read. A piece that
+//! gives filters much to do goes through them on a thread for long bodies (`offload.rs`).
 
+use std::future::Future;
 use std::io::IoSlice;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tollhouse_http::BodyLength;
@@ -17,6 +20,7 @@ use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
 use crate::connection::link::Link;
 use crate::grpc::MessageMeter;
+use crate::offload::{self, INLINE_BYTES_MAX};
 use crate::plugins::state::Filters;
 
 /// A filtered response on its way to the client.
@@ -25,17 +29,54 @@ pub(crate) struct FilteredRelay {
     /// Whether the filters know that nothing more comes.
     is_finished: bool,
     coding: Coding,
-    filters: Filters,
-    /// Lines behind the node's body, and whether the client gets what filters leave of them.
-    trailers: Box<TrailerLines>,
+    chain: Chain,
+    /// The chain and its piece, while another thread has them.
+    away: Option<Away>,
     passes_trailers: bool,
     /// How long the messages of a call may be, where that is limited.
     pub meter: Option<Box<MessageMeter>>,
+    out_sent: usize,
+    progress: Progress,
+}
+
+/// A chain on another thread; what comes back is its outcome beside it, nothing where it has panicked.
+type Away = Pin<Box<dyn Future<Output = Option<(Chain, Option<Result<(), RelayError>>)>>>>;
+
+/// The filters, and the piece that goes through them.
+#[derive(Default)]
+struct Chain {
+    filters: Filters,
+    /// Lines behind the node's body.
+    trailers: Box<TrailerLines>,
     /// The piece under way, and room for what a filter makes of it.
     piece: Vec<u8>,
     made: Vec<u8>,
-    out_sent: usize,
-    progress: Progress,
+}
+
+impl Chain {
+    /// Sends the piece through the filters, which leave what goes on in its place.
+    fn run(&mut self, is_last: bool) -> Result<(), RelayError> {
+        for (effect, filter) in &mut self.filters {
+            if is_last {
+                filter.trailers(self.trailers.section());
+            }
+            self.made.clear();
+            filter.filter(&self.piece, is_last, &mut self.made);
+            if filter.has_failed() {
+                return Err(RelayError::MemoryLimit);
+            }
+            if *effect == Effect::Rewrites {
+                std::mem::swap(&mut self.piece, &mut self.made);
+            }
+        }
+        Ok(())
+    }
+
+    /// What filters have to work through before the piece is through, besides itself.
+    fn work_bytes(&self, is_last: bool) -> usize {
+        let works = self.filters.iter().map(|(_, it)| it.work_bytes(self.piece.len(), is_last));
+        works.fold(0, usize::saturating_add)
+    }
 }
 
 impl FilteredRelay {
@@ -51,12 +92,10 @@ impl FilteredRelay {
             source: BodySource::new(body),
             is_finished: false,
             coding,
-            filters,
             passes_trailers: trailers.is_some(),
-            trailers: trailers.unwrap_or_default(),
+            chain: Chain { filters, trailers: trailers.unwrap_or_default(), ..Chain::default() },
+            away: None,
             meter: None,
-            piece: Vec::new(),
-            made: Vec::new(),
             out_sent: 0,
             progress: Progress::new(),
         }
@@ -87,14 +126,15 @@ impl FilteredRelay {
     /// Takes the next piece of the body out of the node's buffer. `Some(true)` for the last one,
     /// `None` when more must arrive first.
     fn take_piece(&mut self, upstream: &mut Link) -> Result<Option<bool>, RelayError> {
-        self.piece.clear();
+        let Chain { piece, trailers, .. } = &mut self.chain;
+        piece.clear();
         if self.is_finished {
             return Ok(None);
         }
         let filled = upstream.buffer.filled();
         let consumed = match self.source.take(filled.len()) {
             Arrived::Data(bytes) => {
-                self.piece.extend_from_slice(&filled[..bytes]);
+                piece.extend_from_slice(&filled[..bytes]);
                 bytes
             }
             Arrived::Chunks(decoder) => {
@@ -104,9 +144,9 @@ impl FilteredRelay {
                     let is_trailer = decoder.is_in_trailers();
                     let step = decoder.step(&filled[at..]).map_err(|_| RelayError::BadBody)?;
                     if is_trailer {
-                        self.trailers.add(&filled[at..at + step.consumed]);
+                        trailers.add(&filled[at..at + step.consumed]);
                     }
-                    self.piece.extend_from_slice(&filled[at..][step.data]);
+                    piece.extend_from_slice(&filled[at..][step.data]);
                     at += step.consumed;
                 }
                 at
@@ -116,42 +156,64 @@ impl FilteredRelay {
         self.source.look_at_chunks();
         let is_last = self.source.is_ended();
         self.is_finished = is_last;
-        if self.meter.as_mut().is_some_and(|meter| !meter.admits(&self.piece)) {
+        if self.meter.as_mut().is_some_and(|meter| !meter.admits(piece)) {
             return Err(RelayError::MessageTooLarge);
         }
-        Ok((is_last || !self.piece.is_empty()).then_some(is_last))
+        Ok((is_last || !piece.is_empty()).then_some(is_last))
     }
 
-    /// Sends the piece through the filters and frames what comes out.
+    /// Sends the piece through the filters and frames what comes out; later, where that takes long.
     fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) -> Result<(), RelayError> {
-        for (effect, filter) in &mut self.filters {
-            if is_last {
-                filter.trailers(self.trailers.section());
-            }
-            self.made.clear();
-            filter.filter(&self.piece, is_last, &mut self.made);
-            if filter.has_failed() {
-                return Err(RelayError::MemoryLimit);
-            }
-            if *effect == Effect::Rewrites {
-                std::mem::swap(&mut self.piece, &mut self.made);
-            }
+        if self.chain.work_bytes(is_last) > INLINE_BYTES_MAX {
+            let chain = std::mem::take(&mut self.chain);
+            let away = offload::run(chain, move |chain: &mut Chain| chain.run(is_last));
+            self.away = Some(Box::pin(away));
+            self.progress.is_at_work = true;
+            return Ok(());
         }
-        let is_chunk = self.coding == Coding::Chunked && !self.piece.is_empty();
+        self.chain.run(is_last)?;
+        self.frame(out);
+        Ok(())
+    }
+
+    /// Waits for the chain where another thread has it, and frames what it has made.
+    fn poll_away(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), RelayError>> {
+        let Some(away) = &mut self.away else { return Poll::Ready(Ok(())) };
+        let back = ready!(away.as_mut().poll(context));
+        self.away = None;
+        self.progress.is_at_work = false;
+        let Some((chain, Some(outcome))) = back else {
+            return Poll::Ready(Err(RelayError::FilterPanicked));
+        };
+        self.chain = chain;
+        outcome?;
+        // Time in which nobody was waited for is nobody's silence.
+        self.progress.moved += 1;
+        self.frame(out);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Appends the piece as the client is to get it.
+    fn frame(&mut self, out: &mut Vec<u8>) {
+        let Chain { piece, trailers, .. } = &mut self.chain;
+        let is_chunk = self.coding == Coding::Chunked && !piece.is_empty();
         if is_chunk {
-            out.extend_from_slice(SizeLine::new(self.piece.len()).as_bytes());
+            out.extend_from_slice(SizeLine::new(piece.len()).as_bytes());
         }
-        out.extend_from_slice(&self.piece);
+        out.extend_from_slice(piece);
         if is_chunk {
             out.extend_from_slice(b"\r\n");
         }
-        if is_last && self.coding == Coding::Chunked {
+        if self.is_finished && self.coding == Coding::Chunked {
             match self.passes_trailers {
-                true => self.trailers.write_last_chunk(out),
+                true => trailers.write_last_chunk(out),
                 false => out.extend_from_slice(LAST_CHUNK),
             }
         }
-        Ok(())
     }
 
     fn poll_receive(
@@ -177,8 +239,10 @@ impl BodyRelay for FilteredRelay {
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
         loop {
+            ready!(self.poll_away(context, out))?;
             if let Some(is_last) = self.take_piece(sides.upstream)? {
                 self.emit(is_last, out)?;
+                ready!(self.poll_away(context, out))?;
             }
             ready!(self.poll_write(context, out, sides))?;
             if sides.upstream.buffer.is_empty() || self.is_finished {
@@ -196,5 +260,82 @@ impl BodyRelay for FilteredRelay {
 
     fn progress(&self) -> &Progress {
         &self.progress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::{Arc, Mutex};
+    use std::thread::{ThreadId, current};
+
+    use tollhouse_plugin::BodyFilter;
+
+    use super::*;
+    use crate::transfer::testing::{Bench, fill, run};
+
+    /// Doubles what it holds once the body is whole; notes which thread has.
+    struct Doubling {
+        held: Vec<u8>,
+        work_bytes: usize,
+        threads: Arc<Mutex<Vec<ThreadId>>>,
+    }
+
+    impl BodyFilter for Doubling {
+        fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+            self.held.extend_from_slice(input);
+            self.threads.lock().expect("a lock").push(current().id());
+            assert!(self.held != b"panic", "as asked for");
+            if is_last {
+                out.extend_from_slice(&self.held.repeat(2));
+            }
+        }
+
+        fn work_bytes(&self, _input_bytes: usize, is_last: bool) -> usize {
+            if is_last { self.work_bytes } else { 0 }
+        }
+    }
+
+    /// What a client reads of `body`, or why it does not; and who has worked on it.
+    fn relayed(body: &'static str, work_bytes: usize) -> (Result<(), RelayError>, Vec<bool>) {
+        let threads = Arc::new(Mutex::new(Vec::new()));
+        let filter = Doubling { held: Vec::new(), work_bytes, threads: Arc::clone(&threads) };
+        let filters: Filters = vec![(Effect::Rewrites, Box::new(filter))];
+        let outcome = Arc::new(Mutex::new(Ok(())));
+        let kept = Arc::clone(&outcome);
+        run(async move {
+            let mut bench = Bench::new().await;
+            fill(&mut bench.upstream, &bench.buffers, body.as_bytes());
+            let length = BodyLength::Known(body.len() as u64);
+            let mut relay = FilteredRelay::new(length, Coding::Chunked, None, filters);
+            let mut head = b"head ".to_vec();
+            let sent = poll_fn(|context| {
+                let Bench { buffers, downstream, upstream, .. } = &mut bench;
+                relay.poll_send(context, &mut head, &mut Sides::new(buffers, downstream, upstream))
+            })
+            .await;
+            if sent.is_ok() {
+                let twice = body.repeat(2);
+                let expected = format!("head {:x}\r\n{twice}\r\n0\r\n\r\n", twice.len());
+                bench.client.expect(expected.as_bytes()).await;
+            }
+            *kept.lock().expect("a lock") = sent;
+        });
+        let here = current().id();
+        let threads = threads.lock().expect("a lock").iter().map(|id| *id == here).collect();
+        (*outcome.lock().expect("a lock"), threads)
+    }
+
+    #[test]
+    fn long_work_is_done_on_another_thread_and_short_work_at_once() {
+        assert_eq!(relayed("hello", 0), (Ok(()), vec![true]));
+        assert_eq!(relayed("hello", INLINE_BYTES_MAX), (Ok(()), vec![true]));
+        assert_eq!(relayed("hello", INLINE_BYTES_MAX + 1), (Ok(()), vec![false]));
+    }
+
+    #[test]
+    fn a_filter_that_panics_on_another_thread_ends_its_own_answer() {
+        let (outcome, threads) = relayed("panic", INLINE_BYTES_MAX + 1);
+        assert_eq!((outcome, threads), (Err(RelayError::FilterPanicked), vec![false]));
     }
 }

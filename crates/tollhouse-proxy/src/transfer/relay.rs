@@ -25,7 +25,7 @@ use crate::grpc::MessageMeter;
 const JOIN_BYTES_MAX: usize = 4 * 1024;
 
 /// Why the response could not be passed on to its end; its head may have been sent already.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RelayError {
     /// The client went away.
     DownstreamGone,
@@ -37,6 +37,8 @@ pub(crate) enum RelayError {
     MessageTooLarge,
     /// A plugin had to hold the body, and there was no memory for it.
     MemoryLimit,
+    /// A plugin has panicked over the body.
+    FilterPanicked,
 }
 
 impl RelayError {
@@ -48,6 +50,7 @@ impl RelayError {
             RelayError::BadBody => ErrorCode::UpstreamBadResponse,
             RelayError::MessageTooLarge => ErrorCode::GrpcMessageTooLarge,
             RelayError::MemoryLimit => ErrorCode::MemoryLimit,
+            RelayError::FilterPanicked => ErrorCode::InternalPanic,
         }
     }
 }
@@ -78,11 +81,13 @@ pub(crate) struct Progress {
     pub moved: u64,
     /// Whom it waits for.
     pub waiting: Waiting,
+    /// Whether it waits for nobody: a thread of the gateway has the body.
+    pub is_at_work: bool,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
-        Self { written: 0, moved: 0, waiting: Waiting::DownstreamWrite }
+        Self { written: 0, moved: 0, waiting: Waiting::DownstreamWrite, is_at_work: false }
     }
 
     /// Counts what the client has taken.

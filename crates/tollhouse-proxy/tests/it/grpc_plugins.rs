@@ -124,6 +124,20 @@ fn json_and_arguments_become_a_call_and_its_answer_json() {
     });
 }
 
+#[test]
+fn a_message_that_takes_long_to_write_arrives_whole() {
+    with_plugins("/order", transcode("Place"), place, async |gateway| {
+        let name = "long ".repeat(40_000);
+        let order = format!("{{\"name\":\"{name}\",\"count\":7}}");
+        let (status, body) = ask_plainly(&gateway, "POST /order", &order).await;
+        assert_eq!((status.as_str(), body.len()), ("200", order.len()));
+        assert!(body == order, "the body is another one");
+        // What is behind it on the way is not held up for ever, nor taken for its rest.
+        let (status, body) = ask_plainly(&gateway, "GET /order?name=a&count=7", "").await;
+        assert_eq!((status.as_str(), body.as_str()), ("200", r#"{"name":"a","count":7}"#));
+    });
+}
+
 /// Fails with a head alone, as servers do that have sent nothing yet.
 async fn fail_at_once((_request, mut respond): Call) {
     let failed = Response::builder()

@@ -98,6 +98,15 @@ impl Deframer {
         Ok(Some(message))
     }
 
+    /// How many bytes wait, with `input_bytes` more, for which a message is whole that has begun earlier.
+    pub(crate) fn bytes_with(&self, input_bytes: usize) -> Option<usize> {
+        let rest = &self.buffer[self.read..];
+        let [_, a, b, c, d] = rest.first_chunk::<HEAD_BYTES>()?;
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        let bytes = rest.len() + input_bytes;
+        (length <= self.message_bytes_max && bytes >= HEAD_BYTES + length).then_some(bytes)
+    }
+
     /// Whether nothing is left.
     ///
     /// # Errors

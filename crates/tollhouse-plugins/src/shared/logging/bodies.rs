@@ -1,7 +1,6 @@
 //! Bodies in log entries: which are taken, and how much of them.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tollhouse_model::expr::Expr;
@@ -28,8 +27,22 @@ struct Rule {
     bytes_max: usize,
 }
 
-/// A body as far as it has been seen.
-pub(super) type Collected = Rc<RefCell<Vec<u8>>>;
+/// A body as far as it has been seen: by the filter that watches it, and at the end by the log.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
+
+impl Collected {
+    /// Looks at it.
+    pub fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, piece: &[u8], bytes_max: usize) {
+        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = bytes_max - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+    }
+}
 
 impl Bodies {
     pub fn compile(fields: BodyFields) -> Result<Self, ConfError> {
@@ -75,7 +88,7 @@ impl Bodies {
         }
         let collected = Collected::default();
         if cx.facts().has_body {
-            let watch = Watch { into: Rc::clone(&collected), bytes_max: rule.bytes_max };
+            let watch = Watch { into: collected.clone(), bytes_max: rule.bytes_max };
             cx.filter_body(Effect::Observes, Box::new(watch));
         }
         Some(collected)
@@ -113,8 +126,6 @@ struct Watch {
 
 impl BodyFilter for Watch {
     fn filter(&mut self, input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {
-        let mut body = self.into.borrow_mut();
-        let room = self.bytes_max - body.len();
-        body.extend_from_slice(&input[..input.len().min(room)]);
+        self.into.add(input, self.bytes_max);
     }
 }

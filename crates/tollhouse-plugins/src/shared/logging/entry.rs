@@ -152,7 +152,7 @@ fn response_part(transfer: &Transfer<'_>, seen: &Seen) -> Value {
         "size": transfer.bytes_sent,
     });
     if let Some(body) = &seen.response_body {
-        document["body"] = json!(text(&body.borrow()));
+        document["body"] = body.look(|body| json!(text(body)));
     }
     document
 }
@@ -195,7 +195,7 @@ fn value_of(
         "service_id" => filled(transfer.service_id),
         "consumer_name" => filled(transfer.consumer),
         "request_body" => seen.request_body.as_ref().map(|body| json!(text(body))),
-        "resp_body" => seen.response_body.as_ref().map(|body| json!(text(&body.borrow()))),
+        "resp_body" => seen.response_body.as_ref().map(|body| body.look(|body| json!(text(body)))),
         "hostname" => Some(json!(hostname())),
         "msec" => Some(seconds(cx.now().unix_ms)),
         "time_iso8601" => Some(json!(text(&civil(cx).iso_date()))),

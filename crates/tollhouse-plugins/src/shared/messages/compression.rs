@@ -99,7 +99,7 @@ fn has_quality(choice: &str) -> bool {
 }
 
 /// An encoder that writes to memory.
-pub(crate) trait Encoder: Write {
+pub(crate) trait Encoder: Write + Send {
     /// What it has written and nobody has taken yet.
     fn written(&mut self) -> &mut Vec<u8>;
     /// Ends the encoding; all that is left.

@@ -19,6 +19,8 @@ mod limits;
 mod liveness;
 pub(crate) mod nodes;
 mod outbound;
+#[cfg(test)]
+mod quiet_calls;
 mod request_head;
 pub(crate) mod server;
 mod session;

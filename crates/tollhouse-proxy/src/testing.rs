@@ -12,7 +12,7 @@ use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
 use crate::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
-use crate::{Compiler, Phase, Settings, SnapshotCell, Worker, WorkerParts};
+use crate::{Change, Compiler, Phase, Settings, SnapshotCell, Worker, WorkerParts};
 
 /// A resolver's source that knows no name; the tests need none.
 pub(crate) struct NoNames;
@@ -49,18 +49,26 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// A worker without routes and without housekeeping: its clock stands still between requests, so
-/// that no deadline passes.
-pub(crate) fn worker(limits: Limits) -> Rc<Worker> {
+/// What a worker without routes is made of.
+fn parts(limits: Limits) -> WorkerParts {
     let settings = Settings { limits, ..settings() };
+    parts_with(settings, Catalogue::new([]), [])
+}
+
+/// What a worker is made of that has these objects.
+pub(crate) fn parts_with(
+    settings: Settings,
+    catalogue: Catalogue,
+    changes: impl IntoIterator<Item = Change>,
+) -> WorkerParts {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let handle = runtime.handle().clone();
     let resolver = Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), handle);
-    let catalogue = Arc::new(Catalogue::new([]));
     let services = Arc::new(Services::new("APISIX"));
-    let snapshot = Compiler::new(&settings, resolver, catalogue, services).apply([]);
+    let mut compiler = Compiler::new(&settings, resolver, Arc::new(catalogue), services);
+    let snapshot = compiler.apply(changes);
     let (_, phase) = watch::channel(Phase::Serving);
-    let parts = WorkerParts {
+    WorkerParts {
         settings: Arc::new(settings),
         snapshots: Arc::new(SnapshotCell::new(snapshot)),
         listeners: Vec::new(),
@@ -69,6 +77,11 @@ pub(crate) fn worker(limits: Limits) -> Rc<Worker> {
         phase,
         metrics: Arc::new(Metrics::new()),
         log: None,
-    };
-    Worker::new(parts).0
+    }
+}
+
+/// A worker without routes and without housekeeping: its clock stands still between requests, so
+/// that no deadline passes.
+pub(crate) fn worker(limits: Limits) -> Rc<Worker> {
+    Worker::new(parts(limits)).0
 }

@@ -146,9 +146,17 @@ impl Worker {
     pub(crate) fn new(
         parts: WorkerParts,
     ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
+        Self::with_clock(parts, CoarseClock::new())
+    }
+
+    /// One whose time is that of `clock`.
+    pub(crate) fn with_clock(
+        parts: WorkerParts,
+        clock: CoarseClock,
+    ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
         let worker = Rc::new_cyclic(|this| Self {
             snapshot: SnapshotView::new(parts.snapshots),
-            clock: CoarseClock::new(),
+            clock,
             wheel: Wheel::new(TICK_DEFAULT),
             buffers: BufferPool::default(),
             pools: Pools::default(),

@@ -74,7 +74,7 @@ pub(crate) async fn pause(worker: &Worker, error: &io::Error) {
 }
 
 /// Serves a connection whose peer is the client.
-pub(super) fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+pub(crate) fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     start_over(worker, stream, peer, Transport::Plain);
 }
 

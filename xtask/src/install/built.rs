@@ -32,6 +32,12 @@ const GO_TOOLS: &[GoTool] = &[
         reason: "the load tool of Polaris' published figures, whose configuration files are read",
     },
     GoTool {
+        name: "grpcurl",
+        module: "github.com/fullstorydev/grpcurl/cmd/grpcurl",
+        version: "v1.9.3",
+        reason: "the client of gRPC that people have in a shell",
+    },
+    GoTool {
         name: "h2spec",
         module: "github.com/summerwind/h2spec/cmd/h2spec",
         // Later ones cannot be had through the module proxy.
@@ -80,10 +86,9 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         }
         built(GRPC_SUITE_IN_GO, build_grpc_suite_in_go(&place));
     }
-    for version in java::SHENYU_VERSIONS {
-        let name = java::client_name(version);
-        let source = shell::workspace_root().join(SOURCES).join(java::CLIENT);
-        built(&name, java::build_client(&source, &place.root, &place.programs(), version));
+    for program in java::programs() {
+        let source = shell::workspace_root().join(SOURCES).join(program.source);
+        built(&program.name, java::build(&program, &source, &place.root, &place.programs()));
     }
     Ok(place.programs())
 }

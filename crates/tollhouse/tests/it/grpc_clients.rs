@@ -1,5 +1,5 @@
-//! gRPC as others speak it: the interoperability suite that grpc-go publishes, and ghz, through the gateway to a
-//! node of grpc-go.
+//! gRPC as others speak it: the interoperability suites that grpc-go and grpc-java publish, each between its own client
+//! and its own server, and ghz and grpcurl before a node of grpc-go.
 //!
 //! `cargo x install` builds them (sources in `tests/interop`); a machine without one skips its test.
 
@@ -15,8 +15,9 @@ use tollhouse_testkit::program::{self, Running, run_within};
 use crate::support::gateway;
 use crate::tls_support::{Authority, ssl};
 
-/// The suite's name, as a program.
+/// The suites' names, as programs.
 const GO: &str = "grpc-go";
+const JAVA: &str = "grpc-java";
 
 /// A suite has cases that wait on purpose.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,7 +40,7 @@ const CASES: [&str; 14] = [
     "unimplemented_service",
 ];
 
-/// The suite's own server, in Go.
+/// A suite's own server.
 struct Node {
     _running: Running,
     address: SocketAddr,
@@ -93,6 +94,56 @@ fn suite_passes(client: &Path, node: &Node) {
 fn the_suite_of_grpc_in_go_passes_through_the_gateway() {
     let Some(go) = program::find(GO) else { return };
     suite_passes(&go, &Node::start(&go));
+}
+
+#[test]
+fn the_suite_of_grpc_in_java_passes_through_the_gateway() {
+    let Some(java) = program::find(JAVA) else { return };
+    suite_passes(&java, &Node::start(&java));
+}
+
+#[test]
+fn grpcurl_lists_describes_and_calls_through_the_gateway() {
+    let (Some(go), Some(grpcurl)) = (program::find(GO), program::find("grpcurl")) else { return };
+    let node = Node::start(&go);
+    let (gateway, authority) = gateway_before(&node);
+    let ca = gateway.folder().join("ca.pem");
+    std::fs::write(&ca, &authority.pem).expect("a file");
+    let plain = gateway.address().to_string();
+    let run = |words: &[&str]| run_within(Command::new(&grpcurl).args(words), PATIENCE);
+    let listed = run(&["-plaintext", &plain, "list"]);
+    let is_listed = listed.text.lines().any(|line| line == "grpc.testing.TestService");
+    assert!(is_listed, "{}", listed.text);
+    let described = run(&["-plaintext", &plain, "describe", "grpc.testing.TestService.UnaryCall"]);
+    assert!(described.text.contains("rpc UnaryCall ("), "{}", described.text);
+    let calls = [
+        // One message, and as many as are asked for, both ways.
+        ("UnaryCall", r#"{"response_size": 3}"#, 0, &["\"AAAA\""][..]),
+        (
+            "FullDuplexCall",
+            r#"{"response_parameters": [{"size": 3}]} {"response_parameters": [{"size": 6}]}"#,
+            0,
+            &["\"AAAA\"", "\"AAAAAAAA\""],
+        ),
+        // What a call fails with is the exit code, counted from 64.
+        (
+            "UnaryCall",
+            r#"{"response_status": {"code": 5, "message": "not here"}}"#,
+            64 + 5,
+            &["NotFound", "not here"],
+        ),
+    ];
+    let tls = gateway.tls_address().to_string();
+    let ca = ca.to_str().expect("a path of ASCII");
+    let over_tls = ["-cacert", ca, "-authority", "a.test"];
+    for (how, address) in [(&["-plaintext"][..], &plain), (&over_tls, &tls)] {
+        for (method, message, code, said) in calls {
+            let method = format!("grpc.testing.TestService/{method}");
+            let ran = run(&[how, &["-d", message, address, &method]].concat());
+            assert_eq!(ran.status.code(), Some(code), "{how:?}: {}", ran.text);
+            assert!(said.iter().all(|word| ran.text.contains(word)), "{how:?}: {}", ran.text);
+        }
+    }
 }
 
 #[test]

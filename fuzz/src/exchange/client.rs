@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::http2::client as http2;
 use super::node::{Node, VICTIM};
 use super::script::Script;
 
@@ -21,6 +22,8 @@ pub struct Heard {
     pub bytes: Vec<u8>,
     /// Whether the gateway closed the connection.
     pub ended: bool,
+    /// What came over HTTP/2, in the place of bytes.
+    pub streams: Option<http2::Streams>,
 }
 
 /// A client whose answer is its own.
@@ -38,6 +41,10 @@ pub struct Victim {
 /// When the gateway takes no connection.
 pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
     let mut stream = connect(gateway, ATTACK_PATIENCE);
+    if let Some(attack) = &script.attack {
+        let streams = Some(http2::attack(&mut stream, attack));
+        return Heard { streams, ..Heard::default() };
+    }
     for piece in script.pieces.iter().filter(|piece| !piece.is_empty()) {
         if stream.write_all(piece).is_err() {
             break;
@@ -51,18 +58,36 @@ pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
 ///
 /// # Panics
 /// When the gateway takes no connection.
-pub fn victims(gateway: SocketAddr, node: &Node) -> Vec<Victim> {
+pub fn victims(gateway: SocketAddr, node: &Node, script: &Script) -> Vec<Victim> {
     let (mut first, first_token) = ask(gateway);
     std::thread::yield_now();
     node.release();
     let first = Victim { token: first_token, heard: listen(&mut first) };
+    if script.attack.is_some() {
+        return vec![first, ask_over_http2(gateway)];
+    }
     let (mut second, second_token) = ask(gateway);
     vec![first, Victim { token: second_token, heard: listen(&mut second) }]
 }
 
-fn ask(gateway: SocketAddr) -> (TcpStream, String) {
+fn next_token() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let token = format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn ask_over_http2(gateway: SocketAddr) -> Victim {
+    let token = next_token();
+    let mut stream = connect(gateway, VICTIM_PATIENCE);
+    let path = format!("/victim?t={token}");
+    let lines =
+        [("apikey", "key-one"), ("authorization", "Basic Zm9vOmJhcg=="), (VICTIM, token.as_str())];
+    http2::ask(&mut stream, &path, &lines);
+    let streams = Some(http2::hear(&mut stream));
+    Victim { token, heard: Heard { streams, ..Heard::default() } }
+}
+
+fn ask(gateway: SocketAddr) -> (TcpStream, String) {
+    let token = next_token();
     let mut stream = connect(gateway, VICTIM_PATIENCE);
     let request = format!(
         "GET /victim?t={token} HTTP/1.1\r\nHost: victim.example\r\napikey: key-one\r\n\

@@ -26,6 +26,11 @@ pub const MARK: &str = "5f0c1d8e9b7a4632";
 /// Longest body that is taken: nothing here needs more.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
 
+/// Whether the node of a configuration is asked over HTTP/2: of each two of the same plugins, the second.
+pub fn speaks_http2(configuration: usize) -> bool {
+    configuration % 2 == 1
+}
+
 /// A running worker.
 pub struct Gateway {
     address: SocketAddr,
@@ -48,11 +53,13 @@ impl Gateway {
     pub fn start(node: SocketAddr, side: SocketAddr) -> Self {
         let background = background();
         let settings = settings();
-        let configurations: Vec<Configuration> = plugins(side)
+        let of_both = plugins(side)
             .into_iter()
-            .map(|plugins| Configuration {
-                name: plugins.to_string(),
-                snapshot: compile(&settings, &background, &plugins, node),
+            .flat_map(|plugins| [(plugins.clone(), "1.1"), (plugins, "2")]);
+        let configurations: Vec<Configuration> = of_both
+            .map(|(plugins, version)| Configuration {
+                name: format!("{plugins}, HTTP/{version} to the node"),
+                snapshot: compile(&settings, &background, &plugins, (node, version)),
             })
             .collect();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -104,7 +111,9 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
         rewrite(json!({"regex_uri": ["^/(.*)", "/lookup?id=$1"]})),
         rewrite(json!({"regex_uri": ["^/([^/]*)(.*)", "/$2/$1"]})),
         rewrite(json!({"headers": {"set": {"Host": "$arg_q"}}})),
-        rewrite(json!({"headers": {"set": {"X-A": "$arg_q", "X-B": "$http_x_h"}, "remove": ["Content-Length", "Transfer-Encoding", "Connection"]}})),
+        rewrite(
+            json!({"headers": {"set": {"X-A": "$arg_q", "X-B": "$http_x_h"}, "remove": ["Content-Length", "Transfer-Encoding", "Connection"]}}),
+        ),
         rewrite(json!({"method": "GET"})),
         rewrite(json!({"method": "HEAD"})),
         rewrite(json!({"method": "POST"})),
@@ -136,6 +145,7 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
         json!({"forward-auth": {"uri": format!("{side}/auth"), "request_headers": ["X-H", "Cookie"], "upstream_headers": ["X-User"]}}),
         json!({"forward-auth": {"uri": format!("{side}/auth"), "request_method": "POST"}}),
         json!({"opa": {"host": side, "policy": "p", "with_body": true}}),
+        json!({"grpc-web": {}}),
     ]
 }
 
@@ -144,7 +154,7 @@ fn compile(
     settings: &Settings,
     background: &tokio::runtime::Handle,
     plugins: &Value,
-    node: SocketAddr,
+    (node, version): (SocketAddr, &str),
 ) -> Arc<Snapshot> {
     let resolver =
         Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), background.clone());
@@ -161,6 +171,7 @@ fn compile(
         "upstream": {
             "type": "roundrobin",
             "nodes": {node.to_string(): 1},
+            "http_version": version,
             "timeout": {"connect": 1, "send": 1, "read": 1},
         },
     });
@@ -174,8 +185,8 @@ fn compile(
         value: Ok(value),
         path: String::new(),
     };
-    let snapshot = compiler
-        .apply([upsert(Kind::Consumer, "one", consumer), upsert(Kind::Route, "r", route)]);
+    let snapshot =
+        compiler.apply([upsert(Kind::Consumer, "one", consumer), upsert(Kind::Route, "r", route)]);
     let problems: Vec<String> = compiler.problems().map(|problem| format!("{problem:?}")).collect();
     assert!(problems.is_empty(), "{plugins}: {problems:?}");
     snapshot
@@ -183,10 +194,8 @@ fn compile(
 
 /// A thread where plugins do what no request waits for.
 fn background() -> tokio::runtime::Handle {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let handle = runtime.handle().clone();
     std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
     handle

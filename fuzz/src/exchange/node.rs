@@ -7,10 +7,13 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tollhouse_h2::frame::PREFACE;
 use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, RequestHead, ResponseHead};
 
-use super::read_chunks;
+use super::http2::node::{Http2Connection, check_owner};
+use super::http2::spelling::{REPLY, STREAM};
 use super::script::{Answer, Script};
+use super::{read_body_chunks, read_chunks};
 
 /// What carries the token of a request that must not meet anybody else's answer.
 pub const VICTIM: &str = "x-victim";
@@ -37,7 +40,7 @@ pub struct Node {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+pub struct Shared {
     mark: Option<&'static str>,
     state: Mutex<State>,
     changed: Condvar,
@@ -57,6 +60,27 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    pub fn found(&self, finding: String) {
+        self.state().seen.findings.push(finding);
+    }
+
+    pub fn saw(&self, head: Vec<u8>) {
+        self.state().seen.heads.push(head);
+    }
+
+    pub fn mark(&self) -> Option<&'static str> {
+        self.mark
+    }
+
+    pub fn pop_answer(&self) -> Option<Answer> {
+        self.state().answers.pop_front()
+    }
+
+    pub fn wait_for_release(&self) {
+        let state = self.state();
+        let _ = self.changed.wait_timeout_while(state, PATIENCE, |state| !state.released);
+    }
 }
 
 impl Node {
@@ -67,8 +91,7 @@ impl Node {
     pub fn start(mark: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let shared =
-            Arc::new(Shared { mark, state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared { mark, state: Mutex::default(), changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -155,12 +178,23 @@ impl<'s> Connection<'s> {
     }
 
     fn serve(mut self) {
+        while self.buffer.len() < PREFACE.len() && PREFACE.starts_with(&self.buffer) {
+            if let Step::End = self.more() {
+                if !self.buffer.is_empty() {
+                    self.found("a head for the node breaks off".to_owned());
+                }
+                return;
+            }
+        }
+        if self.buffer.starts_with(PREFACE) {
+            return Http2Connection::new(self.shared, self.stream, &self.buffer).serve();
+        }
         while let Step::Go = self.exchange() {}
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     fn found(&self, finding: String) {
-        self.shared.state().seen.findings.push(finding);
+        self.shared.found(finding);
     }
 
     /// Reads more; `End` at the end of the stream.
@@ -197,17 +231,22 @@ impl<'s> Connection<'s> {
         }
         let bytes = self.buffer[..head.head_bytes].to_vec();
         self.check(&bytes, &head);
-        self.shared.state().seen.heads.push(bytes.clone());
+        self.shared.saw(bytes.clone());
         let method = head.method.of_buffer(&bytes).to_vec();
         let victim = value(&bytes, VICTIM);
-        let answer = self.next_answer(victim.as_deref());
+        let stream = value(&bytes, STREAM);
+        let answer = self.next_answer(victim.as_deref(), stream.as_deref());
         if answer.is_early && victim.is_none() {
             if let Step::End = self.answer(&answer, &method) {
                 return Step::End;
             }
         }
-        if let Step::End = self.body(&head) {
+        let mut body = Vec::new();
+        if let Step::End = self.body(&head, &mut body) {
             return Step::End;
+        }
+        if let Err(finding) = check_owner(stream.as_deref().map(str::as_bytes), &body) {
+            self.found(finding);
         }
         if !self.buffer.is_empty() {
             self.found("bytes follow a request that has not been answered".to_owned());
@@ -267,21 +306,22 @@ impl<'s> Connection<'s> {
         }
     }
 
-    fn next_answer(&self, victim: Option<&str>) -> Answer {
+    fn next_answer(&self, victim: Option<&str>, stream: Option<&str>) -> Answer {
         if let Some(token) = victim {
             let body = format!("token:{token}");
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
             return Answer { bytes: [head, body].concat().into_bytes(), ..Answer::default() };
         }
-        let answer = self.shared.state().answers.pop_front();
-        answer.filter(|answer| !answer.bytes.is_empty()).unwrap_or_else(|| Answer {
-            bytes: b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
-            ..Answer::default()
+        let answer = self.shared.pop_answer();
+        answer.filter(|answer| !answer.bytes.is_empty()).unwrap_or_else(|| {
+            let body = stream.map_or("ok".to_owned(), |stream| format!("{REPLY}{stream};"));
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            Answer { bytes: [head, body].concat().into_bytes(), ..Answer::default() }
         })
     }
 
     /// Reads the body of `head` out of the buffer and the stream.
-    fn body(&mut self, head: &RequestHead) -> Step {
+    fn body(&mut self, head: &RequestHead, body: &mut Vec<u8>) -> Step {
         self.buffer.drain(..head.head_bytes);
         match head.body {
             BodyLength::None | BodyLength::UntilClose => Step::Go,
@@ -292,13 +332,13 @@ impl<'s> Connection<'s> {
                         return Step::End;
                     }
                 }
-                self.buffer.drain(..bytes);
+                body.extend(self.buffer.drain(..bytes));
                 Step::Go
             }
             BodyLength::Chunked => {
                 let mut decoder = ChunkedDecoder::new();
                 loop {
-                    match read_chunks(&mut decoder, &self.buffer) {
+                    match read_body_chunks(&mut decoder, &self.buffer, body) {
                         Ok(read) => self.buffer.drain(..read),
                         Err(error) => {
                             self.found(format!("a body for the node is refused: {error:?}"));
@@ -327,18 +367,13 @@ impl<'s> Connection<'s> {
             return Step::End;
         }
         if !later.is_empty() {
-            self.wait_for_release();
+            self.shared.wait_for_release();
             if self.stream.write_all(later).is_err() {
                 return Step::End;
             }
         }
         // Nobody waits for the rest of an answer that has none.
         if answer.closes || reading == Reading::Open { Step::End } else { Step::Go }
-    }
-
-    fn wait_for_release(&self) {
-        let state = self.shared.state();
-        let _ = self.shared.changed.wait_timeout_while(state, PATIENCE, |state| !state.released);
     }
 }
 

@@ -11,20 +11,42 @@ use super::script::Script;
 const ANSWER_LIMITS: HeadLimits =
     HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
 
+/// A play that is over.
+pub struct Play<'p> {
+    /// What the configuration does, to be read.
+    pub configuration: &'p str,
+    /// What was to be played.
+    pub script: &'p Script,
+    /// What the client read.
+    pub heard: &'p Heard,
+    /// Those who came after it.
+    pub victims: &'p [Victim],
+    /// What reached the node.
+    pub seen: &'p Seen,
+    /// What reached mirrors and auth services.
+    pub beside: &'p Seen,
+}
+
 /// All that does not hold.
-pub fn findings(
-    script: &Script,
-    heard: &Heard,
-    victims: &[Victim],
-    seen: &Seen,
-    beside: &Seen,
-) -> Vec<String> {
+pub fn findings(play: &Play<'_>) -> Vec<String> {
+    let Play { configuration, script, heard, victims, seen, beside } = play;
     let mut findings = seen.findings.clone();
     findings.extend(beside.findings.iter().map(|finding| format!("beside: {finding}")));
-    let asked = Asked::new(&script.sent());
-    findings.extend(answers(&heard.bytes, &asked).err());
-    for victim in victims {
-        findings.extend(of_victim(victim).err());
+    match &heard.streams {
+        Some(streams) => {
+            findings.extend(streams.findings.iter().cloned());
+            // A cache gives to many what the node gave to one.
+            if !configuration.contains("proxy-cache") {
+                findings.extend(streams.check_owners().err());
+            }
+        }
+        None => {
+            let asked = Asked::new(&script.sent());
+            findings.extend(answers(&heard.bytes, &asked).err());
+        }
+    }
+    for victim in *victims {
+        findings.extend(of_victim(victim, script).err());
     }
     findings
 }
@@ -123,24 +145,38 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
 }
 
 /// Whoever comes next gets an answer, his own, and nothing behind it.
-fn of_victim(victim: &Victim) -> Result<(), String> {
+fn of_victim(victim: &Victim, script: &Script) -> Result<(), String> {
     let Victim { token, heard } = victim;
+    if let Some(streams) = &heard.streams {
+        if let Some(finding) = streams.findings.first() {
+            return Err(format!("a client after the attack: {finding}"));
+        }
+        let (status, body) = streams.only()?;
+        return check_victim(token, &status.to_string(), &String::from_utf8_lossy(body), script);
+    }
     if heard.bytes.is_empty() || !heard.ended {
         return Err(format!("a client after the attack is left without an answer: {heard:?}"));
     }
     let asked = Asked { methods: vec![b"GET".to_vec()], has_rest: false };
-    answers(&heard.bytes, &asked)
-        .map_err(|error| format!("a client after the attack: {error}"))?;
+    answers(&heard.bytes, &asked).map_err(|error| format!("a client after the attack: {error}"))?;
     let text = String::from_utf8_lossy(&heard.bytes);
+    check_victim(token, text.get(9..12).unwrap_or_default(), &text, script)
+}
+
+/// That an answer is not a failure, and of nobody else.
+fn check_victim(token: &str, status: &str, text: &str, script: &Script) -> Result<(), String> {
     if text.contains("forged") {
         return Err("a client after the attack reads what the attack's answer held".to_owned());
     }
-    let status = text.get(9..12).unwrap_or_default();
-    if matches!(status, "500" | "502" | "504") {
+    // A node that breaks a connection of HTTP/2 breaks all that is under way on it.
+    let is_excused =
+        script.answers.iter().flat_map(|answer| &answer.frames).any(|frame| !frame.is_honest)
+            || script.answers.iter().any(|answer| answer.closes && !answer.frames.is_empty());
+    if matches!(status, "500" | "502" | "504") && !is_excused {
         return Err(format!("a client after the attack is answered {status}"));
     }
     match text.split("token:").nth(1) {
-        Some(rest) if !rest.starts_with(token.as_str()) => {
+        Some(rest) if !rest.starts_with(token) => {
             Err("a client after the attack reads somebody else's answer".to_owned())
         }
         _ => Ok(()),
@@ -148,14 +184,15 @@ fn of_victim(victim: &Victim) -> Result<(), String> {
 }
 
 /// A play that went wrong, to be read.
-pub fn report(
-    configuration: &str,
-    script: &Script,
-    heard: &Heard,
-    seen: &Seen,
-    findings: &[String],
-) -> String {
+pub fn report(play: &Play<'_>, findings: &[String]) -> String {
+    let Play { configuration, script, heard, seen, .. } = play;
     let mut report = format!("{}\n\nplugins: {configuration}\n", findings.join("\n"));
+    if let Some(attack) = &script.attack {
+        for piece in &attack.pieces {
+            report.push_str(&format!("client sends frames {}\n", piece.escape_ascii()));
+        }
+        report.push_str(&format!("client reads  {:?}\n", heard.streams));
+    }
     for piece in &script.pieces {
         report.push_str(&format!("client sends  {}\n", piece.escape_ascii()));
     }

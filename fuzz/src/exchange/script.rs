@@ -1,13 +1,18 @@
 //! From the bytes of an input to what is sent: a small code of words and plain bytes, so that a mutation
 //! changes the meaning of a message more often than it breaks it.
 
+use super::gateway::speaks_http2;
+use super::http2::spelling::{Attack, NodeFrame};
+
 /// What one input plays.
 #[derive(Debug, Default)]
 pub struct Script {
     /// Which configuration is published.
     pub configuration: usize,
-    /// What the client sends, a piece at a time.
+    /// What the client sends, a piece at a time, where it speaks HTTP/1.1.
     pub pieces: Vec<Vec<u8>>,
+    /// What it sends where it speaks HTTP/2.
+    pub attack: Option<Attack>,
     /// What the node answers, one after another; it answers `200` when they are used up.
     pub answers: Vec<Answer>,
 }
@@ -17,6 +22,8 @@ pub struct Script {
 pub struct Answer {
     /// The bytes.
     pub bytes: Vec<u8>,
+    /// The frames, from a node that speaks HTTP/2.
+    pub frames: Vec<NodeFrame>,
     /// How much of a well-formed answer is held back until the client's side has been quiet, in 256ths.
     pub held_back: u8,
     /// Whether the head of the request is enough to be answered.
@@ -143,25 +150,32 @@ const NODE_WORDS: &[&[u8]] = &[
 ];
 
 impl Script {
-    /// Reads an input: the configuration, the client's pieces, the node's answers.
+    /// Reads an input: the configuration, the client's protocol, its pieces, the node's answers.
     pub fn decode(input: &[u8], configurations: usize) -> Option<Self> {
-        let (&first, rest) = input.split_first()?;
+        let [first, protocol, rest @ ..] = input else { return None };
+        let configuration = usize::from(*first) % configurations;
         if rest.len() > BYTES_MAX {
             return None;
         }
         let mut halves = rest.splitn(2, |byte| *byte == NODE);
         let client = halves.next().unwrap_or_default();
         let node = halves.next().unwrap_or_default();
-        let pieces: Vec<Vec<u8>> =
-            client.split(|byte| *byte == NEXT).map(|piece| spell(piece, CLIENT_WORDS)).collect();
-        if pieces.iter().all(Vec::is_empty) {
+        let codes = client.split(|byte| *byte == NEXT);
+        let (pieces, attack) = match protocol & 1 {
+            0 => (codes.map(|piece| spell(piece, WORDS, CLIENT_WORDS)).collect(), None),
+            _ => (Vec::new(), Some(Attack::spell(&codes.collect::<Vec<_>>()))),
+        };
+        if attack.is_none() && pieces.iter().all(Vec::is_empty) {
             return None;
         }
         let answers = match node {
             [] => Vec::new(),
-            _ => node.split(|byte| *byte == NEXT).map(Answer::decode).collect(),
+            _ => {
+                let codes = node.split(|byte| *byte == NEXT);
+                codes.map(|code| Answer::decode(code, speaks_http2(configuration))).collect()
+            }
         };
-        Some(Self { configuration: usize::from(first) % configurations, pieces, answers })
+        Some(Self { configuration, pieces, attack, answers })
     }
 
     /// All that the client sends.
@@ -171,10 +185,11 @@ impl Script {
 }
 
 impl Answer {
-    fn decode(code: &[u8]) -> Self {
+    fn decode(code: &[u8], is_http2: bool) -> Self {
         let Some((&manner, words)) = code.split_first() else { return Self::default() };
         Self {
-            bytes: spell(words, NODE_WORDS),
+            bytes: if is_http2 { Vec::new() } else { spell(words, WORDS, NODE_WORDS) },
+            frames: if is_http2 { NodeFrame::spell(words) } else { Vec::new() },
             held_back: if manner & 1 == 0 { 0 } else { manner },
             is_early: manner & 2 != 0,
             closes: manner & 4 != 0,
@@ -183,10 +198,10 @@ impl Answer {
 }
 
 /// Plain bytes stand for themselves, the others for words.
-fn spell(code: &[u8], words: &[&[u8]]) -> Vec<u8> {
+pub fn spell(code: &[u8], first: u8, words: &[&[u8]]) -> Vec<u8> {
     let mut spelt = Vec::new();
     for &byte in code {
-        match byte.checked_sub(WORDS) {
+        match byte.checked_sub(first) {
             None => spelt.push(byte),
             Some(index) => match words.get(usize::from(index)) {
                 Some(word) => spelt.extend_from_slice(word),

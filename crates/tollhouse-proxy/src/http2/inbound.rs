@@ -7,6 +7,16 @@ use tollhouse_http::chunked::SizeLine;
 /// Room that is kept between two reads, in bytes.
 const ROOM_KEPT_BYTES_MAX: usize = 16 * 1024;
 
+/// The longest room that another stream gets, in bytes.
+const ROOM_REUSED_BYTES_MAX: usize = 4 * 1024;
+
+/// Where a stream lays out what it receives.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    staged: Vec<u8>,
+    data: Vec<u8>,
+}
+
 /// How the body stands behind its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Framing {
@@ -49,6 +59,21 @@ pub(super) struct Inbound {
 }
 
 impl Inbound {
+    /// One that has the room of a stream that is over.
+    pub(super) fn with_room(room: Room) -> Self {
+        let Room { staged, data } = room;
+        Self { staged, data, ..Self::default() }
+    }
+
+    /// Its room, emptied, where that is no more than most streams take.
+    pub(super) fn into_room(self) -> Option<Room> {
+        let Self { mut staged, mut data, .. } = self;
+        staged.clear();
+        data.clear();
+        let is_usual = staged.capacity().max(data.capacity()) <= ROOM_REUSED_BYTES_MAX;
+        is_usual.then_some(Room { staged, data })
+    }
+
     /// Begins a message: `lay` appends its head and says how the body follows.
     pub(super) fn begin(&mut self, lay: impl FnOnce(&mut Vec<u8>) -> Framing) {
         self.framing = lay(&mut self.staged);
@@ -202,6 +227,25 @@ mod tests {
                 assert!(inbound.is_at_end());
             }
         }
+    }
+
+    #[test]
+    fn room_that_is_reused_holds_nothing_of_the_stream_before() {
+        let mut inbound = begun(Framing::Plain);
+        inbound.push(b"secret", false);
+        let mut room = [0; 4];
+        inbound.read(&mut room);
+        let room = inbound.into_room().expect("it is short");
+        let mut next = Inbound::with_room(room);
+        assert_eq!(drain(&mut next, 100), (String::new(), 0));
+        next.begin(|out| {
+            out.extend_from_slice(b"next\r\n\r\n");
+            Framing::Plain
+        });
+        next.push(b"own", true);
+        assert_eq!(drain(&mut next, 100), ("next\r\n\r\nown".to_owned(), 3));
+        next.push(&[0; ROOM_REUSED_BYTES_MAX + 1], true);
+        assert!(next.into_room().is_none(), "what is unusual is given back");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tollhouse_http::{RequestHead, ResponseHead};
 use tollhouse_stdx::MemoryBudget;
 
 use super::head::{DecodedHead, Kind};
-use super::inbound::Inbound;
+use super::inbound::{Inbound, Room};
 use super::liveness::Signs;
 use super::outbound::{Outbound, Sender, Written};
 use super::request_head;
@@ -28,6 +28,9 @@ const INTERIM_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of requests that wait for the socket before further requests go elsewhere.
 const REQUESTS_WAITING_BYTES_MAX: usize = 128 * 1024;
+
+/// Rooms of streams that are over, which those to come get: as many as are under way at a time on a busy connection.
+const ROOMS_MAX: usize = 16;
 
 /// Streams that a node is taken to allow until its settings have come (RFC 9113 §6.5.2 recommends to
 /// allow no fewer).
@@ -57,6 +60,7 @@ struct State {
     codec: Connection,
     /// By slot.
     streams: Vec<Option<Held>>,
+    rooms: Vec<Room>,
     decoded: DecodedHead,
     /// Room for heads that are written.
     written_head: ResponseHead,
@@ -120,6 +124,7 @@ impl Session {
         let state = State {
             codec,
             streams: Vec::new(),
+            rooms: Vec::new(),
             decoded: DecodedHead::default(),
             written_head: ResponseHead::default(),
             written_request: RequestHead::default(),
@@ -177,13 +182,14 @@ impl Session {
         self.received.set(self.received.get() + 1);
         self.is_suspect.set(false);
         let mut state = self.state.borrow_mut();
-        let State { codec, streams, decoded, .. } = &mut *state;
+        let State { codec, streams, rooms, decoded, .. } = &mut *state;
         loop {
             let Some(event) = codec.receive(&mut input, now_ms, decoded)? else { return Ok(()) };
             match event {
                 Event::Request { stream, ends } => {
                     let kind = decoded.kind();
-                    put(streams, Held::asked(stream, kind, decoded, ends, random));
+                    let inbound = Inbound::with_room(rooms.pop().unwrap_or_default());
+                    put(streams, Held::asked((stream, inbound), kind, decoded, ends, random));
                     opened.push(Opened { stream, kind });
                 }
                 Event::Response { stream, status, ends } => {
@@ -321,6 +327,7 @@ impl Session {
         state.codec.release_memory();
         state.decoded.shrink();
         state.streams = Vec::new();
+        state.rooms = Vec::new();
         state.crowded = Vec::new();
         state.written_head = ResponseHead::default();
         state.written_request = RequestHead::default();
@@ -366,14 +373,14 @@ impl Session {
     /// `ConnectionRefused` where the node takes no stream; else the head is none.
     pub(super) fn open(&self, input: &[u8], task: &Waker) -> io::Result<(StreamId, usize)> {
         let mut state = self.state.borrow_mut();
-        let State { codec, streams, written_request, is_lost, .. } = &mut *state;
+        let State { codec, streams, rooms, written_request, is_lost, .. } = &mut *state;
         if *is_lost {
             return Err(ErrorKind::ConnectionRefused.into());
         }
         let asked = request_head::open(codec, written_request, input, self.is_encrypted)?;
         let held = Held {
             stream: asked.stream,
-            inbound: Inbound::default(),
+            inbound: Inbound::with_room(rooms.pop().unwrap_or_default()),
             outbound: asked.outbound,
             task: Some(task.clone()),
             is_broken: false,
@@ -477,9 +484,10 @@ impl Session {
     /// sent for all of it.
     pub(super) fn release(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
-        let State { codec, streams, crowded, .. } = &mut *state;
+        let State { codec, streams, rooms, crowded, .. } = &mut *state;
         crowded.retain(|other| *other != stream);
-        if let Some(held) = take(streams, stream)
+        let held = take(streams, stream);
+        if let Some(held) = &held
             && !held.outbound.is_ended()
         {
             // A tunnel ends as its client would end it (RFC 8441 §5), and so does a request.
@@ -488,6 +496,11 @@ impl Session {
             codec.reset(stream, code);
         }
         codec.release(stream);
+        if rooms.len() < ROOMS_MAX
+            && let Some(room) = held.and_then(|held| held.inbound.into_room())
+        {
+            rooms.push(room);
+        }
         drop(state);
         self.wake();
     }
@@ -496,13 +509,12 @@ impl Session {
 impl Held {
     /// What a client has asked for, laid out as a request of HTTP/1.1.
     fn asked(
-        stream: StreamId,
+        (stream, mut inbound): (StreamId, Inbound),
         kind: Kind,
         decoded: &DecodedHead,
         ends: bool,
         random: &dyn Fn() -> u64,
     ) -> Self {
-        let mut inbound = Inbound::default();
         let mut handshake = None;
         inbound.begin(|out| match kind {
             Kind::Exchange => decoded.write_request(ends, out),

@@ -141,7 +141,10 @@ impl Database {
     /// # Panics
     /// When it does not run.
     pub fn pause(&self) {
-        program::pause(self.child.as_ref().expect("it runs").id());
+        // First the one that starts the others, then those that serve connections.
+        let first = self.child.as_ref().expect("it runs").id();
+        program::pause(first);
+        program::children(first).into_iter().for_each(program::pause);
     }
 
     /// Lets it go on.
@@ -149,7 +152,7 @@ impl Database {
     /// # Panics
     /// When it does not run.
     pub fn wake(&self) {
-        self.signal(Signal::CONT);
+        wake(self.child.as_ref().expect("it runs"));
     }
 
     fn in_folder(kind: Kind, programs: PathBuf, user: &str) -> Self {
@@ -221,12 +224,6 @@ impl Database {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        let id = self.child.as_ref().expect("it runs").id();
-        let id = Pid::from_raw(id.cast_signed()).expect("a process has a number");
-        kill_process(id, signal).expect("a child can be signalled");
-    }
-
     /// PostgreSQL's own processes end when they see that their parent has.
     fn end(&self, child: &mut Child) {
         match self.kind {
@@ -234,7 +231,7 @@ impl Database {
             // "Immediate": no checkpoint, nothing flushed; what SIGKILL would do, without orphans.
             Kind::Postgres => {
                 let id = Pid::from_raw(child.id().cast_signed()).expect("a process has a number");
-                let _ = kill_process(id, Signal::CONT);
+                wake(child);
                 kill_process(id, Signal::QUIT).expect("a child can be signalled");
             }
         }
@@ -248,6 +245,10 @@ impl Drop for Database {
             self.end(&mut child);
         }
     }
+}
+
+fn wake(child: &Child) {
+    program::children(child.id()).into_iter().chain([child.id()]).for_each(program::wake);
 }
 
 /// The newest version's.

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::patience::wait_for;
 use crate::ports::ReservedPort;
 use crate::program::{self, Ran};
+use crate::relay::{Network, Relay};
 
 /// See the module.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct Etcd {
     quota: Option<usize>,
     client: ReservedPort,
     peer: ReservedPort,
+    /// Where the others reach it, if not there.
+    relay: Option<Relay>,
     /// Where it says in clear text how it is.
     metrics: ReservedPort,
     is_secured: bool,
@@ -89,6 +91,7 @@ impl Etcd {
             quota: None,
             client: ReservedPort::new(),
             peer: ReservedPort::new(),
+            relay: None,
             metrics: ReservedPort::new(),
             is_secured: false,
             child: None,
@@ -167,7 +170,13 @@ impl Etcd {
     }
 
     fn membership(&self) -> String {
-        format!("{}=http://{}", self.name, self.peer.address())
+        format!("{}={}", self.name, self.advertised())
+    }
+
+    /// Where the others reach it.
+    fn advertised(&self) -> String {
+        let address = self.relay.as_ref().map_or(self.peer.address(), Relay::address);
+        format!("http://{address}")
     }
 
     /// Ends it as a loss of power would.
@@ -222,7 +231,8 @@ impl Etcd {
             .arg("--data-dir")
             .arg(self.data())
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--listen-peer-urls", &peer])
+            .args(["--initial-advertise-peer-urls", &self.advertised()])
             .args(["--initial-cluster", &self.members])
             .args(["--listen-metrics-urls", &format!("http://{}", self.metrics.address())])
             .env("ETCD_UNSUPPORTED_ARCH", "arm64")
@@ -258,13 +268,7 @@ impl Etcd {
     /// # Panics
     /// When it does not run.
     pub fn wake(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = self.child.as_ref().expect("it runs").id();
-        let id = Pid::from_raw(id.cast_signed()).expect("a process has a number");
-        kill_process(id, signal).expect("a child can be signalled");
+        program::wake(self.child.as_ref().expect("it runs").id());
     }
 
     /// Whether it leads the others, as far as it knows.
@@ -295,6 +299,8 @@ impl Etcd {
 pub struct EtcdCluster {
     /// The members.
     pub members: Vec<Etcd>,
+    /// How they reach each other, where that can be cut.
+    network: Option<Network>,
 }
 
 impl EtcdCluster {
@@ -303,15 +309,54 @@ impl EtcdCluster {
     /// # Panics
     /// When they do not answer in time.
     pub fn start() -> Option<Self> {
+        Self::start_on(None)
+    }
+
+    /// Starts them on a network that can be cut.
+    ///
+    /// # Panics
+    /// When they do not answer in time.
+    pub fn start_apart() -> Option<Self> {
+        Self::start_on(Some(Network::default()))
+    }
+
+    fn start_on(network: Option<Network>) -> Option<Self> {
         let members: Option<Vec<Etcd>> = ["a", "b", "c"].into_iter().map(Etcd::new).collect();
         let mut members = members?;
+        for (place, member) in members.iter_mut().enumerate() {
+            let peer = member.peer.address();
+            member.relay = network.as_ref().map(|network| network.relay(place, peer));
+        }
         let all: Vec<String> = members.iter().map(Etcd::membership).collect();
         for member in &mut members {
             member.members = all.join(",");
             member.spawn();
         }
         members.iter().for_each(Etcd::wait);
-        Some(Self { members })
+        Some(Self { members, network })
+    }
+
+    /// Cuts a member off from the others; clients reach it still. `None`, with a message, where etcd's own client is
+    /// not installed, by which members are told apart.
+    ///
+    /// # Panics
+    /// When that does not know them, or the network cannot be cut.
+    pub fn cut_off(&self, member: usize) -> Option<()> {
+        let network = self.network.as_ref().expect("they were started apart");
+        for (place, other) in self.members.iter().enumerate() {
+            let name = format!(" {}, ", other.name);
+            let listed = other.try_control(&["member", "list"])?.text;
+            let line = listed.lines().find(|line| line.contains(&name));
+            let line = line.unwrap_or_else(|| panic!("no {name} in {listed}"));
+            network.learn(line.split(',').next().unwrap_or_default(), place);
+        }
+        network.cut_off(member);
+        Some(())
+    }
+
+    /// Lets all members reach each other again.
+    pub fn heal(&self) {
+        self.network.iter().for_each(Network::heal);
     }
 
     /// Where clients connect, for a list of addresses.

@@ -22,6 +22,7 @@ use crate::client::RawClient;
 use crate::memory::{self, MemoryBefore};
 use crate::message::Message;
 use crate::patience::wait_for;
+use crate::program;
 
 /// The file of resources inside of a gateway's folder.
 const RESOURCES: &str = "resources";
@@ -192,6 +193,16 @@ impl Gateway {
         let process = i32::try_from(self.process()).ok().and_then(Pid::from_raw);
         let process = process.expect("a process has a number");
         kill_process(process, signal).expect("the process is running");
+    }
+
+    /// Stops its process, so that it does nothing, until [`Gateway::wake`].
+    pub fn pause(&self) {
+        program::pause(self.process());
+    }
+
+    /// Lets it go on.
+    pub fn wake(&self) {
+        program::wake(self.process());
     }
 
     /// Asks it to stop and does not wait.

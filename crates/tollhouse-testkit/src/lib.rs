@@ -11,6 +11,7 @@ pub mod client;
 pub mod database;
 pub mod etcd;
 pub mod gateway;
+pub mod history;
 pub mod load;
 pub mod memory;
 pub mod message;
@@ -19,6 +20,7 @@ pub mod patience;
 pub mod ports;
 pub mod program;
 pub mod redis;
+pub mod relay;
 pub mod responder;
 pub mod wire;
 

@@ -1,6 +1,6 @@
 //! Other people's programs: whether a test can have them, and running one to its end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -44,13 +44,37 @@ pub fn pause(id: u32) {
     kill_process(process, Signal::STOP).expect("it can be signalled");
     let tasks = format!("/proc/{id}/task");
     wait_for("all threads to stop", || {
-        let mut states = std::fs::read_dir(&tasks).ok()?.flatten().map(|task| {
-            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            // The name before it is in brackets and may hold anything.
-            stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
-        });
-        states.all(|state| state.is_none_or(|state| state == 'T')).then_some(())
+        let tasks = std::fs::read_dir(&tasks).ok()?.flatten();
+        let mut states = tasks.map(|task| stat(&task.path()).into_iter().next());
+        states.all(|state| state.is_none_or(|state| state == "T")).then_some(())
     });
+}
+
+/// The processes that this one has started, and that have not ended.
+pub fn children(id: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = processes.filter_map(|process| {
+        let number = process.file_name().to_str()?.parse().ok()?;
+        (stat(&process.path()).get(1)? == &id.to_string()).then_some(number)
+    });
+    processes.collect()
+}
+
+/// What the kernel says of a process or thread: its state, who started it, and more; nothing once it has ended.
+fn stat(folder: &Path) -> Vec<String> {
+    let stat = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
+    // The name before it is in brackets and may hold anything.
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split(' ').map(str::to_owned).collect()
+}
+
+/// Lets a process go on that was [stopped](pause).
+///
+/// # Panics
+/// When there is no such process.
+pub fn wake(id: u32) {
+    let process = Pid::from_raw(id.cast_signed()).expect("a process has a number");
+    kill_process(process, Signal::CONT).expect("it can be signalled");
 }
 
 /// The Python that has the client libraries; `None`, with a message, when there is none.

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::patience::wait_for;
 use crate::ports::ReservedPort;
+use crate::program;
 
 /// A server; see the module.
 #[derive(Debug)]
@@ -55,6 +56,22 @@ impl RedisServer {
         let server = Self { port, _reserved: reserved, child, folder };
         server.wait_until(&["ping"], |answer| answer.contains("PONG"));
         Some(server)
+    }
+
+    /// Stops it, so that it takes connections and answers nothing, until [`RedisServer::wake`].
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn pause(&self) {
+        program::pause(self.child.id());
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn wake(&self) {
+        program::wake(self.child.id());
     }
 
     /// Ends it and all that it holds.

@@ -8,7 +8,7 @@ mod queue;
 mod unregistered;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -68,6 +68,10 @@ pub struct Statistics {
     pub commits: AtomicU64,
     /// Microseconds that all of these took.
     pub commit_us: AtomicU64,
+    /// Whether heartbeats go over the store, since the channel for them does not take them.
+    pub is_channel_down: AtomicBool,
+    /// Times that rounds of another node's heartbeats were missing.
+    pub round_losses: AtomicU64,
     /// Times that this node had come to something else than the others, and read everything anew.
     pub differences: AtomicU64,
 }

@@ -194,6 +194,9 @@ impl Page {
             ("unknown", read(&statistics.unregistered_heartbeats)),
         ];
         self.by(&catalogue::HEARTBEATS, "instance", beats);
+        let is_down = statistics.is_channel_down.load(Ordering::Relaxed);
+        self.single(&catalogue::REDIS_DOWN, u8::from(is_down));
+        self.single(&catalogue::ROUND_LOSSES, read(&statistics.round_losses));
         let outcomes =
             [("done", read(&statistics.commands)), ("refused", read(&statistics.refused))];
         self.by(&catalogue::COMMANDS, "outcome", outcomes);

@@ -75,12 +75,12 @@ impl Evidence {
         self.lock().members.keys().copied().collect()
     }
 
-    /// A round was read. Beats in it count, whatever its number says.
-    pub(crate) fn receive(&self, node: NodeId, round: &Round<'_>, now_ms: u64) {
+    /// A round was read; whether those before it are known. Beats in it count, whatever its number says.
+    pub(crate) fn receive(&self, node: NodeId, round: &Round<'_>, now_ms: u64) -> bool {
         let mut seen = self.lock();
-        let Some(member) = seen.members.get_mut(&node) else { return };
+        let Some(member) = seen.members.get_mut(&node) else { return true };
         if member.number.is_some_and(|number| round.number <= number) {
-            return;
+            return true;
         }
         let is_next = member.number.is_none_or(|number| round.number == number + 1);
         let gap = Loss { from_ms: member.newest_ms, until_ms: now_ms };
@@ -95,6 +95,7 @@ impl Evidence {
             // Those between are lost, or on another way and late.
             seen.losses.push(gap);
         }
+        is_next
     }
 
     /// Until when, exclusively, every beat is known that any member took.
@@ -171,8 +172,9 @@ mod tests {
     fn rounds_that_are_missing_are_a_loss() {
         let evidence = Evidence::default();
         evidence.join(NodeId(1), 0);
-        evidence.receive(NodeId(1), &round(1), 100);
-        evidence.receive(NodeId(1), &round(3), 300);
+        assert!(evidence.receive(NodeId(1), &round(1), 100));
+        assert!(!evidence.receive(NodeId(1), &round(3), 300));
+        assert!(evidence.receive(NodeId(1), &round(2), 310), "late, and known to be missing");
         assert_eq!(evidence.take_losses(), [Loss { from_ms: 100, until_ms: 300 }]);
     }
 }

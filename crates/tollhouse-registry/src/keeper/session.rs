@@ -136,19 +136,38 @@ impl Session {
                 let is_resting = cut_at < rests_until;
                 let channel = channel.filter(|_| !is_resting);
                 match self.send_first(channel).await {
-                    Ok(()) => backoff.reset(),
+                    Ok(()) => {
+                        backoff.reset();
+                        if channel.is_some() {
+                            self.note_channel(None);
+                        }
+                    }
+                    // The same round goes over the store at once.
+                    Err(reason) if channel.is_some() => {
+                        self.note_channel(Some(&reason));
+                        rests_until = Instant::now() + CHANNEL_REST;
+                    }
                     Err(reason) => {
                         tracing::warn!(%reason, "a round of heartbeats could not be sent");
-                        if channel.is_some() {
-                            rests_until = Instant::now() + CHANNEL_REST;
-                            break;
-                        }
                         sleep(backoff.next_wait().min(RETRY_MAX)).await;
                     }
                 }
             }
             let interval = if cut_at < rests_until { ROUND_INTERVAL } else { interval };
             sleep_until(cut_at + interval).await;
+        }
+    }
+
+    /// Notes, and logs once, that the channel does not take rounds, or takes them again.
+    fn note_channel(&self, failure: Option<&str>) {
+        let is_down = &self.shared.statistics.is_channel_down;
+        match (failure, is_down.swap(failure.is_some(), Ordering::Relaxed)) {
+            (Some(reason), false) => tracing::warn!(
+                %reason,
+                "heartbeats go over the database, which takes longer: the Redis between the nodes does not take them"
+            ),
+            (None, true) => tracing::info!("heartbeats go over Redis again"),
+            _ => {}
         }
     }
 
@@ -300,5 +319,12 @@ pub(super) fn take_in(shared: &Shared, cluster: &Cluster, node: NodeId, bytes: &
     for id in round.ids() {
         shared.heartbeats.record_relayed(&state, id, now_ms);
     }
-    cluster.evidence.receive(node, &round, now_ms);
+    if !cluster.evidence.receive(node, &round, now_ms) {
+        shared.statistics.round_losses.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            %node,
+            "rounds of heartbeats are missing, lost with a Redis or late: who may have been in them has its full time \
+             again"
+        );
+    }
 }

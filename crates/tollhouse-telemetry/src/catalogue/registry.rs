@@ -33,6 +33,10 @@ metrics! {
         "Services whose silent instances are kept, because too many fell silent at once.";
     MEMBERS: "gauge", "tollhouse_registry_members", None,
         "Nodes that keep the registry together, this one included; 1 where it is kept in the data folder.";
+    REDIS_DOWN: "gauge", "tollhouse_registry_redis_down", None,
+        "Whether heartbeats go over the database, because the Redis that should carry them between nodes does not take them.";
+    ROUND_LOSSES: "counter", "tollhouse_registry_round_losses_total", None,
+        "Times that heartbeats which another node had passed on never came, as when a Redis loses its data. Who may have been among them has its full time again.";
     VERSION: "gauge", "tollhouse_registry_version", None,
         "Version of the registry that is published; counts from the start.";
     TRANSITIONS: "counter", "tollhouse_registry_transitions_total", Some("to"),

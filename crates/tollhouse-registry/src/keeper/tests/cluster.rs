@@ -400,12 +400,18 @@ async fn beats_go_over_the_channel_and_over_the_store_while_it_is_away() {
     b.beat("silent");
     steady(3).await;
     assert_eq!((a.is_healthy("silent"), taken()), (true, before));
+    let is_down = || {
+        let read = |node: &Node| node.registry.statistics().is_channel_down.load(Ordering::Relaxed);
+        (read(&a), read(&b))
+    };
+    assert_eq!(is_down(), (true, true));
     steady(6).await;
     assert!(!a.is_healthy("silent") && !b.is_healthy("silent"));
     server.is_away.store(false, Ordering::Relaxed);
     server.lose();
     steady(12).await;
     assert!(taken() > before);
+    assert_eq!(is_down(), (false, false));
 }
 
 #[tokio::test(start_paused = true)]

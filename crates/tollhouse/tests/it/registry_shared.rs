@@ -12,18 +12,18 @@ use crate::support::{discover, gateway, registry_request};
 const SERVICE: &str = "shared";
 
 /// A node of a registry in this database.
-fn node(scheme: &str, database: &Database) -> GatewayBuilder {
+pub(crate) fn node(scheme: &str, database: &Database) -> GatewayBuilder {
     on(scheme, database, gateway().resources(&json!({})))
 }
 
-fn on(scheme: &str, database: &Database, node: GatewayBuilder) -> GatewayBuilder {
+pub(crate) fn on(scheme: &str, database: &Database, node: GatewayBuilder) -> GatewayBuilder {
     let url = format!("{scheme}://tollhouse@{}/tollhouse", database.address());
     let key = if scheme == "mysql" { "registry.store.mysql" } else { "registry.store.postgresql" };
     node.registry().set(key, &url).set("registry.store.tls", "false")
 }
 
 /// Where a node serves the registry over HTTP.
-fn address(node: &Gateway) -> SocketAddr {
+pub(crate) fn address(node: &Gateway) -> SocketAddr {
     let text = node.output().text();
     let line = text.lines().find_map(|line| line.trim().strip_prefix("registry    http://"));
     line.unwrap_or_else(|| panic!("it serves no registry: {text}")).parse().expect("an address")

@@ -2,6 +2,7 @@
 //! that lead to origins.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 use tollhouse_testkit::{Gateway, GatewayBuilder, Origin, RawClient};
@@ -81,4 +82,13 @@ pub(crate) fn json_request(path: &str, body: &Value) -> String {
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// Says that it is over when it is dropped, also by a wait that was in vain: a scope waits for its threads.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -2,6 +2,7 @@
 //! places, against a model that anybody can follow.
 
 use tollhouse_stdx::Random;
+use tollhouse_testkit::history::{Ending, History, Sight};
 
 use super::*;
 
@@ -38,6 +39,10 @@ struct Simulation {
     /// When the last node was lost without a word, or cut off.
     trouble_ms: u64,
     now_ms: u64,
+    /// What became of each instance, by the ports that it was registered with.
+    history: History,
+    next_port: u32,
+    looks: usize,
 }
 
 impl Simulation {
@@ -51,19 +56,58 @@ impl Simulation {
         let client = || Client { known: Known::Gone, is_steady: false, heard_ms: 0 };
         let clients = (0..12).map(|_| client()).collect();
         let random = Random::seeded(seed);
-        Self { random, bench, nodes, clients, trouble_ms: 0, now_ms: 0 }
+        let history = History::default();
+        Self {
+            random,
+            bench,
+            nodes,
+            clients,
+            trouble_ms: 0,
+            now_ms: 0,
+            history,
+            next_port: 1,
+            looks: 0,
+        }
     }
 
     fn any(&mut self, count: usize) -> usize {
         self.random.below(u32::try_from(count).expect("a few")) as usize
     }
 
-    /// A node that lives.
-    fn any_node(&mut self) -> &Node {
+    /// The place of a node that lives.
+    fn any_place(&mut self) -> usize {
         let living: Vec<usize> =
             (0..self.nodes.len()).filter(|place| self.nodes[*place].is_some()).collect();
-        let place = living[self.any(living.len())];
+        living[self.any(living.len())]
+    }
+
+    /// A node that lives.
+    fn any_node(&mut self) -> &Node {
+        let place = self.any_place();
         self.nodes[place].as_ref().expect("it lives")
+    }
+
+    /// Has a node do something to an instance; whether it says that it was done.
+    async fn change(&mut self, number: usize, port: Option<u32>, command: Command) -> bool {
+        let place = self.any_place();
+        let node = self.nodes[place].as_ref().expect("it lives");
+        let called = self.history.call();
+        let is_done = node.registry.submit(command).await.is_ok();
+        let ending = if is_done { Ending::Done } else { Ending::Unknown };
+        self.history.end_write((number, place), port.map(u64::from), called, ending);
+        is_done
+    }
+
+    /// Looks at all instances at the next node in turn: it may be late, and has not gone back.
+    fn look(&mut self) {
+        self.looks += 1;
+        let place = self.looks % self.nodes.len();
+        let Some(node) = &self.nodes[place] else { return };
+        let state = node.registry.state();
+        for number in 0..self.clients.len() {
+            let port = state.instance(&format!("i{number}")).map(|instance| instance.port.into());
+            self.history.read(number, place, Sight::OfItsNode, || Some(port));
+        }
     }
 
     async fn step(&mut self) {
@@ -88,23 +132,27 @@ impl Simulation {
     async fn register(&mut self) {
         let number = self.any(self.clients.len());
         let service = format!("svc{}", number % 3);
-        let one =
-            NewInstance { service: service.as_str().into(), ..new(&format!("i{number}"), Some(1)) };
-        let node = self.any_node();
-        let outcome = node.registry.submit(Command::Register(Box::new(one))).await;
+        let port = self.next_port;
+        self.next_port += 1;
+        let one = NewInstance {
+            service: service.as_str().into(),
+            port: Some(port),
+            ..new(&format!("i{number}"), Some(1))
+        };
+        let register = Command::Register(Box::new(one));
+        let is_done = self.change(number, Some(port), register).await;
         let client = &mut self.clients[number];
-        client.known = if outcome.is_ok() { Known::Registered } else { Known::Unknown };
-        client.is_steady = outcome.is_ok();
+        client.known = if is_done { Known::Registered } else { Known::Unknown };
+        client.is_steady = is_done;
         client.heard_ms = self.now_ms;
     }
 
     async fn deregister(&mut self) {
         let number = self.any(self.clients.len());
         let id = format!("i{number}");
-        let node = self.any_node();
-        let outcome = node.registry.submit(Command::Deregister(id.as_str().into())).await;
+        let is_done = self.change(number, None, Command::Deregister(id.as_str().into())).await;
         let client = &mut self.clients[number];
-        client.known = if outcome.is_ok() { Known::Gone } else { Known::Unknown };
+        client.known = if is_done { Known::Gone } else { Known::Unknown };
         client.is_steady = false;
     }
 
@@ -230,6 +278,12 @@ impl Simulation {
                 Known::Unknown => {}
             }
         }
+        let disorder = self.history.check().err();
+        assert!(
+            disorder.is_none(),
+            "seed {seed}: {}",
+            disorder.map_or(String::new(), |it| it.to_string())
+        );
         for instance in state.instances() {
             assert!(state.service(instance.service.borrowed()).is_some(), "seed {seed}");
         }
@@ -249,6 +303,7 @@ async fn whatever_happens_to_nodes_nothing_answered_is_lost_and_nobody_alive_exp
         let mut simulation = Simulation::new(seed).await;
         for _ in 0..STEPS {
             simulation.step().await;
+            simulation.look();
         }
         simulation.check(seed).await;
         for node in simulation.nodes.into_iter().flatten() {

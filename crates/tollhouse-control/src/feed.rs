@@ -9,6 +9,7 @@ pub mod echo;
 pub mod etcd;
 pub(crate) mod fenced_store;
 mod file;
+mod folder_marks;
 pub mod import_marker;
 mod mirror;
 mod store;

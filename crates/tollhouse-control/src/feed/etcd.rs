@@ -1,27 +1,22 @@
 //! An etcd that gateways share: how the bootstrap file says it is reached, and that it is reported when
 //! it does not answer. What is in service serves meanwhile; its client goes on asking.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::watch;
 use tollhouse_config::Bootstrap;
-use tollhouse_config::store_keys::kind_prefix;
 use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Relocation, Tls};
-use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_store::{Store, StoreError, Transaction};
+use tollhouse_store::Store;
 
 use super::cluster_id::{self, ClusterId};
 use super::fenced_store::FencedStore;
+use super::folder_marks::FolderMarks;
 use super::store_copy::StoreCopy;
 use crate::outages::{Outages, Part};
 use crate::secrets::shared_keyring;
-
-/// What APISIX's folders hold beside their objects.
-const FOLDER_MARK: &str = "init_dir";
 
 /// The store in the etcd of the bootstrap file. It is not connected to yet.
 ///
@@ -85,34 +80,8 @@ pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Resul
     let fence = cluster_id::fence(prefix, &cluster);
     let store: Arc<dyn Store> = Arc::new(FencedStore::new(store, place, fence));
     let keyring = shared_keyring::check(bootstrap, store.as_ref()).await?;
-    mark_folders(store.as_ref(), prefix).await?;
+    FolderMarks::below(prefix).put(store.as_ref()).await?;
     Ok(Joined { store, cluster, keyring })
-}
-
-/// Marks the folders of objects as APISIX does, where that was not done or was undone: its nodes take
-/// the first object of a folder without a mark for the mark.
-///
-/// # Errors
-/// The store cannot be written.
-async fn mark_folders(store: &dyn Store, prefix: &str) -> Result<(), StoreError> {
-    let mut folders = BTreeSet::new();
-    for kind in Kind::ALL {
-        let folder = kind_prefix(prefix, kind);
-        if store.get(&folder).await?.is_none() {
-            folders.insert(folder);
-        }
-    }
-    if folders.is_empty() {
-        return Ok(());
-    }
-    // One commit for all; a gateway that starts at the same time may be faster.
-    let marks = folders.into_iter().fold(Transaction::new(), |marks, folder| {
-        marks.put(&*folder, FOLDER_MARK).when_absent(&*folder)
-    });
-    match store.commit(marks).await {
-        Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 /// Reports it when etcd is away and when it is back, until its store is dropped.

@@ -146,6 +146,30 @@ fn what_others_write_that_leads_nowhere_is_named() {
     wait_for("the end of it", || (gateway.metric("tollhouse_config_problems") < 1.0).then_some(()));
 }
 
+#[test]
+fn marks_of_folders_that_were_removed_are_put_back() {
+    let Some(etcd) = Etcd::start() else { return };
+    let gateway = sharing(&etcd).start();
+    let origin = Origin::named("a");
+    put(&gateway, "/routes/1", &route(&origin));
+    // Whoever empties a folder takes its mark along, and APISIX's nodes would not see the first object put there next.
+    let Some(()) = etcd.control(&["del", "--prefix", "/apisix/routes/"]) else { return };
+    let Some(()) = etcd.control(&["put", "/apisix/routes/2", &route(&origin).to_string()]) else {
+        return;
+    };
+    let keys = || {
+        let ran = etcd.try_control(&["get", "--prefix", "--keys-only", "/apisix/routes/"]);
+        ran.map_or(String::new(), |ran| ran.text)
+    };
+    wait_for("the mark", || keys().lines().any(|key| key == "/apisix/routes/").then_some(()));
+    let there = keys();
+    let there: Vec<&str> = there.lines().filter(|key| !key.is_empty()).collect();
+    assert_eq!(there, ["/apisix/routes/", "/apisix/routes/2"], "the mark, and all objects");
+    wait_for("the route", || (gateway.client().get("/").text() == "a").then_some(()));
+    let text = "had been removed, and are there again";
+    wait_for(text, || gateway.output().text().contains(text).then_some(()));
+}
+
 /// Routes that all give the same answer.
 fn document(answer: &str) -> String {
     let routes: Vec<Value> = (1..=ROUTES)

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use tollhouse_stdx::Random;
-use tollhouse_store::{BoxFuture, Changes, Listing, Store, StoreError};
+use tollhouse_store::{BoxFuture, Changes, Event, Listing, Store, StoreError};
 use tollhouse_telemetry::Metrics;
 
 use super::import::{Import, Part as ImportPart, Whole};
 use super::seen::{Difference, Seen};
 use crate::feed::cluster_id::{self, ClusterId};
+use crate::feed::folder_marks::FolderMarks;
 use crate::feed::import_marker::ImportMarker;
 use crate::outages::{Outages, Part};
 
@@ -23,6 +24,9 @@ const AUDIT_INTERVAL: Duration = Duration::from_secs(540);
 
 /// When a doubt is looked into again. An event that is on its way arrives by then.
 const SECOND_LOOK: Duration = Duration::from_secs(10);
+
+/// When marks of folders are tried to be put back again that could not be.
+const MARKS_RETRY: Duration = Duration::from_secs(60);
 
 /// Keys that are named of those that differ.
 const KEYS_NAMED_MAX: usize = 5;
@@ -44,6 +48,16 @@ struct Audit {
     suspects: BTreeSet<Difference>,
 }
 
+/// The marks of folders, and what has to be done about them.
+struct Marks {
+    marks: FolderMarks,
+    /// Whether all have been seen: without them at first, it is nobody's to put them here.
+    were_there: bool,
+    /// When those that are missing are put back.
+    due: Option<Instant>,
+    putting: Option<BoxFuture<'static, Result<(), StoreError>>>,
+}
+
 /// See the module.
 pub(super) struct Vigil {
     store: Arc<dyn Store>,
@@ -55,6 +69,8 @@ pub(super) struct Vigil {
     seen: Seen,
     import: Import,
     audit: Audit,
+    /// Where it is the whole prefix that is followed.
+    marks: Option<Marks>,
     /// Whether the last listing lacked most of what there was.
     doubted: bool,
     random: Random,
@@ -101,6 +117,7 @@ impl Vigil {
             seen: Seen::default(),
             import: Import::new(ImportMarker::new(prefix)),
             audit,
+            marks: (folder == format!("{prefix}/")).then(|| Marks::new(prefix)),
             doubted: false,
             random: Random::from_process_entropy(),
         };
@@ -140,6 +157,9 @@ impl Vigil {
         }
         self.doubted = false;
         self.seen = listed;
+        if let Some(marks) = &mut self.marks {
+            marks.examine(listing);
+        }
         self.audit_later();
         match whole {
             Whole::GivenUp => self.doubt_import(),
@@ -152,6 +172,9 @@ impl Vigil {
     pub(super) fn note(&mut self, changes: &Changes) -> Verdict {
         // Of those that wait too: what they delete is not missing from the next listing.
         self.seen.note(&changes.events, &*self.is_object);
+        if let Some(marks) = &mut self.marks {
+            marks.note(&changes.events);
+        }
         match self.import.note(&changes.events) {
             ImportPart::None => Verdict::Serve,
             ImportPart::Held => Verdict::Hold,
@@ -176,9 +199,17 @@ impl Vigil {
                 }
                 continue;
             }
+            let marks_due = match &mut self.marks {
+                Some(marks) => marks.put_back(&self.store).await,
+                None => None,
+            };
             let given_up_at = self.import.given_up_at();
-            let due = given_up_at.map_or(self.audit.due, |at| at.min(self.audit.due));
+            let due =
+                [given_up_at, marks_due].into_iter().flatten().fold(self.audit.due, Instant::min);
             sleep_until(due).await;
+            if marks_due.is_some_and(|at| at <= Instant::now()) {
+                continue;
+            }
             if given_up_at.is_some_and(|at| at <= Instant::now()) {
                 self.import.give_up();
                 return;
@@ -236,5 +267,50 @@ impl Vigil {
         self.doubt(
             "an import was broken off and not taken up again: what there is of it is in service; repeat the import",
         );
+    }
+}
+
+impl Marks {
+    fn new(prefix: &str) -> Self {
+        let marks = FolderMarks::below(prefix);
+        Self { marks, were_there: false, due: None, putting: None }
+    }
+
+    fn examine(&mut self, listing: &Listing) {
+        if self.marks.are_in(listing) {
+            self.were_there = true;
+        } else if self.were_there {
+            self.due = Some(Instant::now());
+        }
+    }
+
+    fn note(&mut self, events: &[Event]) {
+        if self.marks.lose(events) {
+            self.due = Some(Instant::now());
+        }
+    }
+
+    /// Puts back what is missing; when it is to be tried again. Dropping the future loses nothing.
+    async fn put_back(&mut self, store: &Arc<dyn Store>) -> Option<Instant> {
+        if self.putting.is_none() && self.due? <= Instant::now() {
+            // What goes missing from now on is another time's.
+            self.due = None;
+            let (marks, store) = (self.marks.clone(), Arc::clone(store));
+            self.putting = Some(Box::pin(async move { marks.put(store.as_ref()).await }));
+        }
+        if let Some(putting) = &mut self.putting {
+            let put = putting.await;
+            self.putting = None;
+            match put {
+                Ok(()) => tracing::warn!(
+                    "keys that APISIX's nodes need in their folders had been removed, and are there again"
+                ),
+                Err(error) => {
+                    tracing::warn!(%error, "keys that APISIX's nodes need in their folders cannot be put back");
+                    self.due = Some(Instant::now() + MARKS_RETRY);
+                }
+            }
+        }
+        self.due
     }
 }

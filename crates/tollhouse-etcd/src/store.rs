@@ -8,7 +8,7 @@ use crate::listing::Reader;
 use crate::member::TXN;
 use crate::options::EtcdOptions;
 use crate::transaction::{self, LIMITS};
-use crate::watch::EtcdWatch;
+use crate::watch::{EtcdWatch, QUIET};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     pub(crate) keys: Keys,
     pub(crate) runtime: tokio::runtime::Handle,
+    /// How long a watch is quiet before it looks whether it still hears.
+    pub(crate) quiet: Duration,
 }
 
 impl EtcdStore {
@@ -38,10 +40,16 @@ impl EtcdStore {
     ///
     /// [`StoreError::Unreachable`] for addresses and certificates that are of no use.
     pub fn open(options: &EtcdOptions) -> Result<Self, StoreError> {
+        Self::open_quiet(options, QUIET)
+    }
+
+    /// The same with another time for which watches are quiet.
+    pub(crate) fn open_quiet(options: &EtcdOptions, quiet: Duration) -> Result<Self, StoreError> {
         let shared = Shared {
             endpoints: Endpoints::new(options)?,
             keys: Keys::new(options),
             runtime: tokio::runtime::Handle::current(),
+            quiet,
         };
         Ok(Self { shared: Arc::new(shared), closed: watch::Sender::new(false) })
     }

@@ -11,6 +11,7 @@ use tollhouse_store::conformance::{self, Subject};
 use tollhouse_store::{
     BoxFuture, ErrorKind, Revision, Store, StoreError, Transaction, Watch, WatchEvent,
 };
+use tollhouse_testkit::patience::DEADLINE;
 use tollhouse_testkit::{ClosedPort, Etcd};
 
 fn options(etcd: &Etcd, namespace: &str) -> EtcdOptions {
@@ -105,6 +106,52 @@ async fn a_watch_goes_on_over_a_restart_and_misses_nothing() {
     put(&other, "/a/3", "v").await;
     assert_eq!(next_key(&mut watch).await, "/a/3");
     outages.wait_for(Option::is_none).await.expect("it is noticed");
+}
+
+/// Waits until a watch has heard of something after a revision.
+async fn hear_after(watch: &mut Watch, revision: Revision) {
+    let heard = async {
+        loop {
+            match watch.next().await {
+                WatchEvent::Commit(changes) if changes.revision > revision => return,
+                WatchEvent::Commit(_) | WatchEvent::Progress(_) => {}
+                WatchEvent::Lost(lost) => panic!("{lost}"),
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, heard).await.expect("it looks whether it still hears");
+}
+
+#[tokio::test]
+async fn a_quiet_watch_moves_on_while_others_write_and_is_not_lost_when_etcd_forgets() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let options = EtcdOptions { own_prefix: "/a/own/".to_owned(), ..options(&etcd, "") };
+    let store = EtcdStore::open_quiet(&options, Duration::from_millis(50)).expect("an address");
+    let other = open(&etcd);
+    let first = put(&store, "/a/1", "v").await;
+    let mut watch = store.watch("/a/", first);
+    for number in 0..200 {
+        put(&other, "/b/1", &number.to_string()).await;
+    }
+    compact(&other).await;
+    hear_after(&mut watch, other.revision().await.expect("it answers")).await;
+    // From where it was begun it could not be taken up again.
+    let mut lost = store.watch("/a/", first);
+    assert!(matches!(lost.next().await, WatchEvent::Lost(_)));
+    etcd.kill();
+    etcd.run();
+    // Connections that broke fail once more: somebody new writes.
+    put(&open(&etcd), "/a/2", "v").await;
+    let key = async {
+        loop {
+            let key = next_key(&mut watch).await;
+            if key != "/a/own/tick" {
+                return key;
+            }
+        }
+    };
+    let key = tokio::time::timeout(DEADLINE, key).await.expect("it goes on");
+    assert_eq!(key, "/a/2");
 }
 
 #[tokio::test]

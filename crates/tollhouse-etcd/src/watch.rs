@@ -7,6 +7,7 @@ mod follower;
 
 use crate::store::Shared;
 use follower::Follower;
+pub(crate) use follower::QUIET;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;

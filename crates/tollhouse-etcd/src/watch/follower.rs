@@ -20,7 +20,7 @@ use tollhouse_store::{Changes, Event, Lost, Revision, WatchEvent};
 /// chance, so that of many gateways one does it for all. It also moves every watch along: where others write
 /// to the same etcd, what a quiet watch would go on from is otherwise forgotten. etcd's own notices of
 /// progress are not trusted: before 3.4.25 and 3.5.8 they overtake events.
-const QUIET: Duration = Duration::from_secs(60);
+pub(crate) const QUIET: Duration = Duration::from_secs(60);
 
 /// How long the stream may take to hear of it.
 const HEARING: Duration = Duration::from_secs(10);
@@ -257,8 +257,9 @@ impl Follower {
     }
 
     fn quiet(&mut self) -> Duration {
-        let half_ms = u64::try_from(QUIET.as_millis() / 2).unwrap_or(u64::MAX);
-        QUIET + Duration::from_millis(self.random.next_u64() % half_ms.max(1))
+        let quiet = self.shared.quiet;
+        let half_ms = u64::try_from(quiet.as_millis() / 2).unwrap_or(u64::MAX);
+        quiet + Duration::from_millis(self.random.next_u64() % half_ms.max(1))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tollhouse_testkit::load::{Load, Reuse};
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{EtcdCluster, GatewayBuilder, Origin};
 
@@ -89,4 +90,46 @@ fn a_watch_on_a_member_without_a_leader_is_ended_and_goes_on_at_another() {
     });
     wait_for("what was written there", || (gateway.client().get("/2").text() == "2").then_some(()));
     first.wake();
+}
+
+#[test]
+fn a_member_that_is_cut_off_from_the_others_costs_neither_a_request_nor_a_change() {
+    let Some(etcd) = EtcdCluster::start_apart() else { return };
+    let origin = Origin::named("a");
+    // Its watch is at the first address, until that fails.
+    let gateway = on(&etcd.urls()).start();
+    put(&gateway, "/routes/1", &route(&origin));
+    let load = Load::start(gateway.address(), 2, Reuse::KeepAlive, "/");
+    let Some(()) = etcd.cut_off(0) else { return };
+    let written = |number: u32| {
+        let example = number.to_string();
+        let plugins = json!({"mocking": {"response_example": example}});
+        json!({"uri": format!("/{number}"), "plugins": plugins}).to_string()
+    };
+    let elsewhere = &etcd.members[1];
+    wait_for("a change by the others", || {
+        let ran = elsewhere.try_control(&["put", "/apisix/routes/2", &written(2)]);
+        ran.is_none_or(|ran| ran.status.success()).then_some(())
+    });
+    wait_for("what they wrote", || (gateway.client().get("/2").text() == "2").then_some(()));
+    let third = serde_json::from_str(&written(3)).expect("JSON");
+    wait_for("a change at the gateway", || {
+        (gateway.admin("PUT", "/routes/3", &third).status() < 300).then_some(())
+    });
+    assert_eq!(gateway.client().get("/3").text(), "3");
+    load.wait_answers(20);
+    etcd.heal();
+    // A read at the member that was away asks the others: it has what they wrote.
+    wait_for("the member to be one of them again", || {
+        let ran = etcd.members[0].try_control(&["get", "/apisix/routes/3"]);
+        ran.is_none_or(|ran| ran.text.contains("response_example")).then_some(())
+    });
+    wait_for("a change there", || {
+        let ran = etcd.members[0].try_control(&["put", "/apisix/routes/4", &written(4)]);
+        ran.is_none_or(|ran| ran.status.success()).then_some(())
+    });
+    wait_for("what came after", || (gateway.client().get("/4").text() == "4").then_some(()));
+    let report = load.stop();
+    assert!(report.lost.is_empty() && report.refused == 0, "{report:?}");
+    assert_eq!(report.answers.keys().collect::<Vec<_>>(), ["200 a"]);
 }

@@ -20,6 +20,7 @@ mod control_api;
 mod etcd;
 mod etcd_cluster;
 mod etcd_faults;
+mod etcd_keyring;
 mod exit_codes;
 mod fails_closed;
 mod framing;

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use visible::Ports;
 
-pub(super) use client::Writer;
+pub(super) use client::{Writer, put_all};
 pub(super) use visible::percentile;
 
 const OBJECTS: usize = 100_000;

@@ -92,6 +92,9 @@ pub(crate) const SHARED_CALL_RATE: Budget = Budget::at_least(2.0, 4.0);
 pub(crate) const SHARED_BEAT_CPU: Budget = Budget::at_most(0.3, 0.2);
 pub(crate) const SHARED_REGISTRATION_SEEN_MS: Budget = Budget::at_most(100.0, 20.0);
 pub(crate) const SHARED_ROUTE_SEEN_MS: Budget = Budget::at_most(50.0, 10.0);
+/// A change without its store.
+pub(crate) const SHARED_REFUSAL_MS: Budget = Budget::at_most(2_000.0, 500.0);
+pub(crate) const SHARED_RESYNC_P99: Budget = Budget::at_most(1.2, 1.0);
 pub(crate) const NOTHING_LOST: Budget = Budget::at_most(0.0, 0.0);
 
 /// A number that a case was run for.

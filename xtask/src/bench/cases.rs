@@ -35,8 +35,10 @@ pub(crate) enum Case {
     Edge,
     /// The registry: one durable call at a time, convergence, a storm of heartbeats.
     Registry,
-    /// Several nodes over MariaDB, Redis and etcd: cost of calls, convergence, nodes and engines killed.
+    /// Several nodes over MariaDB, Redis and etcd: cost of calls, convergence, everything read anew.
     Cluster,
+    /// What is lost while nodes are killed for ten minutes, and while each store is away for one.
+    ClusterLosses,
 }
 
 /// The load of every case that does not vary it.
@@ -68,6 +70,7 @@ impl Case {
             Self::Edge => "edge",
             Self::Registry => "registry",
             Self::Cluster => "cluster",
+            Self::ClusterLosses => "cluster-losses",
         }
     }
 
@@ -85,6 +88,7 @@ impl Case {
             Self::Edge => edge::run(plan),
             Self::Registry => registry::run(plan),
             Self::Cluster => cluster::run(plan),
+            Self::ClusterLosses => cluster::run_losses(plan),
         }
     }
 }

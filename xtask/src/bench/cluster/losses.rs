@@ -1,15 +1,12 @@
-//! What is lost: three nodes of a registry of which one is killed every ten seconds while clients register and beat
-//! at whichever lives; then all of them without their database.
+//! What is lost with nodes: three of a registry of which one is killed every ten seconds while clients register and
+//! beat at whichever lives.
 
 use super::nodes::{Engines, Node};
 use crate::bench::Plan;
 use crate::bench::budget::{self, Figure};
-use crate::bench::cases::BODY_BYTES;
-use crate::bench::client::Connection;
-use crate::bench::origin;
 use crate::bench::registry::{Caller, NAMESPACE};
 use crate::shell;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,22 +16,12 @@ const QUICK_KILLING: Duration = Duration::from_secs(25);
 /// How often one is killed, and after how long it is started again.
 const KILL_INTERVAL: Duration = Duration::from_secs(10);
 const DOWN: Duration = Duration::from_secs(4);
-/// How long the database is away.
-const AWAY: Duration = Duration::from_secs(60);
-const QUICK_AWAY: Duration = Duration::from_secs(8);
 /// Instances that beat once a second and may be silent for six.
 const STEADY: usize = 40;
 const STEADY_TTL: u64 = 2;
-const STEADY_SERVICE: &str = "steady";
+pub(super) const STEADY_SERVICE: &str = "steady";
 /// What has not come to be by then is not going to.
-const SETTLED_MAX: Duration = Duration::from_secs(30);
-
-/// Runs both.
-pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
-    let mut figures = kill_nodes(plan)?;
-    figures.extend(stop_database(plan)?);
-    Ok(figures)
-}
+pub(super) const SETTLED_MAX: Duration = Duration::from_secs(30);
 
 /// Clients of three nodes, which ask whichever answers, as SDKs do.
 struct Clients {
@@ -52,7 +39,8 @@ struct Beats {
     false_expiries: u64,
 }
 
-fn kill_nodes(plan: &Plan) -> Result<Vec<Figure>> {
+/// Kills them.
+pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
     let nodes = (0..3).map(|_| Node::of_registry(plan, &engines, &json!({})));
     let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
@@ -185,59 +173,11 @@ impl Clients {
     }
 }
 
-fn steady(number: usize) -> Value {
+/// An instance that beats.
+pub(super) fn steady(number: usize) -> Value {
     json!({
         "id": format!("steady-{number}"), "service": STEADY_SERVICE, "namespace": NAMESPACE,
         "host": "10.0.0.3", "port": 1_000 + number, "enable_health_check": true,
         "health_check": { "type": 1, "heartbeat": { "ttl": STEADY_TTL } },
     })
-}
-
-fn stop_database(plan: &Plan) -> Result<Vec<Figure>> {
-    let origin = origin::start(&plan.cores, BODY_BYTES)?;
-    let mut engines = Engines::start()?;
-    let upstream = json!({
-        "type": "roundrobin", "nodes": { format!("127.0.0.1:{}", origin.port): 1 },
-    });
-    let resources = json!({ "routes": [{ "id": "all", "uri": "/*", "upstream": upstream }] });
-    let node = Node::of_registry(plan, &engines, &resources)?;
-    let mut caller = node.caller()?;
-    caller.call("RegisterInstance", &steady(0))?;
-    let mut client = Connection::open(node.ports.gateway)?;
-    engines.database.kill();
-    let time = if plan.is_quick { QUICK_AWAY } else { AWAY };
-    let (start, mut requests, mut lost) = (Instant::now(), 0_u64, 0_u64);
-    let (mut beats, mut unanswered) = (0_u64, 0_u64);
-    while start.elapsed() < time {
-        requests += 1;
-        lost += u64::from(client.get("/")? != 200);
-        if requests.is_multiple_of(50) {
-            beats += 1;
-            let is_known = caller.instance_count(STEADY_SERVICE)? == 1;
-            let beat = caller.call("Heartbeat", &steady(0));
-            unanswered += u64::from(!is_known || beat.is_err());
-        }
-        shell::pause(Duration::from_millis(1));
-    }
-    if caller.call("RegisterInstance", &steady(1)).is_ok() {
-        bail!("a registration was acknowledged without a database");
-    }
-    engines.database.run();
-    let back = Instant::now();
-    while caller.call("RegisterInstance", &steady(1)).is_err() {
-        if back.elapsed() > SETTLED_MAX {
-            bail!("no registration after {SETTLED_MAX:?} with the database back");
-        }
-    }
-    let title = |what: &str| format!("database away for {} s: {what}", time.as_secs());
-    Ok(vec![
-        Figure::free(title("requests to the gateway"), requests as f64),
-        Figure::with_budget(title("of these lost"), lost as f64, budget::NOTHING_LOST),
-        Figure::free(title("heartbeats and Discovers"), beats as f64),
-        Figure::with_budget(title("of these unanswered"), unanswered as f64, budget::NOTHING_LOST),
-        Figure::free(
-            title("until a registration is taken again, ms"),
-            back.elapsed().as_secs_f64() * 1e3,
-        ),
-    ])
 }

@@ -1,0 +1,166 @@
+//! A store that is away for a minute: the registry's database, the gateways' etcd. Requests go on to be served, Discover
+//! and heartbeats to be answered, changes are refused in time, and taken again once it is back.
+
+use super::losses::{SETTLED_MAX, STEADY_SERVICE, steady};
+use super::nodes::{Engines, Node};
+use crate::bench::Plan;
+use crate::bench::admin::Writer;
+use crate::bench::budget::{self, Figure};
+use crate::bench::cases::BODY_BYTES;
+use crate::bench::client::Connection;
+use crate::bench::gateway::{route_json, route_path};
+use crate::bench::origin;
+use crate::bench::registry::Caller;
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tollhouse_testkit::Etcd;
+
+/// How long a store is away.
+const AWAY: Duration = Duration::from_secs(60);
+const QUICK_AWAY: Duration = Duration::from_secs(8);
+/// Requests between two looks at what else has to be answered.
+const REQUESTS_A_LOOK: u64 = 50;
+
+fn away(plan: &Plan) -> Duration {
+    if plan.is_quick { QUICK_AWAY } else { AWAY }
+}
+
+/// What came of requests.
+#[derive(Default)]
+struct Requests {
+    sent: u64,
+    lost: u64,
+}
+
+impl Requests {
+    /// Sends one a millisecond or so, and looks at something else now and then.
+    fn send(
+        time: Duration,
+        (port, path): (u16, &str),
+        mut look: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        let mut client = Connection::open(port)?;
+        let (start, mut requests) = (Instant::now(), Self::default());
+        while start.elapsed() < time {
+            requests.sent += 1;
+            if client.get(path).ok() != Some(200) {
+                requests.lost += 1;
+                client = Connection::open(port)?;
+            }
+            if requests.sent.is_multiple_of(REQUESTS_A_LOOK) {
+                look()?;
+            }
+            shell::pause(Duration::from_millis(1));
+        }
+        Ok(requests)
+    }
+
+    fn figures(&self, title: impl Fn(&str) -> String) -> [Figure; 2] {
+        [
+            Figure::free(title("requests to the gateway"), self.sent as f64),
+            Figure::with_budget(title("of these lost"), self.lost as f64, budget::NOTHING_LOST),
+        ]
+    }
+}
+
+/// Kills the database of a registry's node, and brings it back.
+pub(super) fn without_database(plan: &Plan) -> Result<Vec<Figure>> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let mut engines = Engines::start()?;
+    let upstream = json!({
+        "type": "roundrobin", "nodes": { format!("127.0.0.1:{}", origin.port): 1 },
+    });
+    let resources = json!({ "routes": [{ "id": "all", "uri": "/*", "upstream": upstream }] });
+    let node = Node::of_registry(plan, &engines, &resources)?;
+    let mut caller = node.caller()?;
+    caller.call("RegisterInstance", &steady(0))?;
+    engines.database.kill();
+    let time = away(plan);
+    let (mut asked, mut unanswered) = (0_u64, 0_u64);
+    let requests = Requests::send(time, (node.ports.gateway, "/"), || {
+        asked += 1;
+        unanswered += u64::from(!is_answered(&mut caller)?);
+        Ok(())
+    })?;
+    if caller.call("RegisterInstance", &steady(1)).is_ok() {
+        bail!("a registration was acknowledged without a database");
+    }
+    engines.database.run();
+    let back =
+        taken_again("registration", || caller.call("RegisterInstance", &steady(1)).map(drop))?;
+    let title = |what: &str| format!("database away for {} s: {what}", time.as_secs());
+    let mut figures = Vec::from(requests.figures(title));
+    figures.extend([
+        Figure::free(title("heartbeats and Discovers"), asked as f64),
+        Figure::with_budget(title("of these unanswered"), unanswered as f64, budget::NOTHING_LOST),
+        Figure::free(title("until a registration is taken again, ms"), back),
+    ]);
+    Ok(figures)
+}
+
+/// Whether a heartbeat and a Discover are, with what is known.
+fn is_answered(caller: &mut Caller) -> Result<bool> {
+    let is_known = caller.instance_count(STEADY_SERVICE)? == 1;
+    Ok(is_known && caller.call("Heartbeat", &steady(0)).is_ok())
+}
+
+/// Kills the etcd of two gateways, and brings it back: what is written at one serves on the other again.
+pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let mut etcd = Etcd::durable().context("etcd is not installed")?;
+    let [a, b] = [(); 2].map(|()| Node::of_etcd(plan, &etcd));
+    let (a, b) = (a?, b?);
+    let write = |number: usize| {
+        let route = serde_json::from_str(&route_json(origin.port, number))?;
+        Writer::open(a.ports.admin)?.put(&format!("routes/{number}"), &route)
+    };
+    write(0)?;
+    let mut client = Connection::open(b.ports.gateway)?;
+    taken_again("route", || serves(&mut client, &route_path(0)))?;
+    etcd.kill();
+    let time = away(plan);
+    let mut slowest_ms = 0_f64;
+    let requests = Requests::send(time, (b.ports.gateway, &route_path(0)), || Ok(()));
+    let requests = requests.context("requests")?;
+    for number in 1..4 {
+        let asked = Instant::now();
+        if write(number).is_ok() {
+            bail!("a route was acknowledged without etcd");
+        }
+        slowest_ms = slowest_ms.max(asked.elapsed().as_secs_f64() * 1e3);
+    }
+    etcd.run();
+    let back =
+        taken_again("route", || write(4).and_then(|()| serves(&mut client, &route_path(4))))?;
+    let title = |what: &str| format!("etcd away for {} s: {what}", time.as_secs());
+    let mut figures = Vec::from(requests.figures(title));
+    figures.extend([
+        Figure::with_budget(
+            title("slowest refusal of a change, ms"),
+            slowest_ms,
+            budget::SHARED_REFUSAL_MS,
+        ),
+        Figure::free(title("until a route written at one serves on the other, ms"), back),
+    ]);
+    Ok(figures)
+}
+
+fn serves(client: &mut Connection, path: &str) -> Result<()> {
+    match client.get(path)? {
+        200 => Ok(()),
+        other => bail!("{path} is answered {other}"),
+    }
+}
+
+/// Milliseconds until something works.
+fn taken_again(what: &str, mut act: impl FnMut() -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    while let Err(error) = act() {
+        if start.elapsed() > SETTLED_MAX {
+            return Err(error).with_context(|| format!("no {what} after {SETTLED_MAX:?}"));
+        }
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}

@@ -1,0 +1,106 @@
+//! What plain requests cost while a gateway reads everything anew: its etcd is killed and comes back as it was some
+//! changes ago, so that all routes are listed, compared and put into service beside the requests.
+
+use super::nodes::Node;
+use crate::bench::Plan;
+use crate::bench::admin::{Writer, percentile, put_all};
+use crate::bench::budget::{self, Figure};
+use crate::bench::cases::BODY_BYTES;
+use crate::bench::client::Connection;
+use crate::bench::gateway::{route_json, route_path};
+use crate::bench::origin;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tollhouse_testkit::Etcd;
+
+const ROUTES: usize = 10_000;
+const QUICK_ROUTES: usize = 500;
+
+/// How long it is measured while nothing happens.
+const QUIET: Duration = Duration::from_secs(10);
+const QUICK_QUIET: Duration = Duration::from_secs(2);
+
+/// What has not been read anew by then is not going to be.
+const RESYNC_MAX: Duration = Duration::from_secs(120);
+
+pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
+    let (routes, quiet) = if plan.is_quick { (QUICK_ROUTES, QUICK_QUIET) } else { (ROUTES, QUIET) };
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let mut etcd = Etcd::durable().context("etcd is not installed")?;
+    let gateway = Node::of_etcd(plan, &etcd)?;
+    let route = |number: usize| {
+        let route = serde_json::from_str(&route_json(origin.port, number));
+        (format!("routes/{number}"), route.unwrap_or(Value::Null))
+    };
+    put_all(gateway.ports.admin, routes, route)?;
+    etcd.kill();
+    etcd.copy();
+    etcd.run();
+    // It is not in the copy, and so tells when that is served. The first tries may come too early for the gateway.
+    let end = Instant::now() + RESYNC_MAX;
+    let (path, last) = route(routes);
+    while let Err(error) = Writer::open(gateway.ports.admin)?.put(&path, &last) {
+        if Instant::now() > end {
+            return Err(error);
+        }
+    }
+    let port = gateway.ports.gateway;
+    let is_over = AtomicBool::new(false);
+    let before = latencies(port, || false, quiet)?;
+    let (during, resync) = std::thread::scope(|scope| -> Result<_> {
+        let load = scope.spawn(|| latencies(port, || is_over.load(Ordering::Relaxed), RESYNC_MAX));
+        let resync = resync(&mut etcd, port, &route_path(routes));
+        is_over.store(true, Ordering::Relaxed);
+        let during = load.join().map_err(|_| anyhow::anyhow!("the load panicked"))??;
+        Ok((during, resync?))
+    })?;
+    let p99 = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        percentile(&all, 99)
+    };
+    let (before, during) = (p99(before), p99(during));
+    let what = format!("{routes} routes read anew from an etcd that was restored");
+    Ok(vec![
+        Figure::free(format!("{what}, ms from its loss to the last change in service"), resync),
+        Figure::free(format!("{what}: p99 of plain requests before, ms"), before),
+        Figure::with_budget(
+            format!("{what}: p99 of plain requests meanwhile, over that before"),
+            during / before,
+            budget::SHARED_RESYNC_P99,
+        ),
+    ])
+}
+
+/// Kills etcd, and brings it back as it was; milliseconds until the gateway serves what it has.
+fn resync(etcd: &mut Etcd, port: u16, gone: &str) -> Result<f64> {
+    let began = Instant::now();
+    etcd.kill();
+    etcd.put_back();
+    etcd.run();
+    let mut client = Connection::open(port)?;
+    while client.get(gone)? != 404 {
+        if began.elapsed() > RESYNC_MAX {
+            bail!("the gateway still serves what its etcd does not have");
+        }
+        // One look in a while: it is no load of its own.
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    Ok(began.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Milliseconds of each request of one client, for so long or until it is over. None may be lost.
+fn latencies(port: u16, is_over: impl Fn() -> bool, longest: Duration) -> Result<Vec<f64>> {
+    let (mut client, path, began) = (Connection::open(port)?, route_path(0), Instant::now());
+    let mut all = Vec::new();
+    while began.elapsed() < longest && !is_over() {
+        let asked = Instant::now();
+        let status = client.get(&path)?;
+        if status != 200 {
+            bail!("a request was answered {status}");
+        }
+        all.push(asked.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(all)
+}

@@ -177,7 +177,9 @@ impl Serving<'_> {
 fn start(worker: &Rc<Worker>, session: &Rc<Session>, client: &Client, opened: Opened) {
     let stream = Http2Stream::new(Rc::clone(session), opened.stream);
     let client = client.of_stream(worker, stream);
-    tokio::task::spawn_local(serve(Rc::clone(worker), Rc::clone(session), client, opened));
+    // Boxed: the runtime copies a task as a whole at its start and at its end, and this one holds a client.
+    let task = Box::pin(serve(Rc::clone(worker), Rc::clone(session), client, opened));
+    tokio::task::spawn_local(task);
 }
 
 async fn serve(worker: Rc<Worker>, session: Rc<Session>, mut client: Client, opened: Opened) {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_plugin::Services;
+use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::settings::{
     Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
 };
@@ -51,15 +51,19 @@ impl Gateway {
     /// # Panics
     /// When a configuration does not compile, or the machine has no port.
     pub fn start(node: SocketAddr, side: SocketAddr) -> Self {
-        let background = background();
         let settings = settings();
+        let making = Making {
+            settings: &settings,
+            background: background(),
+            catalogue: Arc::new(tollhouse_plugins::catalogue()),
+        };
         let of_both = plugins(side)
             .into_iter()
             .flat_map(|plugins| [(plugins.clone(), "1.1"), (plugins, "2")]);
         let configurations: Vec<Configuration> = of_both
             .map(|(plugins, version)| Configuration {
                 name: format!("{plugins}, HTTP/{version} to the node"),
-                snapshot: compile(&settings, &background, &plugins, (node, version)),
+                snapshot: making.compile(&plugins, (node, version)),
             })
             .collect();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -149,19 +153,35 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
     ]
 }
 
+/// What all configurations are made with. The catalogue, whose schemas take a while to compile, is one.
+struct Making<'s> {
+    settings: &'s Settings,
+    background: tokio::runtime::Handle,
+    catalogue: Arc<Catalogue>,
+}
+
+impl Making<'_> {
+    fn compiler(&self) -> Compiler {
+        let background = self.background.clone();
+        let resolver =
+            Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), background);
+        let mut services = Services::new("tollhouse");
+        services.background = Some(self.background.clone());
+        let catalogue = Arc::clone(&self.catalogue);
+        Compiler::new(self.settings, resolver, catalogue, Arc::new(services))
+    }
+
+    fn compile(&self, plugins: &Value, node: (SocketAddr, &str)) -> Arc<Snapshot> {
+        compile(self.compiler(), plugins, node)
+    }
+}
+
 /// A catch-all route with `plugins`, the mark added.
 fn compile(
-    settings: &Settings,
-    background: &tokio::runtime::Handle,
+    mut compiler: Compiler,
     plugins: &Value,
     (node, version): (SocketAddr, &str),
 ) -> Arc<Snapshot> {
-    let resolver =
-        Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), background.clone());
-    let mut services = Services::new("tollhouse");
-    services.background = Some(background.clone());
-    let catalogue = Arc::new(tollhouse_plugins::catalogue());
-    let mut compiler = Compiler::new(settings, resolver, catalogue, Arc::new(services));
     let mut plugins = plugins.clone();
     plugins["proxy-rewrite"]["headers"]["set"]["X-Mark"] = json!(MARK);
     let route = json!({

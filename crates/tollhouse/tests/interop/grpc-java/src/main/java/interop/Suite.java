@@ -111,6 +111,12 @@ public final class Suite extends AbstractInteropTest {
         return builder.overrideAuthority(name);
     }
 
+    /** As long as other suites wait: a bound on hangs, on machines that are busy too. */
+    @Override
+    protected int operationTimeoutMillis() {
+        return 30_000;
+    }
+
     /** Counts of calls are between a server and a client of one process. */
     @Override
     protected boolean metricsExpected() {

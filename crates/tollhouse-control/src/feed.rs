@@ -42,8 +42,9 @@ use crate::secrets::KeptSecret;
 /// How long a start waits for a shared store of which there is a copy that can serve meanwhile.
 const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
 
-/// The same where there is none: nothing is gained by going on early.
-const SHARED_STORE_WAIT_WITHOUT_COPY: Duration = Duration::from_secs(10);
+/// The same where nothing is gained by going on early: there is no copy, or a predecessor serves until this process does,
+/// and what that serves may be newer than the copy.
+const SHARED_STORE_WAIT_LONG: Duration = Duration::from_secs(10);
 
 /// Where resources come from.
 #[derive(Debug, Clone)]
@@ -173,8 +174,8 @@ pub async fn open_at_start(
     predecessor: Predecessor,
 ) -> anyhow::Result<(Feed, Option<Event>)> {
     let Source::Etcd(_) = source else { return open(source, cx, predecessor).await };
-    let wait =
-        if StoreFeed::has_copy(cx) { SHARED_STORE_WAIT } else { SHARED_STORE_WAIT_WITHOUT_COPY };
+    let is_urgent = StoreFeed::has_copy(cx) && predecessor == Predecessor::None;
+    let wait = if is_urgent { SHARED_STORE_WAIT } else { SHARED_STORE_WAIT_LONG };
     let opened = tokio::time::timeout(wait, open(source, cx, predecessor)).await;
     let reason = match opened {
         Ok(Err(error)) if is_away(&error) => format!("{error:#}"),

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tollhouse_testkit::patience::wait_for;
@@ -20,6 +21,9 @@ const NEW: &str = "fedcba9876543210";
 
 /// Handshakes at each gateway between two changes.
 const HANDSHAKES: usize = 5;
+
+/// Between two of them: the machine has more to do.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Clients who connect anew for each request.
 struct Load {
@@ -39,6 +43,7 @@ impl Load {
                 }
                 other => self.failed.lock().expect("no panic").push(format!("{other:?}")),
             }
+            std::thread::park_timeout(PAUSE);
         }
     }
 
@@ -50,7 +55,10 @@ impl Load {
 
     /// Has one gateway write a certificate, and waits until both show it.
     fn change(&self, gateway: &Gateway, pair: &Pair) {
-        put(gateway, "/ssls/1", &ssl("1", &[HOST], pair));
+        let object = ssl("1", &[HOST], pair);
+        wait_for("the write", || {
+            (gateway.admin("PUT", "/ssls/1", &object).status() < 300).then_some(())
+        });
         for address in self.gateways {
             wait_for("the new certificate", || {
                 let stream = self.client.connect(address, HOST).ok()?;
@@ -67,6 +75,9 @@ fn give_keys(etcd: &Etcd, gateway: &mut Gateway, keys: &str) {
     let successor = successor.flag("--upgrade").start();
     let mut old = std::mem::replace(gateway, successor);
     old.wait_exit();
+    wait_for("etcd to serve", || {
+        (gateway.metric("tollhouse_store_copy_in_service") < 1.0).then_some(())
+    });
 }
 
 #[test]

@@ -107,6 +107,9 @@ impl Node {
             running.wait_until_it_answers(self.ports.http, "/")?;
         }
         running.wait_until_it_listens(self.ports.gateway)?;
+        if self.ports.admin != 0 {
+            running.wait_until_it_listens(self.ports.admin)?;
+        }
         self.running = Some(running);
         Ok(())
     }

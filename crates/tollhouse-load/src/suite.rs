@@ -14,6 +14,7 @@ mod polaris;
 mod program;
 mod proxy;
 mod shenyu;
+mod shenyu_gateway;
 mod stage;
 
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ use crate::published;
 use crate::report;
 use crate::session::{self, Event, Session};
 
-pub use peer::Peer;
+pub use peer::{Peer, PeerError, Proxy, Running};
 
 use stage::Stage;
 
@@ -110,6 +111,8 @@ pub struct Options {
     pub target: Option<String>,
     /// A command to be the direct baseline instead of the mock; it is given the port as `{port}`.
     pub baseline: Option<String>,
+    /// The port of the upstream, where a peer leads to it already; otherwise a free one.
+    pub upstream_port: Option<u16>,
     /// What the session is told.
     pub session: session::Options,
 }

@@ -64,10 +64,8 @@ pub(super) fn run(
         let server = stage.gateway(&scenario.name(), &resources, &scenario.probe())?;
         servers.push((scenario, server));
     }
-    let mut peers = Vec::new();
-    for peer in &options.peers {
-        peers.push((*peer, stage.peer(*peer, &Upstream { port: upstream.port, path: "/r/1" })?));
-    }
+    let before = Upstream { port: upstream.port, path: "/r/1" };
+    let peers = stage.peers(&options.peers, &before)?;
     let (saturated, paced) = beats(options.length);
     let about = format!(
         "One worker. Each combination is first saturated by {CONNECTIONS} connections for its throughput, \
@@ -80,9 +78,9 @@ pub(super) fn run(
         scenario.planned(SUBJECT, server, &upstream, saturated)
     };
     cases.extend(servers.iter().map(planned));
-    for (peer, server) in &peers {
+    for (subject, server) in &peers {
         let plain = Scenario { has_limit_count: false, has_key_auth: false, routes: 1 };
-        cases.push(plain.planned(peer.name(), server, &upstream, saturated));
+        cases.push(plain.planned(subject, server, &upstream, saturated));
     }
     let plan = Plan {
         name: "API7's benchmark, measured again".into(),

@@ -7,7 +7,7 @@
 
 use serde_json::json;
 
-use super::stage::{Server, Stage, request};
+use super::stage::{Server, Stage, Subject, request};
 use super::{Length, Options, gateway::Resources, measure, peer::Upstream};
 use crate::case::{Case, HttpVersion, Threshold};
 use crate::error::BenchError;
@@ -36,10 +36,8 @@ pub(super) fn run(
     let cached = Resources::default().route("/api/*", upstream.port, &cache());
     let cached = stage.gateway("tollhouse, cached", &cached, &request(PATH, ""))?;
     subjects.push(("tollhouse, cached".to_owned(), cached));
-    for peer in &options.peers {
-        let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
-        subjects.push((peer.name().to_owned(), server));
-    }
+    let before = Upstream { port: upstream.port, path: PATH };
+    subjects.extend(stage.peers(&options.peers, &before)?);
     let mut all: Vec<(u64, usize)> = REQUESTS
         .into_iter()
         .flat_map(|requests| CONNECTIONS.map(|connections| (requests, connections)))
@@ -49,7 +47,7 @@ pub(super) fn run(
     }
     let mut cases = Vec::new();
     for (requests, connections) in all {
-        let planned = |(subject, server): &(String, Server)| {
+        let planned = |(subject, server): &Subject| {
             planned(subject, server, &upstream, requests, connections)
         };
         // Subjects take turns within a size and not the other way round: a machine that warms up or

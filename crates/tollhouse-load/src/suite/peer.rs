@@ -1,4 +1,4 @@
-//! Peers that run beside Tollhouse, each configured as somebody in a hurry for speed would: as many workers
+//! Peers that run beside Tollhouse. Proxies are configured as somebody in a hurry for speed would: as many workers
 //! as the gateway has cores, connections kept on both sides, no access log.
 
 use std::path::Path;
@@ -7,10 +7,31 @@ use std::str::FromStr;
 
 use crate::error::BenchError;
 use crate::suite::program::find;
+use crate::target;
 
-/// A proxy that suites know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What runs beside Tollhouse, with the same load.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
+    /// A proxy, which is started.
+    Proxy(Proxy),
+    /// ShenYu's own gateway, started as it is shipped and once more with connections kept.
+    Shenyu,
+    /// A gateway that runs already and leads to the upstream.
+    Running(Running),
+}
+
+/// A gateway that somebody else has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// What reports call it.
+    pub name: String,
+    /// What is asked there.
+    pub url: String,
+}
+
+/// A proxy that suites know how to configure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proxy {
     /// nginx.
     Nginx,
     /// HAProxy.
@@ -25,22 +46,22 @@ pub(super) struct Upstream<'a> {
     pub(super) path: &'a str,
 }
 
-impl Peer {
+impl Proxy {
     /// All of them.
-    pub const ALL: [Peer; 2] = [Peer::Nginx, Peer::Haproxy];
+    pub const ALL: [Proxy; 2] = [Proxy::Nginx, Proxy::Haproxy];
 
     /// Its name in reports and on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Peer::Nginx => "nginx",
-            Peer::Haproxy => "haproxy",
+            Proxy::Nginx => "nginx",
+            Proxy::Haproxy => "haproxy",
         }
     }
 
     pub(super) fn file_name(self) -> &'static str {
         match self {
-            Peer::Nginx => "nginx.conf",
-            Peer::Haproxy => "haproxy.cfg",
+            Proxy::Nginx => "nginx.conf",
+            Proxy::Haproxy => "haproxy.cfg",
         }
     }
 
@@ -62,14 +83,14 @@ impl Peer {
         let mut command = Command::new(program);
         let file = folder.join(self.file_name());
         match self {
-            Peer::Nginx => {
+            Proxy::Nginx => {
                 command.arg("-p").arg(folder).arg("-c").arg(file).args(["-e", "stderr"]);
                 if rustix::process::geteuid().is_root() {
                     // The folder belongs to root, and the worker must read it.
                     command.args(["-g", "user root;"]);
                 }
             }
-            Peer::Haproxy => {
+            Proxy::Haproxy => {
                 command.args(["-db", "-f"]).arg(file);
             }
         }
@@ -85,7 +106,7 @@ impl Peer {
     ) -> String {
         let origin = upstream.port;
         match self {
-            Peer::Nginx => format!(
+            Proxy::Nginx => format!(
                 "daemon off;\nworker_processes {workers};\nworker_rlimit_nofile 65536;\n\
                  pid nginx.pid;\nerror_log stderr crit;\n\
                  events {{ worker_connections 16384; }}\n\
@@ -99,7 +120,7 @@ impl Peer {
                  listen 127.0.0.1:{port} backlog=4096;\n    \
                  location / {{ proxy_pass http://origin; }}\n  }}\n}}\n"
             ),
-            Peer::Haproxy => format!(
+            Proxy::Haproxy => format!(
                 "global\n  nbthread {workers}\n  maxconn 16000\n  no strict-limits\n\n\
                  defaults\n  mode http\n  timeout connect 10s\n  timeout client 600s\n  \
                  timeout server 600s\n\nlisten bench\n  bind 127.0.0.1:{port} backlog 4096\n  \
@@ -109,11 +130,75 @@ impl Peer {
     }
 }
 
-impl FromStr for Peer {
-    type Err = String;
+/// Why a word names no peer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// Nobody knows it.
+    #[error(
+        "`{0}` is not a peer; the peers are nginx, haproxy, shenyu, and NAME=URL for a gateway that runs"
+    )]
+    Unknown(String),
+    /// Something is wrong with the URL.
+    #[error(
+        "`{name}={url}`: {why}; write the URL that is asked, such as {name}=http://127.0.0.1:9195/"
+    )]
+    Url {
+        /// The name.
+        name: String,
+        /// As written.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|peer| peer.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a peer; the peers are nginx and haproxy"))
+impl FromStr for Peer {
+    type Err = PeerError;
+
+    fn from_str(text: &str) -> Result<Self, PeerError> {
+        if let Some((name, url)) = text.split_once('=') {
+            return running(name.trim(), url.trim());
+        }
+        if text == "shenyu" {
+            return Ok(Peer::Shenyu);
+        }
+        let found = Proxy::ALL.into_iter().find(|proxy| proxy.name() == text);
+        found.map(Peer::Proxy).ok_or_else(|| PeerError::Unknown(text.to_owned()))
+    }
+}
+
+/// A gateway that runs, by its name and what is asked there.
+fn running(name: &str, url: &str) -> Result<Peer, PeerError> {
+    if name.is_empty() {
+        return Err(PeerError::Unknown(format!("={url}")));
+    }
+    let wrong = |why: String| PeerError::Url { name: name.into(), url: url.into(), why };
+    let target = target::parse(url).map_err(|error| wrong(error.to_string()))?;
+    if !matches!(&*target.scheme, "http" | "https") {
+        return Err(wrong(format!("a gateway is asked over http or https, not {}", target.scheme)));
+    }
+    Ok(Peer::Running(Running { name: name.to_owned(), url: url.to_owned() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_known_by_name_and_running_ones_by_their_url() {
+        assert_eq!("nginx".parse(), Ok(Peer::Proxy(Proxy::Nginx)));
+        assert_eq!("shenyu".parse(), Ok(Peer::Shenyu));
+        let url = "http://10.0.0.5:9195/order?id=1";
+        let running = Running { name: "shenyu".into(), url: url.into() };
+        assert_eq!(format!("shenyu={url}").parse(), Ok(Peer::Running(running)));
+        for (text, part) in [
+            ("envoy", "the peers are nginx, haproxy, shenyu"),
+            ("=http://a/", "is not a peer"),
+            ("shenyu=", "such as shenyu=http://127.0.0.1:9195/"),
+            ("shenyu=ws://a/", "over http or https, not ws"),
+        ] {
+            let error = text.parse::<Peer>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 }

@@ -14,16 +14,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
 
-/// How long a program may take to answer for the first time.
-const START_MAX: Duration = Duration::from_secs(30);
+/// How long a program may take to answer for the first time: one in Java takes its time on a busy machine.
+const START_MAX: Duration = Duration::from_secs(120);
 /// How long a program may take to end when asked; then it is killed.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Between two looks at a program that is starting.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Lines of its output that an error repeats.
 const LOG_LINES: usize = 3;
-/// An answer to a probe is looked at no further.
-const PROBE_BYTES_MAX: u64 = 4 * 1024;
+/// An answer is looked at no further.
+const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
 /// A running program; it ends when dropped.
 #[derive(Debug)]
@@ -68,9 +68,9 @@ impl Program {
         let began = Instant::now();
         let mut last = String::from("no connection");
         while began.elapsed() < START_MAX {
-            match probe(port, request) {
-                Ok(line) if line.contains(" 200") => return Ok(()),
-                Ok(line) => last = format!("it answers `{line}`"),
+            match ask(port, request) {
+                Ok(answered) if answered.line.contains(" 200") => return Ok(()),
+                Ok(Answered { line, .. }) => last = format!("it answers `{line}`"),
                 Err(error) => last = error.to_string(),
             }
             if self.ended.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
@@ -153,14 +153,26 @@ pub(super) fn free_port() -> Result<u16, BenchError> {
         .map_err(|error| BenchError::System { doing: "looking for a free port".into(), error })
 }
 
-/// Sends a request and returns the first line of the answer.
-fn probe(port: u16, request: &str) -> std::io::Result<String> {
+/// What a server answered.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// The status line.
+    pub(super) line: String,
+    /// The body as it came, as far as it is looked at.
+    pub(super) body: String,
+}
+
+/// Sends a request that closes its connection to a server on loopback.
+pub(super) fn ask(port: u16, request: &str) -> std::io::Result<Answered> {
     const PATIENCE: Duration = Duration::from_secs(5);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(PROBE_BYTES_MAX).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned())
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let text = String::from_utf8_lossy(&answer);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let line = head.lines().next().unwrap_or_default();
+    Ok(Answered { line: line.to_owned(), body: body.to_owned() })
 }

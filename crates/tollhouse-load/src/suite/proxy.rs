@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::stage::{Server, Stage, request};
+use super::stage::{Server, Stage, Subject, request};
 use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
 use crate::case::{Case, Threshold};
 use crate::error::BenchError;
@@ -64,15 +64,14 @@ fn run_size(
     let upstream = stage.mock(&["--body-bytes", &body_bytes.to_string()], PATH)?;
     let resources = Resources::default().route("/*", upstream.port, &json!({}));
     let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
-    let mut subjects = vec![(DIRECT, upstream.clone()), ("tollhouse", gateway)];
-    for peer in &options.peers {
-        let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
-        subjects.push((peer.name(), server));
-    }
+    let mut subjects =
+        vec![(DIRECT.to_owned(), upstream.clone()), ("tollhouse".to_owned(), gateway)];
+    let before = Upstream { port: upstream.port, path: PATH };
+    subjects.extend(stage.peers(&options.peers, &before)?);
     let beat = beat(options.length);
     let mut cases = Vec::new();
     for connections in counts {
-        let planned = |(subject, server): &(&str, Server)| {
+        let planned = |(subject, server): &Subject| {
             planned(subject, server, &upstream, (body_bytes, *connections), beat)
         };
         // Subjects take turns within a load: what drifts, drifts for all of them.

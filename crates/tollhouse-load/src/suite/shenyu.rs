@@ -1,9 +1,11 @@
 //! Apache ShenYu's report: an upstream that takes about 20 ms for about 2 KB, asked directly with 600
 //! connections and through the gateway with 600 to 1200, in a closed loop.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::stage::{Server, Stage, request};
+use super::stage::{Server, Stage, Subject, request};
 use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
 use crate::case::{Case, Threshold};
 use crate::error::BenchError;
@@ -15,6 +17,10 @@ const PATH: &str = "/";
 const DIRECT_CONNECTIONS: usize = 600;
 /// Connections of the cases through a gateway.
 const CONNECTIONS: [usize; 4] = [600, 800, 1_000, 1_200];
+/// How long a gateway in Java is asked before its first case counts: until then it interprets much of what it runs.
+const JAVA_WARM_UP: Duration = Duration::from_secs(30);
+/// Requests of a glance to such a gateway.
+const GLANCE_REQUESTS: u64 = 40;
 /// About 2 KB.
 const BODY_BYTES: u64 = 2_048;
 
@@ -39,17 +45,30 @@ pub(super) fn run(
     };
     let resources = Resources::default().route("/*", upstream.port, &json!({}));
     let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
-    let mut subjects = vec![("tollhouse", gateway)];
-    for peer in &options.peers {
-        let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
-        subjects.push((peer.name(), server));
-    }
+    let mut subjects = vec![("tollhouse".to_owned(), gateway)];
+    let before = Upstream { port: upstream.port, path: PATH };
+    subjects.extend(stage.peers(&options.peers, &before)?);
     let beat = beat(options.length);
     let checks_body = options.baseline.is_none();
     let mut cases = vec![planned(DIRECT, &upstream, &upstream, DIRECT_CONNECTIONS, beat)];
     for connections in CONNECTIONS {
-        let through = |(subject, server): &(&str, Server)| {
-            planned(subject, server, &upstream, connections, beat)
+        let through = |(subject, server): &Subject| {
+            let mut planned = planned(subject, server, &upstream, connections, beat);
+            let load = &mut planned.case.load;
+            match options.length {
+                // So many however long they take: cold, it may answer none within a moment.
+                Length::Glance if server.warms_up => {
+                    load.duration = None;
+                    load.requests = Some(GLANCE_REQUESTS);
+                }
+                Length::Quick | Length::Standard | Length::Full
+                    if server.warms_up && connections == CONNECTIONS[0] =>
+                {
+                    load.warm_up = beat.warm_up.max(JAVA_WARM_UP);
+                }
+                _ => {}
+            }
+            planned
         };
         // Subjects take turns within a load: what drifts, drifts for all of them.
         cases.extend(subjects.iter().map(through));

@@ -12,8 +12,10 @@ use crate::resource::{Selector, Watched};
 use crate::suite::Options;
 use crate::suite::cores::Cores;
 use crate::suite::gateway::{self, RegistryPorts, Resources};
-use crate::suite::peer::{Peer, Upstream};
+use crate::suite::peer::{Peer, Proxy, Running, Upstream};
 use crate::suite::program::{Program, free_port};
+use crate::suite::shenyu_gateway::{self, Connections};
+use crate::target;
 
 /// A program that answers.
 #[derive(Debug, Clone)]
@@ -22,14 +24,22 @@ pub(super) struct Server {
     pub(super) port: u16,
     /// Its process, with its part in a case.
     pub(super) watched: Watched,
+    /// What is asked of a server that somebody else has started, in place of a path here.
+    running_at: Option<String>,
+    /// Whether it is faster once it has served for a while: a machine that compiles what it runs often.
+    pub(super) warms_up: bool,
 }
 
 impl Server {
     /// The URL of a path on it.
     pub(super) fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        let here = || format!("http://127.0.0.1:{}{path}", self.port);
+        self.running_at.clone().unwrap_or_else(here)
     }
 }
+
+/// A server with its name in reports.
+pub(super) type Subject = (String, Server);
 
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -40,11 +50,23 @@ pub(super) struct Stage {
     cores: Cores,
     configurations: BTreeMap<String, String>,
     environment: Environment,
+    /// Where the upstream has to listen, because somebody leads to it already.
+    upstream_port: Option<u16>,
 }
 
 impl Stage {
     /// An empty stage; the gateways have so many cores at most.
     pub(super) fn new(options: &Options, gateway_cores_max: usize) -> Result<Self, BenchError> {
+        let running = options.peers.iter().find_map(|peer| match peer {
+            Peer::Running(Running { name, .. }) => Some(name),
+            Peer::Proxy(_) | Peer::Shenyu => None,
+        });
+        if let Some(name) = running.filter(|_| options.upstream_port.is_none()) {
+            return Err(BenchError::Machine(format!(
+                "{name} runs already: say with --upstream-port which port on this machine it leads to, and the \
+                 upstream is started there"
+            )));
+        }
         let folder = tempfile::tempdir().map_err(|error| BenchError::System {
             doing: "making a folder for configurations".into(),
             error,
@@ -56,6 +78,7 @@ impl Stage {
             cores: Cores::split(gateway_cores_max),
             configurations: BTreeMap::new(),
             environment: Environment::collect(),
+            upstream_port: options.upstream_port,
         })
     }
 
@@ -79,9 +102,14 @@ impl Stage {
         self.cores.on(&self.cores.load, work)
     }
 
+    /// Where the upstream listens.
+    fn upstream_port(&self) -> Result<u16, BenchError> {
+        self.upstream_port.map_or_else(free_port, Ok)
+    }
+
     /// Starts the mock upstream.
     pub(super) fn mock(&mut self, arguments: &[&str], path: &str) -> Result<Server, BenchError> {
-        let port = free_port()?;
+        let port = self.upstream_port()?;
         let mut command = Command::new(&self.program);
         command.args(["mock", "--listen", &format!("127.0.0.1:{port}")]).args(arguments);
         command.args(["--workers", &self.cores.load.len().to_string()]);
@@ -91,7 +119,7 @@ impl Stage {
 
     /// Starts somebody's own server as the direct baseline: a shell command that is given the port.
     pub(super) fn command(&mut self, line: &str, path: &str) -> Result<Server, BenchError> {
-        let port = free_port()?;
+        let port = self.upstream_port()?;
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec {}", line.replace("{port}", &port.to_string()))]);
         let cores = self.cores.load.clone();
@@ -140,23 +168,62 @@ impl Stage {
         Ok(Server { port: ports.grpc, ..server })
     }
 
-    /// Starts a peer in front of an upstream.
-    pub(super) fn peer(
+    /// Starts peers in front of an upstream, those that do not run already.
+    pub(super) fn peers(
         &mut self,
-        peer: Peer,
+        peers: &[Peer],
         upstream: &Upstream<'_>,
-    ) -> Result<Server, BenchError> {
+    ) -> Result<Vec<Subject>, BenchError> {
+        let mut subjects = Vec::new();
+        for peer in peers {
+            match peer {
+                Peer::Proxy(proxy) => subjects.push(self.proxy(*proxy, upstream)?),
+                Peer::Shenyu => {
+                    for connections in Connections::ALL {
+                        subjects.push(self.shenyu(connections, upstream)?);
+                    }
+                }
+                Peer::Running(running) => subjects.push(found(running)?),
+            }
+        }
+        Ok(subjects)
+    }
+
+    fn proxy(&mut self, proxy: Proxy, upstream: &Upstream<'_>) -> Result<Subject, BenchError> {
         let port = free_port()?;
-        let folder = self.folder.path().join(peer.name());
-        let text = peer.configuration(port, self.cores.gateway.len(), upstream);
-        let file = peer.file_name();
-        self.write(&folder, &format!("{}/{file}", peer.name()), file, &text)?;
-        let command = peer.command(&folder)?;
-        if let Some(version) = peer.version() {
-            self.environment.versions.insert(peer.name().to_owned(), version);
+        let name = proxy.name();
+        let folder = self.folder.path().join(name);
+        let text = proxy.configuration(port, self.cores.gateway.len(), upstream);
+        let file = proxy.file_name();
+        self.write(&folder, &format!("{name}/{file}"), file, &text)?;
+        let command = proxy.command(&folder)?;
+        if let Some(version) = proxy.version() {
+            self.environment.versions.insert(name.to_owned(), version);
         }
         let cores = self.cores.gateway.clone();
-        self.start(peer.name(), &cores, command, port, &request(upstream.path, ""))
+        let server = self.start(name, &cores, command, port, &request(upstream.path, ""))?;
+        Ok((name.to_owned(), server))
+    }
+
+    /// Starts ShenYu's own gateway and leads it to the upstream.
+    fn shenyu(
+        &mut self,
+        connections: Connections,
+        upstream: &Upstream<'_>,
+    ) -> Result<Subject, BenchError> {
+        let port = free_port()?;
+        let mut command = shenyu_gateway::command()?;
+        let settings = connections.settings(port);
+        command.args(&settings);
+        let name = connections.subject();
+        self.configurations.insert(format!("{name}/arguments"), settings.join("\n"));
+        self.environment.versions.insert("shenyu".into(), shenyu_gateway::VERSION.into());
+        let cores = self.cores.gateway.clone();
+        // It answers everything with 200, also what leads nowhere yet.
+        let probe = request(upstream.path, "");
+        let server = self.start(name, &cores, command, port, &probe)?;
+        shenyu_gateway::set_up(port, upstream)?;
+        Ok((name.to_owned(), Server { warms_up: true, ..server }))
     }
 
     fn write(
@@ -192,8 +259,21 @@ impl Stage {
         let role = if name == "upstream" { "upstream" } else { "target" };
         let watched = Watched::new(role, Selector::Pid(program.pid()));
         self.programs.push(program);
-        Ok(Server { port, watched })
+        Ok(Server { port, watched, running_at: None, warms_up: false })
     }
+}
+
+/// A gateway that runs already. Its processes are watched where they are on this machine.
+fn found(running: &Running) -> Result<Subject, BenchError> {
+    let Running { name, url } = running;
+    let parsed = target::parse(url)
+        .map_err(|error| BenchError::Target { target: url.clone(), why: error.to_string() })?;
+    let is_here = matches!(&*parsed.host, "localhost" | "::1") || parsed.host.starts_with("127.");
+    let processes = if is_here { Selector::Port(parsed.port) } else { Selector::Pids(Vec::new()) };
+    let watched = Watched::new("target", processes);
+    let server =
+        Server { port: parsed.port, watched, running_at: Some(url.clone()), warms_up: true };
+    Ok((name.clone(), server))
 }
 
 /// A request that closes its connection, with further header lines.

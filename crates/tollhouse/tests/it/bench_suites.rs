@@ -7,14 +7,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use tollhouse_load::report::{self, Report};
-use tollhouse_testkit::program::run_within;
+use tollhouse_testkit::program::{self, run_within};
 
 /// A suite starts and stops several programs, each with a store of its own, on a disk that may be busy.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Runs a suite for a moment, and returns its report.
 fn glance(words: &[&str], folder: &Path) -> Report {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    glance_by(Command::new(env!("CARGO_BIN_EXE_tollhouse")), words, folder)
+}
+
+fn glance_by(mut command: Command, words: &[&str], folder: &Path) -> Report {
     command.args(["bench", "suite"]).args(words).arg("--glance").env("NO_COLOR", "1");
     let ran = run_within(command.current_dir(folder), PATIENCE);
     assert!(ran.status.success(), "{}", ran.text);
@@ -59,6 +62,29 @@ fn shenyus_suite_measures_the_upstream_and_the_gateway_and_stops_both() {
         report.warnings.iter().any(|warning| warning.rule == "duration"),
         "a moment is too short"
     );
+    check_nothing_is_left(&report);
+}
+
+#[test]
+fn shenyus_suite_starts_shenyus_own_gateway_and_leads_it_to_the_upstream() {
+    let Some(gateway) = program::find("shenyu-gateway-2.4.3") else { return };
+    let own = gateway.parent().expect("it lies in a folder").to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(own).chain(std::env::split_paths(&path));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    command.env("PATH", std::env::join_paths(folders).expect("folders without a colon"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = glance_by(command, &["shenyu", "--peers", "shenyu"], folder.path());
+    let peers = ["shenyu 2.4.3, as shipped", "shenyu 2.4.3, keep-alive"];
+    assert_eq!(subjects(&report), BTreeSet::from(["direct", "tollhouse", peers[0], peers[1]]));
+    // It says 200 to everything: that the upstream's body came is what counts.
+    assert!(
+        report
+            .results
+            .iter()
+            .all(|result| result.counts.failed == 0 && result.counts.succeeded > 0)
+    );
+    assert!(report.configurations["shenyu 2.4.3, keep-alive/arguments"].contains("keepAlive=true"));
     check_nothing_is_left(&report);
 }
 
@@ -123,6 +149,7 @@ fn what_a_suite_lacks_is_one_line_and_exit_code_2() {
     for (words, part) in [
         (&["polaris", "--target", "127.0.0.1:1"][..], "cannot be measured"),
         (&["shenyu", "--baseline", "false"][..], "ended at once"),
+        (&["shenyu", "--peers", "shenyu=http://127.0.0.1:1/"][..], "--upstream-port"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
         command.args(["bench", "suite"]).args(words).arg("--glance").current_dir(folder.path());

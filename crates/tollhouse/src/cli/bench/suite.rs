@@ -23,6 +23,9 @@ Suites:
 Examples:
   tollhouse bench suite shenyu --quick                     two minutes: shenyu.json, shenyu.html
   tollhouse bench suite shenyu --peers nginx,haproxy       the same beside them
+  tollhouse bench suite shenyu --peers shenyu              beside ShenYu's own gateway, which is started
+  tollhouse bench suite shenyu --peers shenyu=http://127.0.0.1:9195/ --upstream-port 8188
+                                                           beside one that runs and leads to port 8188
   tollhouse bench suite polaris --target 10.0.0.5:8091
 
 Everything that a suite needs is started on loopback, on cores of its own where there are two or
@@ -45,9 +48,13 @@ pub struct SuiteArguments {
     /// Seconds: to see that everything starts and ends.
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     glance: bool,
-    /// Run the same beside these: nginx, haproxy.
+    /// Run the same beside these: nginx, haproxy, shenyu (its gateway 2.4.3, assembled by Maven, as shipped
+    /// and with keep-alive), or NAME=URL for a gateway that runs already and leads to --upstream-port.
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     peers: Vec<Peer>,
+    /// Where the upstream listens, for a peer that leads to it already; otherwise a free port.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    upstream_port: Option<u16>,
     /// The registry to measure, for polaris; otherwise one is started.
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
@@ -74,6 +81,7 @@ pub fn run(arguments: &SuiteArguments) -> Result<ExitCode, BenchError> {
             program,
             target: arguments.target.clone(),
             baseline: arguments.baseline.clone(),
+            upstream_port: arguments.upstream_port,
             session: session.clone(),
         };
         suite::run(arguments.suite, &options, &mut |look| match look {

@@ -1,0 +1,207 @@
+//! ShenYu's own gateway, in the newest version whose parts are published: assembled by Maven from a few lines of
+//! source, started as it is shipped or with connections kept, and set up through its local interface.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::error::BenchError;
+use crate::suite::peer::Upstream;
+use crate::suite::program::{Answered, ask, find};
+
+/// The newest version that can be assembled: later ones are published as archives and images alone.
+pub(super) const VERSION: &str = "2.4.3";
+
+/// A program that is it, for who has built one already.
+const PROGRAM: &str = "shenyu-gateway-2.4.3";
+
+/// What it is made of.
+const SOURCE: [(&str, &str); 2] = [
+    ("pom.xml", include_str!("shenyu_gateway/pom.xml")),
+    (
+        "src/main/java/interop/Gateway.java",
+        include_str!("shenyu_gateway/src/main/java/interop/Gateway.java"),
+    ),
+];
+
+/// Packages that this version looks into, and that Java has closed since.
+const OPENED: [&str; 2] =
+    ["--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED"];
+
+/// The heap is fixed, so that no two runs differ in it.
+const MEMORY: [&str; 2] = ["-Xms1g", "-Xmx1g"];
+
+/// The key of the local interface. It protects nothing: the gateway is on loopback, for as long as a suite runs.
+const LOCAL_KEY: &str = "bench";
+/// Its SHA-512 digest.
+const LOCAL_KEY_DIGEST: &str = concat!(
+    "67b55d4772273bb41bfa35577710695f7134eccf5b7fcd92659d62402002d574",
+    "ec17c43ddc2c20a59e2c8ed7e3511d647f623535c8e721748d3634067fc303a9"
+);
+
+/// How it treats connections to the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connections {
+    /// A new one for each request.
+    AsShipped,
+    /// Kept, as every other gateway of a suite keeps them.
+    Kept,
+}
+
+impl Connections {
+    pub(super) const ALL: [Connections; 2] = [Connections::AsShipped, Connections::Kept];
+
+    /// The subject in reports.
+    pub(super) fn subject(self) -> &'static str {
+        match self {
+            Connections::AsShipped => "shenyu 2.4.3, as shipped",
+            Connections::Kept => "shenyu 2.4.3, keep-alive",
+        }
+    }
+
+    /// What it is started with.
+    pub(super) fn settings(self, port: u16) -> Vec<String> {
+        let mut settings = vec![
+            format!("--server.port={port}"),
+            "--server.address=127.0.0.1".to_owned(),
+            "--shenyu.local.enabled=true".to_owned(),
+            format!("--shenyu.local.sha512Key={LOCAL_KEY_DIGEST}"),
+        ];
+        if self == Connections::Kept {
+            settings.push("--shenyu.httpclient.keepAlive=true".to_owned());
+        }
+        settings
+    }
+}
+
+/// The command that starts it, without its settings; it is built first where it is not there yet.
+pub(super) fn command() -> Result<Command, BenchError> {
+    if let Some(program) = find(PROGRAM) {
+        let mut command = Command::new(program);
+        command.env("JAVA_OPTIONS", MEMORY.join(" "));
+        return Ok(command);
+    }
+    let built = build()?;
+    let (classes, libraries) = (built.join("classes"), built.join("libraries/*"));
+    let mut command = Command::new("java");
+    command.args(MEMORY).args(OPENED);
+    command.arg("-cp").arg(format!("{}:{}", classes.display(), libraries.display()));
+    command.arg("interop.Gateway");
+    Ok(command)
+}
+
+/// Has Maven assemble it in the user's cache, once; the folder of what was built.
+fn build() -> Result<PathBuf, BenchError> {
+    for needed in ["java", "mvn"] {
+        if find(needed).is_none() {
+            return Err(BenchError::Machine(format!(
+                "{needed} is not installed, which ShenYu's gateway needs; install it \
+                 (`apt-get install default-jdk-headless maven`), or measure one that runs (`--peers shenyu=URL`)"
+            )));
+        }
+    }
+    let folder = cache().join(PROGRAM);
+    let built = folder.join("target");
+    let stamp = folder.join("built");
+    let source: String = SOURCE.iter().map(|(_, text)| *text).collect();
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == source) {
+        return Ok(built);
+    }
+    for (file, text) in SOURCE {
+        write(&folder.join(file), text)?;
+    }
+    let mut maven = Command::new("mvn");
+    maven.args(["--quiet", "--batch-mode", "compile", "dependency:copy-dependencies"]);
+    let ran = maven
+        .current_dir(&folder)
+        .output()
+        .map_err(|error| BenchError::System { doing: "starting mvn".into(), error })?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let first = said.lines().find(|line| line.contains("ERROR")).unwrap_or_default();
+        return Err(BenchError::Machine(format!("ShenYu's gateway cannot be assembled: {first}")));
+    }
+    write(&stamp, &source)?;
+    Ok(built)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), BenchError> {
+    let folder = file.parent().map_or(Ok(()), fs::create_dir_all);
+    folder
+        .and_then(|()| fs::write(file, text))
+        .map_err(|error| BenchError::System { doing: format!("writing {}", file.display()), error })
+}
+
+/// Where programs of a user keep what can be made again.
+fn cache() -> PathBuf {
+    let absolute = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME");
+    let cache = cache.or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    cache.unwrap_or_else(std::env::temp_dir).join("tollhouse")
+}
+
+/// Leads every request to the upstream, as an operator does who has no admin: `divide` is switched on, and given
+/// a selector with a rule.
+pub(super) fn set_up(port: u16, upstream: &Upstream<'_>) -> Result<(), BenchError> {
+    let plugin =
+        json!({"id": "5", "name": "divide", "enabled": true, "role": "Proxy", "sort": 200});
+    let node = json!([{
+        "upstreamHost": "localhost",
+        "protocol": "http://",
+        "upstreamUrl": format!("127.0.0.1:{}", upstream.port),
+        "weight": 50,
+        "status": true,
+        "timestamp": 0,
+        "warmup": 0,
+    }]);
+    let rule = json!({"loadBalance": "random", "retry": 0, "timeout": 3_000});
+    let everything =
+        json!([{"paramType": "uri", "operator": "match", "paramName": "/", "paramValue": "/**"}]);
+    let pair = json!({
+        "pluginName": "divide",
+        "selectorName": "bench",
+        "selectorHandler": node.to_string(),
+        "ruleHandler": rule.to_string(),
+        "conditionDataList": everything,
+    });
+    for (path, body) in [("plugin/saveOrUpdate", plugin), ("plugin/selectorAndRule", pair)] {
+        let body = body.to_string();
+        let request = format!(
+            "POST /shenyu/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nlocalKey: {LOCAL_KEY}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answered = ask(port, &request);
+        let refused =
+            |why: String| BenchError::Machine(format!("ShenYu's gateway, asked for {path}: {why}"));
+        let Answered { line, body } = answered.map_err(|error| refused(error.to_string()))?;
+        if !line.contains(" 200") || !body.contains("success") {
+            return Err(refused(format!("it answers `{line}` {body}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_started_differs_in_its_connections_alone() {
+        let [shipped, kept] = Connections::ALL.map(|connections| connections.settings(1));
+        assert_eq!(kept[..shipped.len()], shipped);
+        assert_eq!(kept[shipped.len()..], ["--shenyu.httpclient.keepAlive=true"]);
+    }
+
+    #[test]
+    fn the_source_asks_for_the_version_that_reports_name() {
+        let wanted = format!("<shenyu.version>{VERSION}</shenyu.version>");
+        assert!(SOURCE[0].1.contains(&wanted));
+        assert!(PROGRAM.ends_with(VERSION));
+        assert!(Connections::ALL.iter().all(|it| it.subject().contains(VERSION)));
+    }
+}

@@ -86,9 +86,8 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         }
         built(GRPC_SUITE_IN_GO, build_grpc_suite_in_go(&place));
     }
-    for program in java::programs() {
-        let source = shell::workspace_root().join(SOURCES).join(program.source);
-        built(&program.name, java::build(&program, &source, &place.root, &place.programs()));
+    for program in java::PROGRAMS {
+        built(program.name, java::build(&program, &place.root, &place.programs()));
     }
     Ok(place.programs())
 }

@@ -1,5 +1,5 @@
-//! Programs in Java, built by Maven: a service with an unmodified client of ShenYu's, in several versions of it, and
-//! gRPC's interoperability suite. Each is a folder of classes and libraries, and a script that starts it.
+//! Programs in Java that the tests meet, built by Maven: each is a folder of classes and libraries, and a script that
+//! starts it.
 
 use std::path::Path;
 
@@ -7,53 +7,90 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-/// Versions of ShenYu's client for Spring MVC: the two newest that Maven's registry has with a different
-/// way to log in and register.
-const SHENYU_VERSIONS: [&str; 2] = ["2.5.0", "2.6.1"];
-
-/// A program, and what it is made of.
-pub(super) struct Program {
-    /// What it is called among the programs.
-    pub name: String,
-    /// The folder of its source.
-    pub source: &'static str,
-    /// What lies there.
-    files: [&'static str; 2],
-    /// Its class.
-    class: &'static str,
-    /// What Maven is told beside.
-    property: Option<String>,
+/// A program in Java.
+pub(super) struct JavaProgram {
+    /// Its name; that of its script.
+    pub(super) name: &'static str,
+    /// The folder of its source, in the tree.
+    source: &'static str,
+    /// What the source is made of, beside `pom.xml`; the first one is started.
+    classes: &'static [&'static str],
+    /// What Maven is told in place of what stands in the source, if anything.
+    property: &'static str,
+    /// Options of Java's own, beside those for a short life.
+    options: &'static str,
     reason: &'static str,
 }
 
-/// All of them.
-pub(super) fn programs() -> Vec<Program> {
-    let clients = SHENYU_VERSIONS.map(|version| Program {
-        name: format!("shenyu-springmvc-{version}"),
-        source: "shenyu-springmvc",
-        files: ["pom.xml", "src/main/java/interop/Orders.java"],
-        class: "interop.Orders",
-        property: Some(format!("-Dshenyu.version={version}")),
-        reason: "a service with this version of ShenYu's client for Spring MVC",
-    });
-    let suite = Program {
-        name: "grpc-java".to_owned(),
-        source: "grpc-java",
-        files: ["pom.xml", "src/main/java/interop/Suite.java"],
-        class: "interop.Suite",
-        property: None,
+/// Services with ShenYu's client for Spring MVC, in the two newest versions that Maven's registry has with a different
+/// way to log in and register; servers to be compared with and called; and a suite of calls.
+pub(super) const PROGRAMS: [JavaProgram; 5] = [
+    JavaProgram {
+        name: "shenyu-springmvc-2.5.0",
+        source: CLIENT,
+        classes: &["Orders", "Kinds"],
+        property: "-Dshenyu.version=2.5.0",
+        options: "",
+        reason: "a service with ShenYu's client for Spring MVC",
+    },
+    JavaProgram {
+        name: "shenyu-springmvc-2.6.1",
+        source: CLIENT,
+        classes: &["Orders", "Kinds"],
+        property: "-Dshenyu.version=2.6.1",
+        options: "",
+        reason: "the same with a later version of the client",
+    },
+    JavaProgram {
+        name: "shenyu-gateway-2.4.3",
+        source: "crates/tollhouse-load/src/suite/shenyu_gateway",
+        classes: &["Gateway"],
+        property: "-Dshenyu.version=2.4.3",
+        // It looks into packages that Java has closed since.
+        options: "--add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.util=ALL-UNNAMED",
+        reason: "ShenYu's own gateway, to compare answers with",
+    },
+    JavaProgram {
+        name: "dubbo-server-3.2.16",
+        source: "crates/tollhouse/tests/interop/dubbo-server",
+        classes: &["Server"],
+        property: "-Ddubbo.version=3.2.16",
+        options: "",
+        reason: "Dubbo's own server, to be called",
+    },
+    JavaProgram {
+        name: "grpc-java",
+        source: "crates/tollhouse/tests/interop/grpc-java",
+        classes: &["Suite"],
+        property: "",
+        options: "",
         reason: "gRPC's interoperability suite, which goes through the gateway",
-    };
-    clients.into_iter().chain([suite]).collect()
-}
+    },
+];
+
+/// For programs that live for seconds: what runs often is compiled once and quickly. Whoever measures one says other
+/// options, in `JAVA_OPTIONS`.
+const SHORT_LIFE: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m";
+
+/// Maven's word for putting what a program needs beside it.
+const COPY_LIBRARIES: &str = "dependency:copy-dependencies";
+
+/// The source of the services.
+const CLIENT: &str = "crates/tollhouse/tests/interop/shenyu-springmvc";
 
 /// Builds a program unless it is there as the source has it.
-pub(super) fn build(program: &Program, source: &Path, root: &Path, folder: &Path) -> Result<()> {
-    let Program { name, files, class, property, reason, .. } = program;
+pub(super) fn build(program: &JavaProgram, root: &Path, scripts: &Path) -> Result<()> {
+    let JavaProgram { name, source, classes, property, options, reason } = program;
+    let source = shell::workspace_root().join(source);
+    let class_files = classes.iter().map(|class| format!("src/main/java/interop/{class}.java"));
+    let files: Vec<String> = std::iter::once("pom.xml".to_owned()).chain(class_files).collect();
     let stamp = root.join(format!("{name}.source"));
-    let texts = files.map(|file| std::fs::read_to_string(source.join(file)));
-    let text: String = texts.into_iter().collect::<std::io::Result<_>>()?;
-    let program = folder.join(name);
+    let texts = files.iter().map(|file| std::fs::read_to_string(source.join(file)));
+    let text: String = texts.collect::<std::io::Result<_>>()?;
+    let copy = root.join("source").join(name);
+    let script = script(&copy.join("target"), classes[0], options)?;
+    let text = text + &script;
+    let program = scripts.join(name);
     if program.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|found| found == text) {
         return Ok(());
     }
@@ -62,31 +99,23 @@ pub(super) fn build(program: &Program, source: &Path, root: &Path, folder: &Path
             bail!("{needed} is not installed");
         }
     }
-    println!("{name}: building {reason}");
-    let copy = root.join("source").join(name);
-    for file in files {
+    println!("{name}: building; {reason}");
+    for file in &files {
         let to = copy.join(file);
         let folder = to.parent().context("a file lies in a folder")?;
         std::fs::create_dir_all(folder)?;
-        std::fs::copy(source.join(file), to).with_context(|| file.to_owned())?;
+        std::fs::copy(source.join(file), to).with_context(|| file.clone())?;
     }
-    let mut words = vec![
-        "--quiet".to_owned(),
-        "--batch-mode".to_owned(),
-        format!("-Dmaven.repo.local={}", root.join("maven").display()),
-    ];
-    words.extend(property.clone());
-    words.extend(["compile", "dependency:copy-dependencies"].map(str::to_owned));
+    let repository = format!("-Dmaven.repo.local={}", root.join("maven").display());
+    let words = ["--quiet", "--batch-mode", &*repository, property, "compile", COPY_LIBRARIES];
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     shell::capture(shell::command("mvn", &words).current_dir(&copy))?;
-    write_script(&program, &copy.join("target"), class)?;
+    write_script(&program, &script)?;
     std::fs::write(stamp, text)?;
     Ok(())
 }
 
-/// A script that becomes the program.
-fn write_script(program: &Path, built: &Path, class: &str) -> Result<()> {
-    let built = built.to_str().context("the target folder is not UTF-8")?;
-    let text = script(built, class)?;
+fn write_script(program: &Path, text: &str) -> Result<()> {
     std::fs::write(program, text)?;
     #[cfg(unix)]
     {
@@ -96,11 +125,16 @@ fn write_script(program: &Path, built: &Path, class: &str) -> Result<()> {
     Ok(())
 }
 
-fn script(built: &str, class: &str) -> Result<String> {
+/// A script that becomes the program.
+fn script(built: &Path, class: &str, options: &str) -> Result<String> {
+    let built = built.to_str().context("the target folder is not UTF-8")?;
     if built.contains('\'') {
         bail!("the target folder has a quote in its name");
     }
-    Ok(format!("#!/bin/sh\nexec java -cp '{built}/classes:{built}/libraries/*' {class} \"$@\"\n"))
+    Ok(format!(
+        "#!/bin/sh\nexec java ${{JAVA_OPTIONS:-{SHORT_LIFE}}} {options} -cp '{built}/classes:{built}/libraries/*' \
+         interop.{class} \"$@\"\n"
+    ))
 }
 
 #[cfg(test)]
@@ -109,10 +143,25 @@ mod tests {
 
     #[test]
     fn the_script_becomes_the_program() {
-        let text = script("/a b", "interop.Orders").unwrap();
-        assert!(
-            text.ends_with("exec java -cp '/a b/classes:/a b/libraries/*' interop.Orders \"$@\"\n")
-        );
-        assert!(script("/it's", "interop.Orders").is_err());
+        let text = script(Path::new("/a b"), "Orders", "-Da=b").unwrap();
+        let wanted = " -Da=b -cp '/a b/classes:/a b/libraries/*' interop.Orders \"$@\"\n";
+        assert!(text.ends_with(wanted), "{text}");
+        assert!(text.starts_with("#!/bin/sh\nexec java ${JAVA_OPTIONS:-"), "{text}");
+        assert!(script(Path::new("/it's"), "Orders", "").is_err());
+    }
+
+    #[test]
+    fn sources_are_in_the_tree_and_programs_named_after_their_versions() {
+        for program in PROGRAMS {
+            let pom = shell::workspace_root().join(program.source).join("pom.xml");
+            let text = std::fs::read_to_string(&pom).unwrap();
+            if program.property.is_empty() {
+                continue;
+            }
+            let (property, version) =
+                program.property.trim_start_matches("-D").split_once('=').unwrap();
+            assert!(text.contains(&format!("<{property}>")), "{}", pom.display());
+            assert!(program.name.ends_with(version), "{}", program.name);
+        }
     }
 }

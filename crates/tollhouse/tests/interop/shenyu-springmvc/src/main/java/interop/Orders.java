@@ -24,7 +24,11 @@ import org.springframework.web.bind.annotation.RestController;
 @ShenyuSpringMvcClient(path = "/orders")
 public class Orders {
 
-    public static void main(String[] arguments) throws IOException {
+    public static void main(String[] arguments) throws IOException, InterruptedException {
+        if (arguments.length > 1) {
+            Kinds.register(arguments);
+            return;
+        }
         new SpringApplicationBuilder(Orders.class).properties(Map.of(
                 "server.port", freePort(),
                 "server.address", "127.0.0.1",

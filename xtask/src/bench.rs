@@ -22,6 +22,7 @@ mod peer;
 pub(crate) mod process;
 mod registry;
 mod report;
+mod shenyu_admin;
 mod start;
 mod wrk;
 

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use visible::Ports;
 
 pub(super) use client::{Writer, put_all};
-pub(super) use visible::percentile;
+pub(super) use visible::{connections, percentile, wait_for_all};
 
 const OBJECTS: usize = 100_000;
 const QUICK_OBJECTS: usize = 2_000;

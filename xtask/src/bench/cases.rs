@@ -6,7 +6,8 @@ use super::measure::{self, Concurrent, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
 use super::{
-    Plan, admin, body_bomb, churn, cluster, edge, generator, idle, origin, registry, start,
+    Plan, admin, body_bomb, churn, cluster, edge, generator, idle, origin, registry, shenyu_admin,
+    start,
 };
 use anyhow::Result;
 use clap::ValueEnum;
@@ -27,6 +28,8 @@ pub(crate) enum Case {
     Start,
     /// Writes through the Admin API, and how soon they serve.
     Admin,
+    /// Services that register with ShenYu's admin, and how soon a change there serves.
+    ShenyuAdmin,
     /// What a request costs the load generator, beside wrk, ab, h2load and ghz.
     Load,
     /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
@@ -65,6 +68,7 @@ impl Case {
             Self::Idle => "idle",
             Self::Start => "start",
             Self::Admin => "admin",
+            Self::ShenyuAdmin => "shenyu-admin",
             Self::Load => "load",
             Self::BodyBomb => "body-bomb",
             Self::Edge => "edge",
@@ -83,6 +87,7 @@ impl Case {
             Self::Idle => idle::run(plan),
             Self::Start => start::run(plan),
             Self::Admin => admin::run(plan),
+            Self::ShenyuAdmin => shenyu_admin::run(plan),
             Self::Load => generator::run(plan),
             Self::BodyBomb => body_bomb::run(plan),
             Self::Edge => edge::run(plan),

@@ -16,6 +16,8 @@ pub(crate) enum Origin<'a> {
     Resources(&'a str),
     /// The store in a folder, written through an Admin API on this port.
     Store { data: &'a Path, admin_port: u16 },
+    /// The store in a folder, written through ShenYu's admin on this port.
+    Shenyu { data: &'a Path, port: u16 },
 }
 
 /// What differs from case to case.
@@ -39,6 +41,7 @@ impl<'a> Bootstrap<'a> {
         let place = folder.display();
         let metrics_port = free_port()?;
         let Self { port, workers, access_log, .. } = self;
+        let mut shenyu = String::new();
         let (data, admin, source) = match self.origin {
             Origin::Resources(resources) => {
                 std::fs::write(folder.join("resources.json"), resources)?;
@@ -49,13 +52,17 @@ impl<'a> Bootstrap<'a> {
                 let source = format!("admin: {{ key: {ADMIN_KEY} }}\n");
                 (data.to_owned(), format!("127.0.0.1:{admin_port}"), source)
             }
+            Origin::Shenyu { data, port } => {
+                shenyu = format!("127.0.0.1:{port}");
+                (data.to_owned(), String::new(), String::new())
+            }
         };
         let text = format!(
             "data_dir: {}\n\
              workers: {workers}\n\
              listen:\n  http: [\"127.0.0.1:{port}\"]\n  https: []\n  admin: \"{admin}\"\n  \
              control: \"\"\n  metrics: \"127.0.0.1:{metrics_port}\"\n  registry_grpc: \"\"\n  \
-             registry_http: \"\"\n\
+             registry_http: \"\"\n  shenyu: \"{shenyu}\"\n\
              {source}\
              access_log: {{ format: \"{access_log}\", file: \"{place}/access.log\" }}\n",
             data.display()

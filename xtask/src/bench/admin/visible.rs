@@ -25,8 +25,7 @@ pub(crate) struct Ports {
 /// `count` new routes numbered from `first` on.
 pub(crate) fn delays_ms(ports: Ports, first: usize, count: usize) -> Result<Vec<f64>> {
     let mut writer = Writer::open(ports.admin)?;
-    let mut connections: Vec<Connection> =
-        (0..CONNECTIONS).map(|_| Connection::open(ports.data)).collect::<Result<_>>()?;
+    let mut connections = connections(ports.data)?;
     let mut delays = Vec::with_capacity(count);
     for number in first..first + count {
         let route = serde_json::from_str(&route_json(ports.origin, number))?;
@@ -39,8 +38,17 @@ pub(crate) fn delays_ms(ports: Ports, first: usize, count: usize) -> Result<Vec<
     Ok(delays)
 }
 
+/// Connections to the data plane.
+pub(crate) fn connections(port: u16) -> Result<Vec<Connection>> {
+    (0..CONNECTIONS).map(|_| Connection::open(port)).collect()
+}
+
 /// All connections ask at once, and those that were told 404 ask again.
-fn wait_for_all(connections: &mut [Connection], path: &str, since: Instant) -> Result<()> {
+pub(crate) fn wait_for_all(
+    connections: &mut [Connection],
+    path: &str,
+    since: Instant,
+) -> Result<()> {
     let request = get_request(path, "");
     let mut waiting: Vec<&mut Connection> = connections.iter_mut().collect();
     while since.elapsed() < VISIBLE_MAX {

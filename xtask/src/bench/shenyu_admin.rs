@@ -1,0 +1,206 @@
+//! ShenYu's admin: how many registrations of services a second it takes, all of them durable, and how soon what an
+//! operator changes serves when a thousand services are there.
+//!
+//! As in the case of the Admin API, the gateway may use both cores, and its data folder is on a disk.
+
+use super::admin::{connections, disk_write_us, percentile, wait_for_all};
+use super::budget::{self, Figure};
+use super::cases::{BODY_BYTES, Case};
+use super::client::{Connection, get_request};
+use super::gateway::{Bootstrap, Origin};
+use super::peer::Peer;
+use super::process::{self, Running, free_port};
+use super::report::CaseResult;
+use super::{Plan, origin};
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const SERVICES: usize = 1_000;
+const QUICK_SERVICES: usize = 100;
+const CHANGES: usize = 200;
+const QUICK_CHANGES: usize = 20;
+const WORKERS: usize = 2;
+/// Services that register at the same time: a fleet that starts.
+const CLIENTS: usize = 64;
+/// What each service says: a method, and its address.
+const CALLS_A_SERVICE: usize = 2;
+/// The password that an admin begins with.
+const PASSWORD: &str = "123456";
+
+/// Runs the case; only Tollhouse is asked.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let mut result = CaseResult::new(Case::ShenyuAdmin.name(), Vec::new(), Vec::new());
+    if !plan.peers.contains(&Peer::Tollhouse) {
+        println!("nothing to measure without tollhouse");
+        return Ok(result);
+    }
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let data = process::folder_on_disk()?;
+    let disk = Figure::free("one forced write to this disk, µs", disk_write_us(data.path())?);
+    result.figures.push(disk);
+    let (port, admin_port) = (free_port()?, free_port()?);
+    let folder = process::fresh_folder()?;
+    let source = Origin::Shenyu { data: data.path(), port: admin_port };
+    Bootstrap { port, workers: WORKERS, origin: source, access_log: "off" }.write(folder.path())?;
+    let mut command = plan.cores.on_both_cores(&plan.binary.display().to_string());
+    command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
+    let mut running = Running::start(command, folder)?;
+    running.wait_until_it_listens(admin_port)?;
+    let (services, changes) =
+        if plan.is_quick { (QUICK_SERVICES, QUICK_CHANGES) } else { (SERVICES, CHANGES) };
+    let token = log_in(admin_port)?;
+    let operator = Operator { port: admin_port, token: &token };
+    let took = operator.register_all(services, origin.port)?;
+    let mut everywhere = connections(port)?;
+    let last = format!("{}/find", context_path(services - 1));
+    wait_for_all(&mut everywhere, &last, Instant::now())?;
+    let calls = services * CALLS_A_SERVICE;
+    let title = format!("registrations a second by {CLIENTS} clients, {services} services");
+    let rate = calls as f64 / took.as_secs_f64();
+    result.figures.push(Figure::with_budget(title, rate, budget::REGISTRATIONS_PER_SECOND));
+    let mut delays = operator.changes_ms(&mut everywhere, changes)?;
+    delays.sort_by(f64::total_cmp);
+    let title =
+        |what: &str| format!("answer until every core serves, {what}, ms, {services} services");
+    result.figures.extend([
+        Figure::free(title("median"), percentile(&delays, 50)),
+        Figure::with_budget(title("p99"), percentile(&delays, 99), budget::SHENYU_VISIBLE_MS),
+        Figure::free(title("max"), percentile(&delays, 100)),
+    ]);
+    Ok(result)
+}
+
+fn context_path(service: usize) -> String {
+    format!("/service{service}")
+}
+
+/// A token of the user that there is from the start.
+fn log_in(port: u16) -> Result<String> {
+    let path = format!("/platform/login?userName=admin&password={PASSWORD}");
+    let mut connection = Connection::open(port)?;
+    connection.send(get_request(&path, "").as_bytes())?;
+    let (_, body) = connection.receive_answer()?;
+    let answer: Value = serde_json::from_slice(&body).context("the login is answered in JSON")?;
+    let token = answer["data"]["token"].as_str();
+    token.map(str::to_owned).with_context(|| format!("no login: {answer}"))
+}
+
+/// Who calls the admin.
+struct Operator<'a> {
+    port: u16,
+    token: &'a str,
+}
+
+impl Operator<'_> {
+    /// Makes a call on a connection; its answer.
+    fn call(&self, connection: &mut Connection, path: &str, body: &Value) -> Result<String> {
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Access-Token: {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        connection.send(request.as_bytes())?;
+        let (status, answer) = connection.receive_answer()?;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        if status != 200 || !answer.contains("success") {
+            bail!("{path} {body} was answered {status}: {answer}");
+        }
+        Ok(answer)
+    }
+
+    /// Registers so many services, all clients taking the next one in turn.
+    fn register_all(&self, count: usize, upstream_port: u16) -> Result<Duration> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<()> {
+            let mut connection = Connection::open(self.port)?;
+            loop {
+                // Relaxed: the number alone is shared, nothing is published with it.
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Ok(());
+                }
+                let [method, address] = registrations(number, upstream_port);
+                self.call(&mut connection, "/shenyu-client/register-metadata", &method)?;
+                self.call(&mut connection, "/shenyu-client/register-uri", &address)?;
+            }
+        };
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
+            for thread in threads {
+                thread
+                    .join()
+                    .map_err(|_| anyhow!("a client stopped early"))?
+                    .context("registering")?;
+            }
+            anyhow::Ok(())
+        })?;
+        Ok(start.elapsed())
+    }
+
+    /// From the admin's answer to a new rule until each of the connections is served by it, for so many rules.
+    fn changes_ms(&self, everywhere: &mut [Connection], count: usize) -> Result<Vec<f64>> {
+        let mut connection = Connection::open(self.port)?;
+        let path =
+            format!("/selector?pluginId=5&name={}&currentPage=1&pageSize=12", context_path(0));
+        let lines = format!("X-Access-Token: {}\r\n", self.token);
+        connection.send(get_request(&path, &lines).as_bytes())?;
+        let (_, body) = connection.receive_answer()?;
+        let listed: Value = serde_json::from_slice(&body)?;
+        let rows = listed["data"]["dataList"].as_array().cloned().unwrap_or_default();
+        let selector = rows.iter().find(|row| row["name"] == context_path(0).as_str());
+        let selector = selector.with_context(|| format!("no selector in {listed}"))?["id"].clone();
+        let mut delays = Vec::with_capacity(count);
+        for number in 0..count {
+            let path = format!("{}/change{number}", context_path(0));
+            let conditions = json!([{"paramType": "uri", "operator": "=", "paramName": "/", "paramValue": path}]);
+            let rule = json!({
+                "selectorId": selector,
+                "name": path,
+                "matchMode": 0,
+                "sort": 1,
+                "enabled": true,
+                "loged": false,
+                "handle": json!({"loadBalance": "random"}).to_string(),
+                "ruleConditions": conditions,
+            });
+            self.call(&mut connection, "/rule", &rule)?;
+            let answered = Instant::now();
+            wait_for_all(everywhere, &path, answered).with_context(|| path.clone())?;
+            delays.push(answered.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(delays)
+    }
+}
+
+/// What a service registers, as ShenYu's client in Java writes it: a method, and its address.
+fn registrations(number: usize, port: u16) -> [Value; CALLS_A_SERVICE] {
+    let context = context_path(number);
+    let name = format!("service{number}");
+    let method = json!({
+        "appName": name, "contextPath": context, "path": format!("{context}/find"), "pathDesc": "", "rpcType": "http",
+        "ruleName": format!("{context}/find"), "enabled": true, "host": "127.0.0.1", "port": port,
+        "registerMetaData": false, "pluginNames": [], "timeMillis": 1,
+    });
+    let address = json!({
+        "protocol": "http://", "appName": name, "contextPath": context, "rpcType": "http", "host": "127.0.0.1",
+        "port": port, "eventType": "REGISTER",
+    });
+    [method, address]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_told_apart() {
+        let [one, two] = [0, 1].map(|number| registrations(number, 80));
+        assert_ne!(one[0]["path"], two[0]["path"]);
+        assert_eq!(one[0]["contextPath"], one[1]["contextPath"]);
+    }
+}

@@ -100,7 +100,9 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
             opens_ports: shenyu.tcp_address.is_some(),
         },
         comes_first: shenyu.comes_first,
-        engines: Some(Arc::new(tollhouse_plugins::shenyu::PluginEngines)),
+        engines: Some(Arc::new(tollhouse_plugins::shenyu::PluginEngines::new(
+            tokio::runtime::Handle::try_current().ok(),
+        ))),
         ports: shenyu.tcp_address.as_deref().and_then(|address| {
             let address = address.parse().ok()?;
             Some(Arc::new(OpenPorts::new(address)))

@@ -1,29 +1,66 @@
-//! What plugins of ShenYu's need connections for: Redis, which they share with plugins here, and Dubbo
-//! (`shenyu/dubbo.rs`).
+//! What plugins of ShenYu's need connections for: Redis, which they share with plugins here, Dubbo
+//! (`shenyu/dubbo.rs`), servers that take records of exchanges (`shenyu/records.rs`), and forms (`shenyu/forms.rs`).
 
 mod dubbo;
+mod forms;
+mod records;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use redis::Script;
 use serde_json::{Value, json};
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
-use tollhouse_shenyu_gateway::{CallError, Engines, Scripts};
+use tollhouse_shenyu::record_store::RecordStore;
+use tollhouse_shenyu_gateway::{CallError, EngineError, Engines, RecordSink, Scripts};
 
+use self::forms::Forms;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
 /// The engines of this build.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PluginEngines;
+#[derive(Debug, Default)]
+pub struct PluginEngines {
+    /// Where deliveries run, which no request waits for.
+    background: Option<tokio::runtime::Handle>,
+    /// Those that are in use: rules of a plugin write to one, with one bound of what waits.
+    sinks: Mutex<HashMap<RecordStore, Weak<records::Sink>>>,
+    /// What sends forms; made with the first one.
+    forms: OnceLock<Forms>,
+}
+
+impl PluginEngines {
+    /// Engines whose deliveries run on this runtime; without one, nothing is delivered.
+    pub fn new(background: Option<tokio::runtime::Handle>) -> Self {
+        Self { background, ..Self::default() }
+    }
+}
 
 impl Engines for PluginEngines {
-    fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
+    fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError> {
         let (policy, conf) = conf(servers);
-        let servers = Servers::parse(policy, &conf)?.ok_or("it names no servers")?;
+        let servers =
+            Servers::parse(policy, &conf).map_err(|error| EngineError(error.to_string()))?;
+        let servers = servers.ok_or_else(|| EngineError("it names no servers".to_owned()))?;
         Ok(Arc::new(RedisScripts { servers: Arc::new(servers), known: Mutex::default() }))
+    }
+
+    fn records(&self, store: &RecordStore) -> Arc<dyn RecordSink> {
+        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sink) = sinks.get(store).and_then(Weak::upgrade) {
+            return sink;
+        }
+        sinks.retain(|_, sink| sink.strong_count() > 0);
+        let sink = Arc::new(records::Sink::new(store, self.background.clone()));
+        sinks.insert(store.clone(), Arc::downgrade(&sink));
+        sink
+    }
+
+    fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>> {
+        let sender = self.forms.get_or_init(Forms::default);
+        Box::pin(sender.post(url, form))
     }
 
     fn call_dubbo<'a>(
@@ -114,7 +151,7 @@ mod tests {
     fn servers(port: u16) -> Arc<dyn Scripts> {
         let config = format!(r#"{{"mode":"standalone","url":"127.0.0.1:{port}"}}"#);
         let servers = RedisServers::read(Some(&config)).expect("it is one").expect("it has one");
-        PluginEngines.redis(&servers).expect("there can be such a server")
+        PluginEngines::default().redis(&servers).expect("there can be such a server")
     }
 
     fn wait<T>(future: impl Future<Output = T>) -> T {

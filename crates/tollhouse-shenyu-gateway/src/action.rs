@@ -19,6 +19,7 @@ use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
 use tollhouse_shenyu::shaping::{BodyEdits, RequestRule, ResponseRule};
 
 use crate::cached::{self, Found};
+use crate::casdoor::CasdoorGate;
 use crate::chain::Chain;
 use crate::counts::{Permit, Shared, SharedCache};
 use crate::dubbo::DubboCaller;
@@ -54,6 +55,7 @@ pub(crate) enum Action {
         cache: SharedCache,
     },
     Jwt(JwtRule),
+    Casdoor(Box<CasdoorGate>),
     Limit(Shared<Limiter>),
     /// The same with counts elsewhere.
     LimitTogether(Box<SharedLimit>),
@@ -212,6 +214,7 @@ impl Chain {
                 rule.check(given.as_deref())
             }
             Action::Jwt(rule) => check_token(rule, cx),
+            Action::Casdoor(gate) => gate.check(cx, turn).await,
             Action::Limit(limiter) => {
                 let header = |name: &str| text_header(cx, name);
                 let (peer, now_s) = (cx.remote_address(), cx.now().unix_ms / 1000);

@@ -8,6 +8,7 @@ use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafModel, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
 use tollhouse_shenyu::cache::CacheRule;
+use tollhouse_shenyu::casdoor::CasdoorRule;
 use tollhouse_shenyu::cryptor::{CryptorRule, Lacks};
 use tollhouse_shenyu::divide::{DivideNode, DivideRule, SpringCloudSelector, divide_nodes};
 use tollhouse_shenyu::jwt::JwtRule;
@@ -20,15 +21,18 @@ use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
 };
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
+use tollhouse_shenyu::record_store::{RecordStore, StoreKind};
 use tollhouse_shenyu::rpc::dubbo::DubboRule;
 use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use tollhouse_shenyu::sign::{Applications, SignRule};
 
 use crate::action::{Action, Refusals, SharedLimit};
+use crate::casdoor::CasdoorGate;
 use crate::chain::{ById, Chain, Link, Unmatched};
 use crate::counts::Counts;
 use crate::dubbo::DubboCaller;
-use crate::engines::Engines;
+use crate::engines::{Engines, RecordSink};
+use crate::error::{BuildError, NodesError, not_built};
 use crate::kept::{Inputs, Kept, Made, MadeApplications, MadeById};
 use crate::local::LocalInterface;
 use crate::record::Recorder;
@@ -183,10 +187,14 @@ impl Place<'_> {
         }
     }
 
-    fn nodes(&self) -> Result<Vec<DivideNode>, String> {
+    fn wrong_selector(&self, reason: NodesError) -> BuildError {
+        BuildError::Selector { id: self.selector.id.clone(), reason }
+    }
+
+    fn nodes(&self) -> Result<Vec<DivideNode>, BuildError> {
         let discovery = self.discovery.map(|discovery| &**discovery);
         divide_nodes(self.selector.handle.as_deref(), discovery)
-            .map_err(|error| format!("selector `{}`: {error}", self.selector.id))
+            .map_err(|error| self.wrong_selector(error.into()))
     }
 }
 
@@ -268,34 +276,35 @@ impl<'a> Builder<'a> {
                     None if protects(name) => Action::Refuse(Answer::InternalException),
                     None => Action::Pass,
                 };
-                (action, Some(reason))
+                (action, Some(reason.to_string()))
             }
         };
         Made { inputs, action: Arc::new(action), target: self.target.take(), problem }
     }
 
-    fn compile(&mut self, place: &Place<'_>) -> Result<Action, String> {
-        fn text(error: impl std::fmt::Display) -> String {
-            error.to_string()
-        }
+    fn compile(&mut self, place: &Place<'_>) -> Result<Action, BuildError> {
         let handle = place.handle();
         Ok(match &*place.plugin.name {
-            "waf" => Action::Waf(WafRule::read(handle).map_err(text)?),
+            "waf" => Action::Waf(WafRule::read(handle)?),
             "sign" => Action::Sign { reads_body: SignRule::read(handle)?.sign_request_body },
-            "keyAuth" => Action::KeyAuth(KeyAuthRule::read(handle).map_err(text)?),
+            "keyAuth" => Action::KeyAuth(KeyAuthRule::read(handle)?),
             "basicAuth" => {
                 let config = place.plugin.config.as_deref();
-                Action::BasicAuth(BasicAuthRule::read(handle, config).map_err(text)?)
+                Action::BasicAuth(BasicAuthRule::read(handle, config)?)
             }
             "jwt" => {
                 let config = place.plugin.config.as_deref();
-                Action::Jwt(JwtRule::read(handle, config).map_err(text)?)
+                Action::Jwt(JwtRule::read(handle, config)?)
+            }
+            "casdoor" => {
+                let rule = CasdoorRule::read(place.plugin.config.as_deref())?;
+                Action::Casdoor(Box::new(CasdoorGate::new(rule, self.engines.cloned())))
             }
             "rateLimiter" => {
-                let rule = LimiterRule::read(handle).map_err(text)?;
-                let servers = RedisServers::read(place.plugin.config.as_deref()).map_err(text)?;
+                let rule = LimiterRule::read(handle)?;
+                let servers = RedisServers::read(place.plugin.config.as_deref())?;
                 if let Some(servers) = servers {
-                    let engines = self.engines.ok_or("nothing here can connect to Redis")?;
+                    let engines = self.engines.ok_or(BuildError::NoConnections("Redis"))?;
                     let scripts = engines.redis(&servers)?;
                     let limit = SharedLimit::new(rule, place.id(), scripts);
                     return Ok(Action::LimitTogether(Box::new(limit)));
@@ -305,19 +314,19 @@ impl<'a> Builder<'a> {
             }
             "cache" => {
                 let config = place.plugin.config.as_deref();
-                let rule = CacheRule::read(handle, config).map_err(text)?;
+                let rule = CacheRule::read(handle, config)?;
                 Action::Cache { rule, id: place.id().to_owned(), cache: self.counts.cache.clone() }
             }
             "hystrix" => {
-                let rule = BreakerRule::read_hystrix(handle).map_err(text)?;
+                let rule = BreakerRule::read_hystrix(handle)?;
                 self.breaker(place, rule, Refusals::HYSTRIX)
             }
             "sentinel" => {
-                let rule = BreakerRule::read_sentinel(handle).map_err(text)?;
+                let rule = BreakerRule::read_sentinel(handle)?;
                 self.breaker(place, rule, Refusals::SENTINEL)
             }
             "resilience4j" => {
-                let rule = BreakerRule::read_resilience4j(handle).map_err(text)?;
+                let rule = BreakerRule::read_resilience4j(handle)?;
                 self.breaker(place, rule, Refusals::RESILIENCE4J)
             }
             // What it says is for calls that are no HTTP.
@@ -326,6 +335,8 @@ impl<'a> Builder<'a> {
             "metrics" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
             "springCloud" => self.spring_cloud(place)?,
+            "loggingElasticSearch" => self.record_in(StoreKind::Elasticsearch, place)?,
+            "loggingClickHouse" => self.record_in(StoreKind::ClickHouse, place)?,
             "grpc" => self.grpc(place)?,
             "dubbo" => self.dubbo(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
@@ -339,12 +350,12 @@ impl<'a> Builder<'a> {
         Action::Break { breaker, refusals }
     }
 
-    fn proxy(&mut self, place: &Place<'_>) -> Result<Action, String> {
-        let rule = DivideRule::read(place.handle()).map_err(|error| error.to_string())?;
+    fn proxy(&mut self, place: &Place<'_>) -> Result<Action, BuildError> {
+        let rule = DivideRule::read(place.handle())?;
         self.proxy_by(place, rule)
     }
 
-    fn proxy_by(&mut self, place: &Place<'_>, rule: DivideRule) -> Result<Action, String> {
+    fn proxy_by(&mut self, place: &Place<'_>, rule: DivideRule) -> Result<Action, BuildError> {
         let nodes = place.nodes()?;
         if nodes.is_empty() {
             return Ok(Action::Refuse(Answer::NoHealthyUpstream));
@@ -352,32 +363,40 @@ impl<'a> Builder<'a> {
         self.target(place, rule, &Nodes::Listed(nodes))
     }
 
-    fn dubbo(&self, place: &Place<'_>) -> Result<Action, String> {
-        let rule = DubboRule::read(place.handle()).map_err(|error| error.to_string())?;
+    fn dubbo(&self, place: &Place<'_>) -> Result<Action, BuildError> {
+        let rule = DubboRule::read(place.handle())?;
         let nodes = place.nodes()?;
-        let engines = self.engines.ok_or("nothing here can connect to servers of Dubbo")?;
+        let engines = self.engines.ok_or(BuildError::NoConnections("servers of Dubbo"))?;
         Ok(Action::Dubbo(Box::new(DubboCaller::new(rule, &nodes, Arc::clone(engines)))))
     }
 
-    fn grpc(&mut self, place: &Place<'_>) -> Result<Action, String> {
-        let rule = DivideRule::read_grpc(place.handle()).map_err(|error| error.to_string())?;
+    /// Takes exchanges down for a server that keeps such records.
+    fn record_in(&self, kind: StoreKind, place: &Place<'_>) -> Result<Action, BuildError> {
+        let store = RecordStore::read(kind, place.plugin.config.as_deref())?;
+        let engines = self.engines.ok_or(BuildError::NoConnections("servers of records"))?;
+        recorder(place, Some(engines.records(&store)))
+    }
+
+    fn grpc(&mut self, place: &Place<'_>) -> Result<Action, BuildError> {
+        let rule = DivideRule::read_grpc(place.handle())?;
         Ok(match self.proxy_by(place, rule)? {
             Action::Proxy { target, .. } => Action::Grpc { target },
             other => other,
         })
     }
 
-    fn spring_cloud(&mut self, place: &Place<'_>) -> Result<Action, String> {
+    fn spring_cloud(&mut self, place: &Place<'_>) -> Result<Action, BuildError> {
         let rule = DivideRule::read_spring_cloud(place.handle());
-        let rule = rule.map_err(|error| error.to_string())?;
+        let rule = rule?;
         let selector = place.selector;
         let discovery = place.discovery.map(|discovery| &**discovery);
         let read = SpringCloudSelector::read(selector.handle.as_deref(), discovery)
-            .map_err(|error| format!("selector `{}`: {error}", selector.id))?;
+            .map_err(|error| place.wrong_selector(error.into()))?;
         let nodes = match read.nodes.is_empty() {
             false => Nodes::Listed(read.nodes),
-            true => Nodes::registered(&read.service_id)
-                .map_err(|error| format!("selector `{}`: {error}", selector.id))?,
+            true => {
+                Nodes::registered(&read.service_id).map_err(|error| place.wrong_selector(error))?
+            }
         };
         self.target(place, rule, &nodes)
     }
@@ -388,7 +407,7 @@ impl<'a> Builder<'a> {
         place: &Place<'_>,
         rule: DivideRule,
         nodes: &Nodes,
-    ) -> Result<Action, String> {
+    ) -> Result<Action, BuildError> {
         let key: Arc<str> = format!(
             "shenyu/{}/{:?}/{:?}/{}/{}",
             place.selector.id,
@@ -459,43 +478,38 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Takes exchanges down, for the gateway's own log or somebody else.
+fn recorder(place: &Place<'_>, sink: Option<Arc<dyn RecordSink>>) -> Result<Action, BuildError> {
+    let rule = RecordRule::read(place.handle(), place.plugin.config.as_deref())?;
+    let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
+    let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
+    Ok(Action::Record(Box::new(Recorder { rule, sink, selector, id, namespace })))
+}
+
 /// What changes requests and answers, or takes them down: it needs nothing but its rule.
-fn compile_shaping(place: &Place<'_>) -> Result<Action, String> {
-    fn text(error: impl std::fmt::Display) -> String {
-        error.to_string()
-    }
+fn compile_shaping(place: &Place<'_>) -> Result<Action, BuildError> {
     let handle = place.handle();
     Ok(match &*place.plugin.name {
-        "mock" => Action::Mock(MockRule::read(handle).map_err(text)?),
-        "redirect" => Action::Redirect(RedirectRule::read(handle).map_err(text)?),
-        "rewrite" => Action::Rewrite(RewriteRule::read(handle).map_err(text)?),
-        "contextPath" => Action::ContextPath(ContextPathRule::read(handle).map_err(text)?),
+        "mock" => Action::Mock(MockRule::read(handle)?),
+        "redirect" => Action::Redirect(RedirectRule::read(handle)?),
+        "rewrite" => Action::Rewrite(RewriteRule::read(handle)?),
+        "contextPath" => Action::ContextPath(ContextPathRule::read(handle)?),
         "paramMapping" => {
-            let edits = read_parameter_mapping(handle).map_err(text)?;
+            let edits = read_parameter_mapping(handle)?;
             Action::MapParameters(Arc::new(edits))
         }
-        "cryptorRequest" => match CryptorRule::read(handle).map_err(text)? {
+        "cryptorRequest" => match CryptorRule::read(handle)? {
             Ok(rule) => Action::CryptRequest(Arc::new(rule)),
             Err(Lacks(member)) => Action::Refuse(Answer::CryptorRequestLacks(member)),
         },
-        "cryptorResponse" => {
-            Action::CryptAnswer(match CryptorRule::read(handle).map_err(text)? {
-                Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
-                Err(Lacks(member)) => AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member)),
-            })
-        }
-        "loggingConsole" => {
-            let config = place.plugin.config.as_deref();
-            let rule = RecordRule::read(handle, config).map_err(text)?;
-            let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
-            let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
-            Action::Record(Box::new(Recorder { rule, selector, id, namespace }))
-        }
-        "request" => Action::Request(Box::new(RequestRule::read(handle).map_err(text)?)),
-        "modifyResponse" => {
-            Action::ModifyAnswer(Arc::new(ResponseRule::read(handle).map_err(text)?))
-        }
-        name => return Err(format!("the plugin `{name}` is not built into this gateway")),
+        "cryptorResponse" => Action::CryptAnswer(match CryptorRule::read(handle)? {
+            Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
+            Err(Lacks(member)) => AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member)),
+        }),
+        "loggingConsole" => recorder(place, None)?,
+        "request" => Action::Request(Box::new(RequestRule::read(handle)?)),
+        "modifyResponse" => Action::ModifyAnswer(Arc::new(ResponseRule::read(handle)?)),
+        name => return Err(not_built(name)),
     })
 }
 

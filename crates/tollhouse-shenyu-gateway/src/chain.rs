@@ -194,8 +194,8 @@ impl Chain {
             }
             // What was held for a request that goes nowhere is let go of.
             _ => {
-                let record = turn.aftermath.record.take();
-                let aftermath = Aftermath { cross, record, ..Aftermath::default() };
+                let records = std::mem::take(&mut turn.aftermath.records);
+                let aftermath = Aftermath { cross, records, ..Aftermath::default() };
                 if !aftermath.is_empty() {
                     cx.remember(aftermath);
                 }
@@ -370,7 +370,7 @@ impl Handler for Chain {
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(left) = cx.recall::<Aftermath>() else { return };
         let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
-        let (cross, record) = (left.cross.take(), left.record.take());
+        let (cross, mut records) = (left.cross.take(), std::mem::take(&mut left.records));
         if let Some(cross) = cross {
             filter::add_cross_headers(&cross, cx);
         }
@@ -379,11 +379,9 @@ impl Handler for Chain {
             keep.watch(cx);
         }
         // What clients get is what is written down.
-        if let Some(mut record) = record {
-            record.see_answer(cx);
-            if let Some(left) = cx.recall::<Aftermath>() {
-                left.record = Some(record);
-            }
+        records.iter_mut().for_each(|record| record.see_answer(cx));
+        if let Some(left) = cx.recall::<Aftermath>() {
+            left.records = records;
         }
     }
 
@@ -391,10 +389,8 @@ impl Handler for Chain {
         let (status, now_ms) = (cx.transfer().upstream_status, cx.now().unix_ms);
         let left = cx.recall::<Aftermath>();
         let Some(left) = left else { return };
-        let (calls, record) = (std::mem::take(&mut left.calls), left.record.take());
+        let (calls, records) = (std::mem::take(&mut left.calls), std::mem::take(&mut left.records));
         calls.into_iter().for_each(|call| call.end(status, now_ms));
-        if let Some(record) = record {
-            record.write(cx);
-        }
+        records.into_iter().for_each(|record| record.write(cx));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::exchange::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
+use tollhouse_shenyu::record_store::RecordStore;
 
 /// Whoever has connections.
 pub trait Engines: Debug + Send + Sync {
@@ -13,7 +14,13 @@ pub trait Engines: Debug + Send + Sync {
     ///
     /// # Errors
     /// Why there can be no such servers.
-    fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, String>;
+    fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError>;
+
+    /// A server that takes records of exchanges; the same one for all that name the same.
+    fn records(&self, store: &RecordStore) -> Arc<dyn RecordSink>;
+
+    /// Sends a form to a URL and gives the body of its answer; `None` where there is none with a status below 300.
+    fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>>;
 
     /// Calls a method of Dubbo on a server, `host:port`, and gives its result.
     fn call_dubbo<'a>(
@@ -21,6 +28,17 @@ pub trait Engines: Debug + Send + Sync {
         server: &'a str,
         call: &'a Invocation<'a>,
     ) -> LocalFuture<'a, Result<serde_json::Value, CallError>>;
+}
+
+/// Why there can be no such servers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EngineError(pub String);
+
+/// Takes records of exchanges, for which no request waits.
+pub trait RecordSink: Debug + Send + Sync {
+    /// Takes one, a line of JSON; or drops it, where too much waits already.
+    fn push(&self, record: String);
 }
 
 /// Why a call has no result.

@@ -160,10 +160,7 @@ impl Chain {
                 Next::Plugin(Effect::Passes)
             }
             Action::Refuse(answer) => answered(*answer),
-            Action::Waf(rule) => match rule.answer() {
-                Some(answer) => answered(answer),
-                None => Next::Plugin(Effect::Passes),
-            },
+            Action::Waf(rule) => rule.answer().map_or(Next::Plugin(Effect::Passes), answered),
             Action::ContextPath(rule) => {
                 let before = turn.seen().to_owned();
                 if !turn.take_off_context(rule, 0) {
@@ -218,6 +215,7 @@ impl Chain {
             | Action::KeyAuth(_)
             | Action::BasicAuth(_)
             | Action::Jwt(_)
+            | Action::Casdoor(_)
             | Action::Cache { .. }
             | Action::CryptRequest(_)
             | Action::Limit(_)

@@ -9,10 +9,12 @@
 mod action;
 mod build;
 mod cached;
+mod casdoor;
 mod chain;
 mod counts;
 mod dubbo;
 mod engines;
+mod error;
 mod explain;
 mod filter;
 mod grpc;
@@ -29,7 +31,7 @@ mod turn;
 mod view;
 
 pub use chain::Chain;
-pub use engines::{CallError, Engines, Scripts};
+pub use engines::{CallError, EngineError, Engines, RecordSink, Scripts};
 pub use explain::{Course, CourseEnd, CourseStep, Effect};
 pub use local::{LocalCall, LocalInterface};
 pub use reply::{Failure, describe_failure};

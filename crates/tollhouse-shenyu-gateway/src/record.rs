@@ -1,5 +1,5 @@
-//! What is written of an exchange by `loggingConsole`: gathered while it is under way, written once it is over,
-//! as one line of JSON with ShenYu's names, to the gateway's own log.
+//! What loggers write of an exchange: gathered while it is under way, written once it is over, as one line of JSON
+//! with ShenYu's names, to the gateway's own log or to a server that takes such records.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,9 @@ use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext};
 use tollhouse_plugin::{LogContext, RequestContext};
 use tollhouse_shenyu::logging::RecordRule;
 use tollhouse_shenyu::matching::CivilTime;
+use tollhouse_shenyu::record_store;
 
+use crate::engines::RecordSink;
 use crate::turn::Turn;
 use crate::view::civil_time;
 
@@ -16,6 +18,8 @@ use crate::view::civil_time;
 #[derive(Debug)]
 pub(crate) struct Record {
     rule: RecordRule,
+    /// Where it goes; `None` for the gateway's own log.
+    sink: Option<Arc<dyn RecordSink>>,
     members: Map<String, Value>,
     /// Of the answer's body, what has passed so far.
     answer: Arc<Mutex<Seen>>,
@@ -33,6 +37,8 @@ struct Seen {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) rule: RecordRule,
+    /// Where records go; `None` for the gateway's own log.
+    pub(crate) sink: Option<Arc<dyn RecordSink>>,
     pub(crate) selector: String,
     pub(crate) id: String,
     pub(crate) namespace: String,
@@ -75,8 +81,8 @@ impl Record {
             members.insert("requestBody".to_owned(), body.into());
         }
         let answer = Arc::default();
-        let record = Self { rule: rule.clone(), members, answer };
-        turn.aftermath.record = Some(Box::new(record));
+        let record = Self { rule: rule.clone(), sink: recorder.sink.clone(), members, answer };
+        turn.aftermath.records.push(record);
     }
 
     /// Takes the answer's headers down, and watches its body.
@@ -92,12 +98,19 @@ impl Record {
 
     /// Writes it.
     pub(crate) fn write(self, cx: &LogContext<'_>) {
-        let record = self.line(cx);
-        tracing::info!(target: "shenyu::console", record, "an exchange that loggingConsole takes down");
+        let sink = self.sink.clone();
+        let members = self.members(cx);
+        match sink {
+            Some(sink) => sink.push(record_store::to_row(members)),
+            None => {
+                let record = Value::Object(members).to_string();
+                tracing::info!(target: "shenyu::console", record, "an exchange that loggingConsole takes down");
+            }
+        }
     }
 
     /// What is written.
-    pub(crate) fn line(mut self, cx: &LogContext<'_>) -> String {
+    pub(crate) fn members(mut self, cx: &LogContext<'_>) -> Map<String, Value> {
         let transfer = cx.transfer();
         let mut set = |name: &str, value: Value| drop(self.members.insert(name.to_owned(), value));
         set("status", transfer.status.into());
@@ -111,7 +124,7 @@ impl Record {
         {
             self.members.insert("responseBody".to_owned(), body.into());
         }
-        Value::Object(self.members).to_string()
+        self.members
     }
 }
 

@@ -11,6 +11,8 @@ use tollhouse_model::{Timeouts, Upstream};
 use tollhouse_shenyu::divide::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
 use tollhouse_shenyu::matching::RpcType;
 
+use crate::error::NodesError;
+
 /// Warm-up below this is none: weights rise in steps of a second. ShenYu's discovery says 10 ms where
 /// nobody has said anything.
 const WARM_UP_MIN: Duration = Duration::from_secs(1);
@@ -90,20 +92,17 @@ impl Nodes {
     ///
     /// # Errors
     /// When the registry can have no service of that name.
-    pub(crate) fn registered(service_id: &str) -> Result<Self, String> {
+    pub(crate) fn registered(service_id: &str) -> Result<Self, NodesError> {
         let (namespace, service) = service_id.split_once('/').unwrap_or(("default", service_id));
         let is_name = |name: &str| {
             let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:_".contains(&byte);
             !name.is_empty() && name.bytes().all(letter)
         };
         if service_id.is_empty() {
-            let reason = "it has no nodes, and no `serviceId` to find any by";
-            return Err(reason.to_owned());
+            return Err(NodesError::NoService);
         }
         if !is_name(namespace) || !is_name(service) {
-            return Err(format!(
-                "`serviceId` is `{service_id}`; names of services are letters, digits and `-.:_`"
-            ));
+            return Err(NodesError::ServiceName(service_id.to_owned()));
         }
         Ok(Self::Registered(RegistryService {
             namespace: namespace.to_owned(),
@@ -122,15 +121,14 @@ pub(crate) fn upstream(
     nodes: &Nodes,
     rule: &DivideRule,
     carries: RpcType,
-) -> Result<Upstream, String> {
+) -> Result<Upstream, NodesError> {
     let (nodes, service) = match nodes {
         Nodes::Listed(nodes) => (nodes.as_slice(), None),
         Nodes::Registered(service) => (&[][..], Some(service.clone())),
     };
     let tls = nodes.first().is_some_and(|node| node.tls);
     if nodes.iter().any(|node| node.tls != tls) {
-        let reason = "some nodes are asked over TLS and some are not; use one protocol for all";
-        return Err(reason.to_owned());
+        return Err(NodesError::MixedTls);
     }
     let has_weight = nodes.iter().any(|node| node.weight > 0);
     let timeout = Duration::from_millis(rule.timeout_ms.into());

@@ -12,6 +12,7 @@ use tollhouse_shenyu::matching::{Problem, RpcType};
 use tollhouse_shenyu::model::ProxySelector;
 
 use crate::build::Parts;
+use crate::error::{NodesError, PortError};
 use crate::target::{self, Nodes};
 
 /// Ports of one gateway: each costs every core a socket.
@@ -39,17 +40,15 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
     for selector in &parts.proxy_selectors {
         let made = match opens_ports {
             true => compile_one(selector, parts, &ports),
-            false => {
-                Err("no port is opened here: set shenyu.tcp_address, or use stream routes"
-                    .to_owned())
-            }
+            false => Err(PortError::NotOpened),
         };
         match made {
             Ok(target) => {
                 ports.insert(target.port);
                 targets.push(target);
             }
-            Err(reason) => {
+            Err(error) => {
+                let reason = error.to_string();
                 let (kind, id) = (Kind::ProxySelector, selector.id.clone());
                 problems.push(Problem { kind, id, reason });
             }
@@ -62,22 +61,21 @@ fn compile_one(
     selector: &ProxySelector,
     parts: &Parts,
     taken: &BTreeSet<u16>,
-) -> Result<TcpTarget, String> {
+) -> Result<TcpTarget, PortError> {
     let port = selector.forward_port.and_then(|port| u16::try_from(port).ok());
     let port = port.filter(|port| *port > 0);
-    let port = port.ok_or("`forwardPort` is a port from 1 to 65535")?;
+    let port = port.ok_or(PortError::NoPort)?;
     if taken.contains(&port) {
-        return Err(format!("another proxy selector has port {port}"));
+        return Err(PortError::Taken(port));
     }
     if taken.len() >= PORTS_MAX {
-        return Err(format!("more than {PORTS_MAX} ports are not opened"));
+        return Err(PortError::TooMany(PORTS_MAX));
     }
     let named = selector.props.get("loadBalance").and_then(|name| name.as_str());
     let handle = serde_json::json!({ "loadBalance": named }).to_string();
-    let rule = DivideRule::read(Some(&handle)).map_err(|error| error.to_string())?;
+    let rule = DivideRule::read(Some(&handle)).map_err(NodesError::from)?;
     let discovery = parts.discovery.iter().find(|found| found.selector_id == selector.id);
-    let nodes =
-        divide_nodes(None, discovery.map(|found| &**found)).map_err(|error| error.to_string())?;
+    let nodes = divide_nodes(None, discovery.map(|found| &**found)).map_err(NodesError::from)?;
     let upstream = target::upstream(&Nodes::Listed(nodes), &rule, RpcType::Http)?;
     // Before the first byte nobody waits for an answer, and behind it for as long as both like.
     let upstream = Upstream { scheme: Scheme::Tcp, warm_up: None, ..upstream };

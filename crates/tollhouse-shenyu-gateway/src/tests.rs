@@ -7,13 +7,15 @@ use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
 use tollhouse_plugin::{Services, Transfer};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::answer::Statuses;
-use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 
-use crate::engines::{CallError, Engines, Scripts};
 use crate::{Sources, Terms};
 
 mod bodies;
+mod casdoor;
+mod engines;
 mod filters;
+
+use engines::{FakeEngines, FakeRedis, FakeServers};
 
 /// Objects under construction.
 struct Desk {
@@ -647,44 +649,6 @@ fn grpc_calls_the_method_of_a_path_and_answers_with_json() {
     }
 }
 
-/// A Redis that gives these answers, and notes what it was asked.
-#[derive(Debug)]
-struct FakeRedis {
-    answers: Mutex<Vec<Option<i64>>>,
-    asked: Mutex<Vec<String>>,
-}
-
-#[derive(Debug)]
-struct FakeEngines(Arc<FakeRedis>);
-
-impl Engines for FakeEngines {
-    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
-        Ok(Arc::<FakeRedis>::clone(&self.0))
-    }
-
-    fn call_dubbo<'a>(
-        &'a self,
-        _server: &'a str,
-        _call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
-        Box::pin(std::future::ready(Err(CallError::TimedOut)))
-    }
-}
-
-impl Scripts for FakeRedis {
-    fn run<'a>(&'a self, call: &'a ScriptCall) -> tollhouse_plugin::LocalFuture<'a, Option<i64>> {
-        self.send(call.clone());
-        let answer = self.answers.lock().expect("nobody panicked").pop();
-        Box::pin(std::future::ready(answer.expect("it has one")))
-    }
-
-    fn send(&self, call: ScriptCall) {
-        let word = if call.script.contains("zrem'") { "leave" } else { "ask" };
-        let mut asked = self.asked.lock().expect("nobody panicked");
-        asked.push(format!("{word} {}", call.keys[0]));
-    }
-}
-
 #[test]
 fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass() {
     let redis = Arc::new(FakeRedis {
@@ -704,33 +668,6 @@ fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass(
     let key = "concurrent_request_rate_limiter.{rateLimiter-1-WHOLE_KEY_RESOLVER}.tokens";
     let expected = ["ask", "leave", "ask", "ask"].map(|word| format!("{word} {key}"));
     assert_eq!(*redis.asked.lock().expect("nobody panicked"), expected);
-}
-
-/// Servers of Dubbo: one that cannot be reached, one that does not answer in time, and others.
-#[derive(Debug, Default)]
-struct FakeServers(Mutex<Vec<String>>);
-
-impl Engines for FakeServers {
-    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
-        Err("there is none".to_owned())
-    }
-
-    fn call_dubbo<'a>(
-        &'a self,
-        server: &'a str,
-        call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
-        let arguments = Value::from(call.arguments.to_vec());
-        let text =
-            format!("{server} {}.{} {:?} {arguments}", call.service, call.method, call.types);
-        self.0.lock().expect("nobody panicked").push(text);
-        let result = match server {
-            "10.0.0.1:1" => Err(CallError::Unreachable("it is gone".to_owned())),
-            "10.0.0.2:1" => Err(CallError::TimedOut),
-            _ => Ok(json!({"id": 7})),
-        };
-        Box::pin(std::future::ready(result))
-    }
 }
 
 #[test]

@@ -64,8 +64,8 @@ pub(crate) struct Aftermath {
     pub(crate) keep: Option<Keep>,
     /// For the page that the request comes from.
     pub(crate) cross: Option<CrossHeaders>,
-    /// What is written of it once it is over.
-    pub(crate) record: Option<Box<Record>>,
+    /// What is written of it once it is over, by each logger that takes it down.
+    pub(crate) records: Vec<Record>,
 }
 
 impl Aftermath {
@@ -75,7 +75,7 @@ impl Aftermath {
             && self.answer_edits.is_empty()
             && self.keep.is_none()
             && self.cross.is_none()
-            && self.record.is_none()
+            && self.records.is_empty()
     }
 }
 
@@ -148,8 +148,8 @@ impl Turn {
         self.seen = path.to_owned();
         self.real = None;
         self.rewrite_context_path.clear();
-        let record = self.aftermath.record.take();
-        self.aftermath = Aftermath { record, ..Aftermath::default() };
+        let records = std::mem::take(&mut self.aftermath.records);
+        self.aftermath = Aftermath { records, ..Aftermath::default() };
         if let Some(query) = query {
             self.query = Some(query.as_bytes().to_vec());
         }

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::answer::Answer;
+use crate::handle::Malformed;
 use crate::{handle, lenient};
 
 /// The code in the body of a refusal that names none.
@@ -30,6 +31,12 @@ pub enum AccessError {
         /// What it could say.
         possible: &'static str,
     },
+}
+
+impl From<Malformed> for AccessError {
+    fn from(error: Malformed) -> Self {
+        Self::Malformed(error.to_string())
+    }
 }
 
 /// What `waf` does with requests that no selector or rule of it takes.
@@ -225,7 +232,7 @@ fn equal(given: &str, secret: &str) -> bool {
 }
 
 fn read<'a, T: Deserialize<'a> + Default>(text: Option<&'a str>) -> Result<T, AccessError> {
-    handle::read(text).map_err(AccessError::Malformed)
+    Ok(handle::read(text)?)
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ impl BreakerRule {
     /// # Errors
     /// When it is no JSON object of this shape.
     pub fn read_hystrix(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: HystrixHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: HystrixHandle = handle::read(handle)?;
         let percent = positive(handle.error_threshold_percentage, 50).min(100);
         let refusal = Answer::BreakerOpen;
         Ok(Self {
@@ -226,7 +226,7 @@ impl BreakerRule {
     /// # Errors
     /// When it is no JSON object of this shape.
     pub fn read_sentinel(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: SentinelHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: SentinelHandle = handle::read(handle)?;
         let limits = handle.flow_rule_enable != Some(0);
         let limit = whole(fraction(handle.flow_rule_count.as_deref(), 1.0));
         let by_calls = handle.flow_rule_grade != Some(0);
@@ -272,7 +272,7 @@ impl BreakerRule {
     /// # Errors
     /// When it is no JSON object of this shape.
     pub fn read_resilience4j(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: Resilience4jHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: Resilience4jHandle = handle::read(handle)?;
         let size = positive(handle.sliding_window_size, 100).min(WINDOW_MAX);
         let threshold = fraction(handle.failure_rate_threshold.as_deref(), 50.0).min(100.0);
         let circuit = Circuit {

@@ -49,7 +49,7 @@ impl CacheRule {
     /// # Errors
     /// When one of them is no JSON object of this shape, or says what is not possible.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
-        let config: Config = handle::read(config).map_err(HandleError::Malformed)?;
+        let config: Config = handle::read(config)?;
         if !matches!(config.cache_type.as_str(), "" | "memory") {
             return Err(HandleError::Name {
                 member: "cacheType",
@@ -57,7 +57,7 @@ impl CacheRule {
                 possible: "memory",
             });
         }
-        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: Handle = handle::read(handle)?;
         let seconds = handle.timeout_seconds.unwrap_or(60);
         let (least, most) = (1, TIMEOUT_S_MAX);
         let lifetime = u64::try_from(seconds).ok().filter(|_| (least..=most).contains(&seconds));

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::rsa::{
     Pkcs1PrivateDecryptingKey, Pkcs1PublicEncryptingKey, PrivateDecryptingKey, PublicEncryptingKey,
 };
@@ -104,7 +105,7 @@ impl CryptorRule {
     /// When it is no JSON object of this shape, or a key or a word is none.
     pub fn read(text: Option<&str>) -> Result<Result<Self, Lacks>, HandleError> {
         let wrong = HandleError::Malformed;
-        let handle: Handle = handle::read(text).map_err(wrong)?;
+        let handle: Handle = handle::read(text)?;
         if !matches!(&*handle.strategy_name, "" | "rsa") {
             let reason = format!("`strategyName` is `{}`; expected `rsa`", handle.strategy_name);
             return Err(wrong(reason));
@@ -121,13 +122,11 @@ impl CryptorRule {
             "encrypt" if handle.encrypt_key.trim().is_empty() => {
                 return Ok(Err(Lacks("encryptKey")));
             }
-            "encrypt" => Way::Encrypt(read_public(&handle.encrypt_key).map_err(wrong)?),
+            "encrypt" => Way::Encrypt(read_public(&handle.encrypt_key)?),
             "" | "decrypt" if handle.decrypt_key.trim().is_empty() => {
                 return Ok(Err(Lacks("decryptKey")));
             }
-            "" | "decrypt" => {
-                Way::Decrypt(Box::new(Private::read(&handle.decrypt_key).map_err(wrong)?))
-            }
+            "" | "decrypt" => Way::Decrypt(Box::new(Private::read(&handle.decrypt_key)?)),
             other => {
                 return Err(wrong(format!("`way` is `{other}`; expected `encrypt` or `decrypt`")));
             }
@@ -183,17 +182,34 @@ impl CryptorRule {
     }
 }
 
-fn read_key(text: &str) -> Result<Vec<u8>, String> {
+/// Why a text is no key.
+#[derive(Debug, thiserror::Error)]
+enum KeyError {
+    #[error("a key is no base64: {0}")]
+    Text(#[from] base64::DecodeError),
+    #[error("`encryptKey` is no public RSA key of 2048 bits or more: {0}")]
+    Public(KeyRejected),
+    #[error("`decryptKey` is no private RSA key of 2048 bits or more: {0}")]
+    Private(KeyRejected),
+    #[error("`{0}` cannot be used")]
+    Unusable(&'static str),
+}
+
+impl From<KeyError> for HandleError {
+    fn from(error: KeyError) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+fn read_key(text: &str) -> Result<Vec<u8>, KeyError> {
     let text: String = text.split_whitespace().filter(|line| !line.starts_with("-----")).collect();
-    STANDARD.decode(text).map_err(|error| format!("a key is no base64: {error}"))
+    Ok(STANDARD.decode(text)?)
 }
 
 /// A SubjectPublicKeyInfo, in base64.
-fn read_public(text: &str) -> Result<Pkcs1PublicEncryptingKey, String> {
-    let key = PublicEncryptingKey::from_der(&read_key(text)?).map_err(|error| {
-        format!("`encryptKey` is no public RSA key of 2048 bits or more: {error}")
-    })?;
-    Pkcs1PublicEncryptingKey::new(key).map_err(|_| "`encryptKey` cannot be used".to_owned())
+fn read_public(text: &str) -> Result<Pkcs1PublicEncryptingKey, KeyError> {
+    let key = PublicEncryptingKey::from_der(&read_key(text)?).map_err(KeyError::Public)?;
+    Pkcs1PublicEncryptingKey::new(key).map_err(|_| KeyError::Unusable("encryptKey"))
 }
 
 fn encrypt(key: &Pkcs1PublicEncryptingKey, text: &str) -> Option<String> {
@@ -207,14 +223,12 @@ fn encrypt(key: &Pkcs1PublicEncryptingKey, text: &str) -> Option<String> {
 
 impl Private {
     /// A PKCS#8 key, in base64.
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, KeyError> {
         let der = read_key(text)?;
-        let key = PrivateDecryptingKey::from_pkcs8(&der).map_err(|error| {
-            format!("`decryptKey` is no private RSA key of 2048 bits or more: {error}")
-        })?;
+        let key = PrivateDecryptingKey::from_pkcs8(&der).map_err(KeyError::Private)?;
         let key = Pkcs1PrivateDecryptingKey::new(key);
         Ok(Self {
-            key: key.map_err(|_| "`decryptKey` cannot be used".to_owned())?,
+            key: key.map_err(|_| KeyError::Unusable("decryptKey"))?,
             made_up: hmac::Key::new(
                 hmac::HMAC_SHA256,
                 digest::digest(&digest::SHA256, &der).as_ref(),

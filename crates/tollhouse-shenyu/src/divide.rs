@@ -7,6 +7,7 @@
 use serde::Deserialize;
 
 use crate::answer::Answer;
+use crate::handle::Malformed;
 use crate::model::DiscoveryUpstreams;
 use crate::{handle, lenient};
 
@@ -84,6 +85,12 @@ pub enum HandleError {
         /// At most.
         most: i64,
     },
+}
+
+impl From<Malformed> for HandleError {
+    fn from(error: Malformed) -> Self {
+        Self::Malformed(error.to_string())
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -172,7 +179,7 @@ impl SpringCloudSelector {
         handle: Option<&str>,
         discovery: Option<&DiscoveryUpstreams>,
     ) -> Result<Self, HandleError> {
-        let written: SpringCloudHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let written: SpringCloudHandle = handle::read(handle)?;
         let nodes = match discovery.filter(|found| !found.upstream_data_list.is_empty()) {
             Some(discovery) => discovered(discovery)?,
             None => in_handle(&written.divide_upstreams)?,
@@ -383,7 +390,9 @@ impl DivideRule {
         };
         let small = |member, written, least, most, default: u32| {
             let number = number(member, written, least, most)?;
-            Ok(number.and_then(|value| u32::try_from(value).ok()).unwrap_or(default))
+            Ok::<_, HandleError>(
+                number.and_then(|value| u32::try_from(value).ok()).unwrap_or(default),
+            )
         };
         Ok(Self {
             load_balance: load_balance(written.load_balance.as_deref().unwrap_or_default())?,

@@ -17,18 +17,35 @@ enum Segment {
     All,
 }
 
+/// Why a text is no path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PathError {
+    /// It is longer than any that makes sense.
+    #[error("more than {SEGMENTS_MAX} segments")]
+    TooLong,
+    /// A dot that nothing follows.
+    #[error("a name is missing")]
+    NoName,
+    /// A bracket without its partner.
+    #[error("a bracket is not closed")]
+    Unclosed,
+    /// What stands in brackets.
+    #[error("`{0}` is no index")]
+    Index(String),
+}
+
 impl JsonPath {
     /// Reads a path; `$` alone, and nothing, are the whole value.
     ///
     /// # Errors
     /// What cannot be read.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PathError> {
         let text = text.trim();
         let mut rest = text.strip_prefix('$').unwrap_or(text);
         let mut segments = Vec::new();
         while !rest.is_empty() {
             if segments.len() == SEGMENTS_MAX {
-                return Err(format!("more than {SEGMENTS_MAX} segments"));
+                return Err(PathError::TooLong);
             }
             let (segment, behind) = match rest.strip_prefix('[') {
                 Some(inside) => bracketed(inside)?,
@@ -83,18 +100,18 @@ fn each(segments: &[Segment], value: &mut Value, edit: &mut dyn FnMut(&mut Value
     }
 }
 
-fn dotted(text: &str) -> Result<(Segment, &str), String> {
+fn dotted(text: &str) -> Result<(Segment, &str), PathError> {
     let end = text.find(['.', '[']).unwrap_or(text.len());
     let (name, behind) = text.split_at(end);
     match name {
-        "" => Err("a name is missing".to_owned()),
+        "" => Err(PathError::NoName),
         "*" => Ok((Segment::All, behind)),
         name => Ok((Segment::Name(name.to_owned()), behind)),
     }
 }
 
-fn bracketed(text: &str) -> Result<(Segment, &str), String> {
-    let (inside, behind) = text.split_once(']').ok_or("a bracket is not closed")?;
+fn bracketed(text: &str) -> Result<(Segment, &str), PathError> {
+    let (inside, behind) = text.split_once(']').ok_or(PathError::Unclosed)?;
     let inside = inside.trim();
     let quoted = ['\'', '"']
         .into_iter()
@@ -103,7 +120,7 @@ fn bracketed(text: &str) -> Result<(Segment, &str), String> {
         Some(name) => Segment::Name(name.to_owned()),
         None if inside == "*" => Segment::All,
         None => {
-            let index = inside.parse().map_err(|_| format!("`{inside}` is no index"))?;
+            let index = inside.parse().map_err(|_| PathError::Index(inside.to_owned()))?;
             Segment::Index(index)
         }
     };

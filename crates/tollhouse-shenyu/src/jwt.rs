@@ -63,8 +63,8 @@ impl JwtRule {
     /// # Errors
     /// When either is no JSON object of its shape.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
-        let config: Config = handle::read(config).map_err(HandleError::Malformed)?;
-        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let config: Config = handle::read(config)?;
+        let handle: Handle = handle::read(handle)?;
         let is_whole =
             |it: &Converter| !it.jwt_val.trim().is_empty() && !it.header_val.trim().is_empty();
         let converters = handle.converter.into_iter().filter(is_whole);
@@ -90,40 +90,22 @@ impl JwtRule {
         if self.secret.trim().is_empty() {
             return Err(Answer::SecretKeyMissing);
         }
-        let token = token.map(str::trim).filter(|token| !token.is_empty()).or_else(|| {
-            let text = authorization?.trim();
-            let bearer = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer "));
-            Some(bearer.map_or(text, |_| text[7..].trim()))
-        });
+        let token = token.map(str::trim).filter(|token| !token.is_empty());
+        let token = token.or_else(|| authorization.map(bearer));
         token.and_then(|token| self.verify(token, now_s)).ok_or(Answer::IllegalAuthorization)
     }
 
     fn verify(&self, token: &str, now_s: u64) -> Option<Value> {
-        if token.len() > TOKEN_BYTES_MAX {
-            return None;
-        }
-        let (signed, tag) = token.rsplit_once('.')?;
-        let (head, claims) = signed.split_once('.')?;
-        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
-        let head: Head = serde_json::from_slice(&decode(head)?).ok()?;
-        let algorithm = match &*head.alg {
+        let token = Token::read(token)?;
+        let algorithm = match &*token.algorithm {
             "HS256" => hmac::HMAC_SHA256,
             "HS384" => hmac::HMAC_SHA384,
             "HS512" => hmac::HMAC_SHA512,
             _ => return None,
         };
         let key = hmac::Key::new(algorithm, self.secret.as_bytes());
-        hmac::verify(&key, signed.as_bytes(), &decode(tag)?).ok()?;
-        let claims: Value = serde_json::from_slice(&decode(claims)?).ok()?;
-        #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^52")]
-        let now = now_s as f64;
-        // A time that is no number refuses, as one that is over does.
-        let holds = |name: &str, is_in_time: fn(f64, f64) -> bool| match claims.get(name) {
-            None => true,
-            Some(time) => time.as_f64().is_some_and(|time| is_in_time(time, now)),
-        };
-        let lasts = holds("exp", |end, now| end > now) && holds("nbf", |begin, now| begin <= now);
-        (claims.is_object() && lasts).then_some(claims)
+        hmac::verify(&key, token.signed.as_bytes(), &token.signature).ok()?;
+        token.claims().filter(|claims| lasts(claims, now_s))
     }
 
     /// What of the claims goes to headers: names and values. A header whose claim is missing has no value,
@@ -142,6 +124,56 @@ impl JwtRule {
             (header.as_str(), text)
         })
     }
+}
+
+/// A token (RFC 7519) in the compact form (RFC 7515), taken apart. Nothing of it is verified.
+pub(crate) struct Token<'a> {
+    /// What its head says that it is signed with.
+    pub(crate) algorithm: String,
+    /// What is signed.
+    pub(crate) signed: &'a str,
+    pub(crate) signature: Vec<u8>,
+    payload: &'a str,
+}
+
+impl<'a> Token<'a> {
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        if text.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let (signed, signature) = text.rsplit_once('.')?;
+        let (head, payload) = signed.split_once('.')?;
+        let head: Head = serde_json::from_slice(&decode(head)?).ok()?;
+        Some(Self { algorithm: head.alg, signed, signature: decode(signature)?, payload })
+    }
+
+    /// What it says; not to be believed before the signature is verified.
+    pub(crate) fn claims(&self) -> Option<Value> {
+        let claims: Value = serde_json::from_slice(&decode(self.payload)?).ok()?;
+        claims.is_object().then_some(claims)
+    }
+}
+
+fn decode(part: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok()
+}
+
+/// The token of an `Authorization`, with `Bearer ` or without.
+pub(crate) fn bearer(authorization: &str) -> &str {
+    let text = authorization.trim();
+    let scheme = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer "));
+    scheme.map_or(text, |_| text[7..].trim())
+}
+
+/// Whether claims count at `now_s`, in seconds since 1970. A time that is no number refuses, as one that is over does.
+pub(crate) fn lasts(claims: &Value, now_s: u64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^52")]
+    let now = now_s as f64;
+    let holds = |name: &str, is_in_time: fn(f64, f64) -> bool| match claims.get(name) {
+        None => true,
+        Some(time) => time.as_f64().is_some_and(|time| is_in_time(time, now)),
+    };
+    holds("exp", |end, now| end > now) && holds("nbf", |begin, now| begin <= now)
 }
 
 #[cfg(test)]

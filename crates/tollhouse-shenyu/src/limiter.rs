@@ -64,7 +64,7 @@ impl LimiterRule {
     /// # Errors
     /// When it is no JSON object of this shape, or a value is none of what it could be.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: Handle = handle::read(handle)?;
         let wrong = |member: &str, value: &str, possible: &str| {
             HandleError::Malformed(format!("`{member}` is `{value}`; possible are {possible}"))
         };

@@ -71,8 +71,8 @@ impl RecordRule {
     /// When one of them is no JSON object of this shape, or a rate or a mask is none.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
         let wrong = HandleError::Malformed;
-        let config: Config = handle::read(config).map_err(wrong)?;
-        let handle: Handle = handle::read(handle).map_err(wrong)?;
+        let config: Config = handle::read(config)?;
+        let handle: Handle = handle::read(handle)?;
         let rate = config.sample_rate.filter(|rate| !rate.trim().is_empty());
         let rate = rate.map_or(Ok(1.0), |rate| rate.trim().parse::<f64>());
         let rate = rate.ok().filter(|rate| (0.0..=1.0).contains(rate));

@@ -47,7 +47,7 @@ impl MockRule {
     /// # Errors
     /// When it is no JSON object of this shape, or its status is none.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: Handle = handle::read(handle)?;
         let status = handle.http_status_code.unwrap_or(200);
         let status = u16::try_from(status).ok().filter(|status| (200..=599).contains(status));
         let status = status.ok_or_else(|| {

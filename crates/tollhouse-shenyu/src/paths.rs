@@ -48,7 +48,7 @@ impl RewriteRule {
     /// # Errors
     /// When it is no JSON object of this shape, or its expression cannot be compiled.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: RewriteHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: RewriteHandle = handle::read(handle)?;
         let is_set = !handle.regex.is_empty() && !handle.replace.trim().is_empty();
         let pattern = is_set.then(|| expression::compile(&handle.regex)).transpose();
         let pattern = pattern.map_err(|reason| {
@@ -157,7 +157,7 @@ impl ContextPathRule {
     /// # Errors
     /// When it is no JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: ContextPathHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: ContextPathHandle = handle::read(handle)?;
         // With `addPrefixed`, the context path itself is what stands in front for nodes.
         let add_prefix = match handle.add_prefixed {
             Some(true) => handle.context_path.clone(),
@@ -217,7 +217,7 @@ impl RedirectRule {
     /// # Errors
     /// When it is no JSON object of this shape, or its status is no redirect.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
-        let handle: RedirectHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let handle: RedirectHandle = handle::read(handle)?;
         let uri = handle.redirect_uri.trim();
         if uri.is_empty() {
             return Ok(Self::Pass);

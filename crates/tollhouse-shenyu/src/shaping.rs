@@ -397,7 +397,7 @@ fn texts<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Vec<(String, Str
 }
 
 fn read<'a, T: Deserialize<'a> + Default>(text: Option<&'a str>) -> Result<T, HandleError> {
-    handle::read(text).map_err(HandleError::Malformed)
+    Ok(handle::read(text)?)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::digest::{hmac_md5, md5, upper_hex};
+use crate::handle::Malformed;
 use crate::key::Kind;
 use crate::matching::Problem;
 use crate::model::AppAuth;
@@ -93,7 +94,7 @@ impl SignRule {
     ///
     /// # Errors
     /// Why it is no JSON object of this shape.
-    pub fn read(handle: Option<&str>) -> Result<Self, String> {
+    pub fn read(handle: Option<&str>) -> Result<Self, Malformed> {
         handle::read(handle)
     }
 }

@@ -8,6 +8,7 @@ use tollhouse_plugin::LogContext;
 use tollhouse_plugin::testing::Reply;
 
 use super::*;
+use crate::tests::engines::{FakeStore, FakeStores};
 use crate::turn::Aftermath;
 
 /// A private and a public key.
@@ -30,8 +31,16 @@ struct Passed {
 
 /// Runs a request, which may be answered.
 fn pass(desk: &Desk, request: &str) -> Passed {
+    pass_despite(desk, request, &[])
+}
+
+/// The same where some rules are named as problems, each with these words.
+fn pass_despite(desk: &Desk, request: &str, words: &[&str]) -> Passed {
     let (chain, problems) = desk.sources.compile(&desk.terms);
-    assert_eq!(problems, []);
+    assert_eq!(problems.len(), words.len(), "{problems:?}");
+    for (problem, words) in problems.iter().zip(words) {
+        assert!(problem.reason.contains(words), "{problem:?}");
+    }
     let services = Arc::new(Services::new("APISIX/3.18.0"));
     let mut harness = Harness::with(chain.expect("a plugin is on"), services);
     let mut exchange = FakeExchange::parse(request, 0);
@@ -139,10 +148,10 @@ fn logging_console_takes_an_exchange_down_with_masks() {
     passed.respond("200\nSet-Cookie: secret\n", &[r#"{"card":4711,"#, r#""m":2}"#]);
     let mut memory = std::mem::take(&mut passed.exchange.memory);
     let left = memory.get::<Aftermath>(1).expect("something is left");
-    let record = left.record.take().expect("it is taken down");
+    let record = left.records.pop().expect("it is taken down");
     let transfer = Transfer { status: 200, upstream: "10.0.0.1:80", ..Transfer::default() };
     let cx = LogContext::new(&passed.exchange, &mut memory, transfer);
-    let record: Value = serde_json::from_str(&record.line(&cx)).expect("JSON");
+    let record = Value::Object(record.members(&cx));
     assert!(!record.to_string().contains("4711") && !record.to_string().contains("secret"));
     for (member, expected) in [
         ("requestMethod", json!("POST")),
@@ -156,5 +165,51 @@ fn logging_console_takes_an_exchange_down_with_masks() {
         ("rpcType", json!("http")),
     ] {
         assert_eq!(record[member], expected, "{member}");
+    }
+}
+
+#[test]
+fn records_go_to_each_store_that_is_configured_and_loggers_without_one_stop_nobody() {
+    let stored = Arc::new(FakeStore::default());
+    let mut desk = Desk::new();
+    desk.sources = Sources::with_engines(Some(Arc::new(FakeStores(Arc::clone(&stored)))));
+    let server = json!({"host": "127.0.0.1", "port": "9200"});
+    let desk = desk
+        .plugin("loggingElasticSearch", Some(&server))
+        .plugin("loggingClickHouse", Some(&server))
+        .plugin("loggingKafka", Some(&json!({"bootstrapServer": "127.0.0.1:9092"})))
+        .rule("loggingElasticSearch", "/a", &Value::Null, &Value::Null)
+        .rule("loggingClickHouse", "/a", &Value::Null, &Value::Null)
+        .rule("loggingKafka", "/a", &Value::Null, &Value::Null)
+        .divide("/a");
+    let request = "GET /a HTTP/1.1\nHost: a\n\n";
+    let mut passed = pass_despite(&desk, request, &["use `loggingElasticSearch`"]);
+    assert!(passed.outcome.answer.is_none(), "who cannot write stops nobody");
+    passed.respond("200\n", &["x"]);
+    let mut memory = std::mem::take(&mut passed.exchange.memory);
+    let left = memory.get::<Aftermath>(1).expect("something is left");
+    let records = std::mem::take(&mut left.records);
+    assert_eq!(records.len(), 2);
+    for record in records {
+        let cx = LogContext::new(&passed.exchange, &mut memory, Transfer::default());
+        record.write(&cx);
+    }
+    let stored = stored.0.lock().expect("nobody panicked");
+    assert_eq!(stored.len(), 2);
+    let record: Value = serde_json::from_str(&stored[0]).expect("JSON");
+    assert!(record["requestHeader"].is_string(), "{record}");
+    assert_eq!(record["path"], "/a");
+}
+
+#[test]
+fn who_would_log_people_in_and_is_not_built_in_refuses_and_says_what_to_use() {
+    for (plugin, words) in [("oauth2", "`forward-auth`"), ("casdoor", "`client_id`")] {
+        let desk = Desk::new()
+            .plugin(plugin, None)
+            .rule(plugin, "/a", &Value::Null, &Value::Null)
+            .divide("/a");
+        let passed = pass_despite(&desk, "GET /a HTTP/1.1\nHost: a\n\n", &[words]);
+        let answer = passed.outcome.answer.expect("it is refused");
+        assert!(answer.body.contains("\"code\":-1,"), "{plugin}");
     }
 }

@@ -67,7 +67,7 @@ impl RedisServers {
     /// # Errors
     /// When it is no JSON object of this shape, or names servers that cannot be.
     pub fn read(config: Option<&str>) -> Result<Option<Self>, HandleError> {
-        let config: Config = handle::read(config).map_err(HandleError::Malformed)?;
+        let config: Config = handle::read(config)?;
         let mode = match config.mode.to_ascii_lowercase().as_str() {
             "" | "standalone" => RedisMode::Standalone,
             "sentinel" => RedisMode::Sentinel,

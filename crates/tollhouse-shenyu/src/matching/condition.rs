@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use regex::Regex;
 
 use super::request::{CivilTime, Request};
-use crate::expression;
+use crate::expression::{self, ExpressionError};
 use crate::model;
 use crate::model::MatchMode;
 use crate::pattern::{Anchor, AntPattern, PathPattern, PatternError};
@@ -42,7 +42,7 @@ pub enum ConditionError {
     Pattern(#[from] PatternError),
     /// The expression is refused.
     #[error("the regular expression cannot be compiled: {0}")]
-    Expression(String),
+    Expression(#[from] ExpressionError),
     /// The time is none.
     #[error("`{0}` is no time; write it as `yyyy-MM-dd HH:mm:ss`")]
     Time(String),
@@ -277,9 +277,7 @@ impl Test {
             "match" | "pathPattern" | "contains" => Self::Contains(text()?),
             "exclude" => Self::ContainsNot(text()?),
             "=" => Self::Equals(text()?),
-            "regex" => Self::Expression(
-                expression::compile_whole(value?).map_err(ConditionError::Expression)?,
-            ),
+            "regex" => Self::Expression(expression::compile_whole(value?)?),
             "startsWith" => Self::StartsWith(text()?),
             "endsWith" => Self::EndsWith(text()?),
             "TimeBefore" => return time(TimeOrder::Before),

@@ -126,7 +126,7 @@ fn compile_expression(pieces: &[Piece<'_>]) -> Result<Segment, PatternError> {
             Piece::Expression(text) => {
                 // Alone first: `a)(b` would close the group that is put around it.
                 if let Err(reason) = expression::compile_whole(text) {
-                    return error(text, reason);
+                    return error(text, reason.to_string());
                 }
                 source.push_str("(?:");
                 source.push_str(text);
@@ -136,7 +136,7 @@ fn compile_expression(pieces: &[Piece<'_>]) -> Result<Segment, PatternError> {
     }
     match expression::compile_whole(&source) {
         Ok(regex) => Ok(Segment::Expression(regex)),
-        Err(reason) => error(&source, reason),
+        Err(reason) => error(&source, reason.to_string()),
     }
 }
 

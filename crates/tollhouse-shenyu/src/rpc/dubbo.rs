@@ -59,7 +59,7 @@ impl DubboRule {
     /// # Errors
     /// When it is no JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
-        let limits: Limits = handle::read(handle).map_err(HandleError::Malformed)?;
+        let limits: Limits = handle::read(handle)?;
         Ok(Self { timeout: limits.timeout(), retries: limits.retries() })
     }
 }

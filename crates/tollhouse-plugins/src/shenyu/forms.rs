@@ -1,0 +1,80 @@
+//! Forms that are sent to a server while a request waits, such as a code that becomes a token.
+
+use std::time::Duration;
+
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, Verification};
+
+/// How long an answer may take.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a connection is kept, and how many for a server.
+const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max: 2 };
+
+/// Sends forms.
+#[derive(Debug)]
+pub(super) struct Forms(HttpClient);
+
+impl Default for Forms {
+    fn default() -> Self {
+        Self(HttpClient::new(ANSWER_TIME_MAX, Verification::System, REUSE))
+    }
+}
+
+impl Forms {
+    /// The body of the answer; `None` where there is none with a status below 300. What is sent is told to nobody.
+    pub(super) async fn post(&self, url: &str, form: String) -> Option<Vec<u8>> {
+        let target = Target::parse(url)
+            .inspect_err(|error| tracing::warn!(url, %error, "a form cannot be sent"))
+            .ok()?;
+        let form_type = b"application/x-www-form-urlencoded".to_vec();
+        let call = Call {
+            method: b"POST".to_vec(),
+            path: target.path.clone().into_bytes(),
+            headers: vec![("Content-Type".to_owned(), form_type)],
+            body: form.into(),
+            // A code is good for one answer.
+            repeat: Repeat::ByMethod,
+        };
+        match self.0.send(&target, call).await {
+            Ok(reply) if reply.status < 300 => Some(reply.body.to_vec()),
+            Ok(reply) => {
+                tracing::warn!(url, status = reply.status, "a form is answered with an error");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(url, %error, "a form has no answer");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::test_server::{TestServer, reply};
+
+    fn post(url: &str) -> Option<Vec<u8>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(Default::default())
+            .expect("a runtime");
+        runtime.block_on(Forms::default().post(url, "code=a".to_owned()))
+    }
+
+    #[test]
+    fn forms_bring_what_is_answered_well() {
+        let server = TestServer::start(|request| match request.contains("/good") {
+            true => reply(200, "", "granted"),
+            false => reply(400, "", "no"),
+        });
+        assert_eq!(post(&server.url("/good")).as_deref(), Some(&b"granted"[..]));
+        let request = server.next_request();
+        assert!(
+            request.starts_with("POST /good HTTP/1.1\r\n") && request.ends_with("code=a"),
+            "{request}"
+        );
+        assert!(request.to_ascii_lowercase().contains("application/x-www-form-urlencoded"));
+        assert_eq!(post(&server.url("/bad")), None);
+        assert_eq!(post("casdoor:8000"), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! `casdoor`: who brings a token that Casdoor has signed for this application passes, or a code that can be changed
+//! into one; what the token says of the user goes to headers.
+
+use std::fmt;
+
+use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509Certificate};
+use x509_parser::public_key::PublicKey;
+
+use crate::answer::Answer;
+use crate::divide::HandleError;
+use crate::jwt::{Token, bearer, lasts};
+use crate::{handle, lenient};
+
+/// Where codes are changed into tokens, below the endpoint.
+pub const TOKEN_PATH: &str = "/api/login/oauth/access_token";
+
+/// Characters of a code that is asked for at most.
+const CODE_BYTES_MAX: usize = 1_024;
+
+/// Of whom a token speaks: members of it, and the headers that they go to. A header whose member is missing is taken
+/// away, so that the client's own does not pass for it.
+const HEADERS: [(&str, &str); 3] = [("name", "name"), ("id", "id"), ("owner", "organization")];
+
+/// The plugin's configuration.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CasdoorRule {
+    /// Where Casdoor is, without a slash at the end.
+    pub endpoint: String,
+    client_id: String,
+    client_secret: String,
+    organization: String,
+    /// The key of the certificate, as RSAPublicKey (RFC 8017).
+    key: Vec<u8>,
+}
+
+impl fmt::Debug for CasdoorRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "CasdoorRule({}, {}, ***)", self.endpoint, self.client_id)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Config {
+    #[serde(deserialize_with = "lenient::or_default")]
+    endpoint: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    client_id: String,
+    /// As ShenYu spells it.
+    #[serde(deserialize_with = "lenient::or_default", alias = "client_secret")]
+    client_secrect: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    certificate: String,
+    #[serde(deserialize_with = "lenient::or_default", rename = "organization-name")]
+    organization_name: String,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+}
+
+impl CasdoorRule {
+    /// Reads the plugin's configuration.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape, or lacks what tokens are verified by.
+    pub fn read(config: Option<&str>) -> Result<Self, HandleError> {
+        let wrong = |reason: &str| HandleError::Malformed(reason.to_owned());
+        let config: Config = handle::read(config)?;
+        let trimmed = |text: &str| text.trim().to_owned();
+        let client_id = trimmed(&config.client_id);
+        if client_id.is_empty() {
+            return Err(wrong("`client_id` of the plugin is missing"));
+        }
+        let key = public_key(&config.certificate).ok_or_else(|| {
+            wrong("`certificate` of the plugin is no certificate with an RSA key, in PEM")
+        })?;
+        Ok(Self {
+            endpoint: config.endpoint.trim().trim_end_matches('/').to_owned(),
+            client_id,
+            client_secret: trimmed(&config.client_secrect),
+            organization: trimmed(&config.organization_name),
+            key,
+        })
+    }
+
+    /// What a token says, of `Authorization` or as it is: one that the certificate's key has signed (RS256) for this
+    /// application and its organization, and that counts at `now_s`, in seconds since 1970.
+    ///
+    /// # Errors
+    /// The answer with which the request is refused.
+    pub fn check(&self, authorization: &str, now_s: u64) -> Result<Value, Answer> {
+        self.verify(bearer(authorization), now_s).ok_or(Answer::IllegalAuthorization)
+    }
+
+    fn verify(&self, token: &str, now_s: u64) -> Option<Value> {
+        let token = Token::read(token)?;
+        if token.algorithm != "RS256" {
+            return None;
+        }
+        let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.key);
+        key.verify(token.signed.as_bytes(), &token.signature).ok()?;
+        let claims = token.claims()?;
+        let is_for_us = match claims.get("aud")? {
+            Value::String(audience) => *audience == self.client_id,
+            Value::Array(all) => all.iter().any(|audience| audience == self.client_id.as_str()),
+            _ => false,
+        };
+        let is_of_ours = self.organization.is_empty()
+            || claims.get("owner").and_then(Value::as_str) == Some(&*self.organization);
+        // One that never ends is none of Casdoor's.
+        let ends = claims.get("exp").is_some();
+        (is_for_us && is_of_ours && ends && lasts(&claims, now_s)).then_some(claims)
+    }
+
+    /// The form with which a code is changed into a token; `None` for what is no code.
+    pub fn form(&self, code: &str) -> Option<Vec<(&'static str, String)>> {
+        let is_code = !code.is_empty() && code.len() <= CODE_BYTES_MAX && !self.endpoint.is_empty();
+        is_code.then(|| {
+            vec![
+                ("grant_type", "authorization_code".to_owned()),
+                ("client_id", self.client_id.clone()),
+                ("client_secret", self.client_secret.clone()),
+                ("code", code.to_owned()),
+            ]
+        })
+    }
+
+    /// The token in the answer to such a form.
+    pub fn granted(&self, answer: &[u8]) -> Option<String> {
+        let granted: Granted = serde_json::from_slice(answer).ok()?;
+        Some(granted.access_token).filter(|token| !token.is_empty())
+    }
+
+    /// What of the claims goes to headers.
+    pub fn headers(claims: &Value) -> [(&'static str, Option<&str>); 3] {
+        HEADERS.map(|(member, header)| (header, claims.get(member).and_then(Value::as_str)))
+    }
+}
+
+/// The RSA key of a certificate, or of a bare public key, in PEM.
+fn public_key(text: &str) -> Option<Vec<u8>> {
+    let body: String =
+        text.lines().map(str::trim).filter(|line| !line.starts_with("-----")).collect();
+    let der = STANDARD.decode(body).ok()?;
+    match X509Certificate::from_der(&der) {
+        Ok((_, certificate)) => rsa_key(certificate.public_key()),
+        Err(_) => rsa_key(&SubjectPublicKeyInfo::from_der(&der).ok()?.1),
+    }
+}
+
+/// An RSA key that is long enough: another one would be refused with each token, which is better told now.
+fn rsa_key(key: &SubjectPublicKeyInfo<'_>) -> Option<Vec<u8>> {
+    let PublicKey::RSA(rsa) = key.parsed().ok()? else { return None };
+    (rsa.key_size() >= 2_048).then(|| key.subject_public_key.data.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use rcgen::{CertificateParams, PKCS_RSA_SHA256, RsaKeySize};
+    use serde_json::json;
+
+    use super::*;
+
+    struct Casdoor {
+        key: RsaKeyPair,
+        certificate: String,
+    }
+
+    impl Casdoor {
+        fn new() -> Self {
+            let key = rcgen::KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048);
+            let key = key.expect("a key");
+            let params = CertificateParams::new(vec!["casdoor".to_owned()]).expect("a name");
+            let certificate = params.self_signed(&key).expect("a certificate").pem();
+            let key = RsaKeyPair::from_pkcs8(&key.serialize_der()).expect("the same key");
+            Self { key, certificate }
+        }
+
+        fn token(&self, alg: &str, claims: &Value) -> String {
+            let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+            let signed = format!("{}.{}", part(&json!({"alg": alg, "typ": "JWT"})), part(claims));
+            let mut signature = vec![0; self.key.public_modulus_len()];
+            let random = SystemRandom::new();
+            self.key
+                .sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature)
+                .expect("it signs");
+            format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+        }
+
+        fn rule(&self, organization: &str) -> CasdoorRule {
+            let config = json!({"endpoint": "http://casdoor:8000/", "client_id": "shop", "client_secrect": "s3",
+                "certificate": self.certificate, "organization-name": organization, "application-name": "app"});
+            CasdoorRule::read(Some(&config.to_string())).expect("it is good")
+        }
+    }
+
+    #[test]
+    fn only_tokens_that_casdoor_signed_for_this_application_pass() {
+        let casdoor = Casdoor::new();
+        let rule = casdoor.rule("shops");
+        let claims = json!({"name": "jack", "id": "7", "owner": "shops", "aud": ["shop"], "exp": 100, "nbf": 10});
+        let good = casdoor.token("RS256", &claims);
+        assert_eq!(rule.check(&format!("Bearer {good}"), 50), Ok(claims.clone()));
+        assert_eq!(rule.check(&good, 50), Ok(claims.clone()));
+        let with = |member: &str, value: Value| {
+            let mut claims = claims.clone();
+            claims[member] = value;
+            casdoor.token("RS256", &claims)
+        };
+        let mut endless = claims.clone();
+        endless.as_object_mut().expect("an object").remove("exp");
+        let other = Casdoor::new();
+        for (what, token) in [
+            ("another key", other.token("RS256", &claims)),
+            ("another algorithm", casdoor.token("HS256", &claims)),
+            ("no algorithm", casdoor.token("none", &claims)),
+            ("another application", with("aud", json!(["other"]))),
+            ("another organization", with("owner", json!("others"))),
+            ("over", with("exp", json!(50))),
+            ("not yet", with("nbf", json!(51))),
+            ("without an end", casdoor.token("RS256", &endless)),
+            ("nothing", String::new()),
+            ("no token", "a.b".to_owned()),
+        ] {
+            assert_eq!(rule.check(&token, 50), Err(Answer::IllegalAuthorization), "{what}");
+        }
+        assert_eq!(casdoor.rule("").check(&with("owner", json!("others")), 50).map(|_| ()), Ok(()));
+        let known = json!({"name": "jack", "owner": "shops"});
+        let headers = CasdoorRule::headers(&known);
+        assert_eq!(
+            headers,
+            [("name", Some("jack")), ("id", None), ("organization", Some("shops"))]
+        );
+    }
+
+    #[test]
+    fn codes_are_changed_into_tokens() {
+        let rule = Casdoor::new().rule("");
+        assert_eq!(rule.endpoint, "http://casdoor:8000");
+        let form = rule.form("c1").expect("it is a code");
+        assert!(
+            form.contains(&("code", "c1".to_owned()))
+                && form.contains(&("client_secret", "s3".to_owned()))
+        );
+        assert_eq!(rule.form(""), None);
+        assert_eq!(rule.form(&"c".repeat(2_000)), None);
+        assert_eq!(
+            rule.granted(br#"{"access_token":"t","token_type":"Bearer"}"#).as_deref(),
+            Some("t")
+        );
+        for answer in ["", "{}", r#"{"access_token":""}"#, r#"{"error":"invalid_grant"}"#] {
+            assert_eq!(rule.granted(answer.as_bytes()), None, "{answer}");
+        }
+        assert!(!format!("{rule:?}").contains("s3"));
+    }
+
+    #[test]
+    fn a_configuration_without_what_verifies_is_refused() {
+        for (config, part) in [
+            ("{}", "`client_id`"),
+            (r#"{"client_id":"a"}"#, "`certificate`"),
+            (
+                r#"{"client_id":"a","certificate":"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"}"#,
+                "`certificate`",
+            ),
+        ] {
+            let error = CasdoorRule::read(Some(config)).expect_err(config).to_string();
+            assert!(error.contains(part), "{config}: {error}");
+        }
+    }
+}

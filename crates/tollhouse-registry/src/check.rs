@@ -1,6 +1,6 @@
 //! What names, lengths and numbers are accepted, in the order in which Polaris looks at them.
 
-use crate::command::{DetailsChange, NewContract, NewInstance};
+use crate::command::{DetailsChange, NewContract, NewInstance, ServiceChange};
 use crate::instance::{Location, Metadata};
 use crate::limits::{
     CONTRACT_KIND_CHARS_MAX, CONTRACT_PROTOCOL_CHARS_MAX, CONTRACT_VERSION_CHARS_MAX, EXPORTS_MAX,
@@ -107,6 +107,13 @@ pub fn is_host(text: &str) -> bool {
 /// A text that people write.
 pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
     refuse_if(is_longer(text, TEXT_CHARS_MAX), Refusal::Parameter(what))
+}
+
+/// A service that somebody writes, but for its name.
+pub(crate) fn service(what: &ServiceChange) -> Result<(), Refusal> {
+    what.metadata.as_ref().map_or(Ok(()), |given| metadata(given, 0))?;
+    token(what.token.as_deref())?;
+    details(&what.details)
 }
 
 /// What people write about a service.

@@ -13,6 +13,7 @@ use crate::key::ServiceKey;
 use crate::namespace::Namespace;
 use crate::rule::{Rule, RuleKind};
 use crate::service::{Service, ServiceDetails};
+use crate::transfer::{Effect, Object};
 
 /// A change that somebody asks for.
 #[derive(Debug, Clone)]
@@ -53,6 +54,8 @@ pub enum Command {
     PutContract(Box<NewContract>),
     /// Deletes a contract.
     DeleteContract(Arc<str>),
+    /// Puts an object as another registry has it, in the place of what has its name here.
+    Put(Object),
 }
 
 impl Command {
@@ -76,7 +79,8 @@ impl Command {
             | Self::CreateRule(_)
             | Self::UpdateRule(_)
             | Self::EnableRule(..)
-            | Self::PutContract(_) => false,
+            | Self::PutContract(_)
+            | Self::Put(_) => false,
         }
     }
 }
@@ -100,6 +104,8 @@ pub enum Outcome {
     Contract(Arc<Contract>),
     /// Something was deleted.
     Deleted,
+    /// An object was put.
+    Put(Effect),
 }
 
 /// An instance as its owner describes it; not checked yet.

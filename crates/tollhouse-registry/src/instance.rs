@@ -72,35 +72,55 @@ pub struct Location {
 
 /// What is made durable of an instance: as it stands, so that a revision means the same after a
 /// restart. Its heartbeats are not, and a restart gives who was healthy a full expiry time.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredInstance {
-    id: Arc<str>,
-    service: ServiceKey,
-    host: Box<str>,
-    port: u16,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredInstance {
+    /// Its id.
+    pub id: Arc<str>,
+    /// The service.
+    pub service: ServiceKey,
+    /// A name or address.
+    pub host: Box<str>,
+    /// The port.
+    pub port: u16,
+    /// The virtual private cloud, or empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    vpc_id: Box<str>,
+    pub vpc_id: Box<str>,
+    /// What it speaks, or empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    protocol: Box<str>,
+    pub protocol: Box<str>,
+    /// Its version, or empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    version: Box<str>,
+    pub version: Box<str>,
+    /// Kept for clients.
     #[serde(default)]
-    priority: u32,
-    weight: u16,
-    ttl_seconds: Option<u8>,
-    healthy: bool,
-    isolated: bool,
-    location: Option<Location>,
-    metadata: Metadata,
+    pub priority: u32,
+    /// Share of the traffic.
+    pub weight: u16,
+    /// Seconds between two heartbeats, where health is checked.
+    pub ttl_seconds: Option<u8>,
+    /// Whether it counted as healthy.
+    pub healthy: bool,
+    /// Whether an operator keeps traffic from it.
+    pub isolated: bool,
+    /// Where it stands.
+    pub location: Option<Location>,
+    /// Pairs that its owner gave.
+    pub metadata: Metadata,
+    /// The logic set, or empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    logic_set: Box<str>,
-    created_at: u64,
-    modified_at: u64,
-    revision: Revision,
+    pub logic_set: Box<str>,
+    /// Registered at this second of Unix time.
+    pub created_at: u64,
+    /// Changed at this second of Unix time.
+    pub modified_at: u64,
+    /// Changes with every change.
+    pub revision: Revision,
+    /// See [`Instance::expired_after_beat`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    expired_after_beat: Option<u64>,
+    pub expired_after_beat: Option<u64>,
+    /// Fields of a newer protocol, as they came.
     #[serde(default, with = "crate::base64_bytes", skip_serializing_if = "Bytes::is_empty")]
-    unknown: Bytes,
+    pub unknown: Bytes,
 }
 
 impl StoredInstance {

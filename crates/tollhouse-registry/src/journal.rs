@@ -75,6 +75,11 @@ impl Record {
         Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::from_instance(instance))
     }
 
+    /// The same of an instance that is on its way from one registry to another.
+    pub(crate) fn stored_instance(instance: &StoredInstance) -> Result<Self, Refusal> {
+        Self::new(format!("{INSTANCES}{}", instance.id), instance)
+    }
+
     pub(crate) fn namespace(namespace: &Namespace) -> Result<Self, Refusal> {
         Self::new(format!("{NAMESPACES}{}", namespace.name), namespace)
     }
@@ -102,6 +107,14 @@ impl Record {
             return Err(Refusal::TooLarge);
         }
         Ok(Self { key, value })
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn into_parts(self) -> (String, Vec<u8>) {
+        (self.key, self.value)
     }
 }
 

@@ -37,6 +37,7 @@ mod rule;
 mod service;
 mod state;
 mod timeline;
+mod transfer;
 mod view;
 
 pub use alias::Alias;
@@ -51,7 +52,7 @@ pub use command::{
 };
 pub use contract::Contract;
 pub use encoded::Encoded;
-pub use instance::{Instance, Location, Metadata};
+pub use instance::{Instance, Location, Metadata, StoredInstance};
 pub use keeper::{CleanUp, Keeper, Options};
 pub use key::{ServiceKey, ServiceRef};
 pub use listing::InstancePage;
@@ -64,4 +65,5 @@ pub use rule::{Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};
 pub use state::{State, Totals};
 pub use timeline::{Happening, Timeline, TimelineEntry};
+pub use transfer::{Effect, ForeignEntry, KEY_PREFIXES, Object, Rehearsal};
 pub use view::{Counts, MassExpiry, NamespaceView, Resolved, RuleSet, ServiceView};

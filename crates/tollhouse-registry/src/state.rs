@@ -10,6 +10,7 @@ pub(crate) mod load;
 mod namespaces;
 mod rules;
 mod services;
+mod transfer;
 
 use std::sync::Arc;
 
@@ -155,6 +156,7 @@ impl State {
             Command::DeleteRule(kind, id) => self.delete_rule(kind, &id, change),
             Command::PutContract(contract) => self.put_contract(*contract, change),
             Command::DeleteContract(id) => self.delete_contract(&id, change),
+            Command::Put(object) => self.put_object(object, change),
         }
     }
 

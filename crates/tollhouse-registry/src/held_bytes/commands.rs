@@ -42,6 +42,7 @@ impl HeldBytes for Command {
             | Self::DeleteRule(_, id)
             | Self::EnableRule(_, id, _) => id.len(),
             Self::DeleteService(key) | Self::DeleteAlias(key) => key_bytes(key),
+            Self::Put(object) => object.held_bytes(),
         };
         size_of::<Self>() + long
     }

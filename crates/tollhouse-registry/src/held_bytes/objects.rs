@@ -2,10 +2,11 @@
 
 use crate::alias::Alias;
 use crate::contract::Contract;
-use crate::instance::Instance;
+use crate::instance::{Instance, StoredInstance};
 use crate::namespace::Namespace;
 use crate::rule::Rule;
 use crate::service::Service;
+use crate::transfer::Object;
 
 use super::{HeldBytes, PAIR_BYTES, key_bytes, list_bytes, metadata_bytes};
 
@@ -77,5 +78,34 @@ impl HeldBytes for Contract {
     fn held_bytes(&self) -> usize {
         let texts = self.kind.len() + self.protocol.len() + self.version.len();
         OBJECT_BYTES + self.id.len() + texts + key_bytes(&self.service) + self.body.len()
+    }
+}
+
+impl HeldBytes for Object {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Namespace(namespace) => namespace.held_bytes(),
+            Self::Service(service) => service.held_bytes(),
+            Self::Alias(alias) => alias.held_bytes(),
+            Self::Instance(instance) => instance.held_bytes(),
+            Self::Rule(rule) => rule.held_bytes(),
+            Self::Contract(contract) => contract.held_bytes(),
+        }
+    }
+}
+
+impl HeldBytes for StoredInstance {
+    fn held_bytes(&self) -> usize {
+        let texts = [
+            self.id.len(),
+            self.host.len(),
+            self.vpc_id.len(),
+            self.protocol.len(),
+            self.version.len(),
+            self.logic_set.len(),
+            self.unknown.len(),
+        ];
+        let texts = texts.iter().sum::<usize>() + key_bytes(&self.service);
+        OBJECT_BYTES + texts + metadata_bytes(&self.metadata)
     }
 }

@@ -73,7 +73,7 @@ impl State {
         Record::alias(alias)
     }
 
-    fn check_alias(&self, alias: &Alias) -> Result<(), Refusal> {
+    pub(super) fn check_alias(&self, alias: &Alias) -> Result<(), Refusal> {
         check::alias_name(&alias.key.name)?;
         check::namespace_name(&alias.key.namespace)?;
         check::text(&alias.comment, "comment")?;

@@ -45,7 +45,7 @@ impl State {
     }
 
     /// An instance as it is made durable, if there is room for it.
-    fn record_instance(
+    pub(super) fn record_instance(
         &self,
         instance: &Instance,
         before: Option<&Instance>,

@@ -202,7 +202,7 @@ impl State {
     }
 }
 
-fn check_rule(new: &NewRule) -> Result<(), Refusal> {
+pub(super) fn check_rule(new: &NewRule) -> Result<(), Refusal> {
     check::text(&new.name, "name")?;
     if check::is_longer(&new.namespace, NAMESPACE_CHARS_MAX) {
         return Err(Refusal::NamespaceName);

@@ -25,7 +25,7 @@ impl State {
     ) -> Result<Outcome, Refusal> {
         check::service_name(&key.name)?;
         check::namespace_name(&key.namespace)?;
-        check_change(&what)?;
+        check::service(&what)?;
         if self.services.contains_key(key) || self.aliases.contains_key(key) {
             return Err(Refusal::Exists);
         }
@@ -118,7 +118,7 @@ impl State {
         what: ServiceChange,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        check_change(&what)?;
+        check::service(&what)?;
         let view = self.services.get(key).ok_or(Refusal::NotFound(Noun::Service))?;
         let before = Arc::clone(&view.service);
         let mut service = Service::clone(&before);
@@ -168,12 +168,6 @@ impl State {
             self.services.update(&moved.key, |view| Arc::make_mut(view).place = place);
         }
     }
-}
-
-fn check_change(what: &ServiceChange) -> Result<(), Refusal> {
-    what.metadata.as_ref().map_or(Ok(()), |metadata| check::metadata(metadata, 0))?;
-    check::token(what.token.as_deref())?;
-    check::details(&what.details)
 }
 
 fn set(service: &mut Service, what: ServiceChange) {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod simulation;
+mod transfer;
 
 use tollhouse_store::{Entry, Operation, Revision as StoreRevision};
 

@@ -5,9 +5,11 @@
 //! that clients in use do not know yet.
 
 mod newer;
+mod plain;
 mod print;
 mod read;
 
+pub use plain::read_plain;
 pub use print::{PrintError, print, print_into, print_within};
 pub use read::{ReadError, read, read_list};
 

@@ -10,6 +10,7 @@
 mod access;
 pub mod answer;
 mod code;
+pub mod database;
 mod date;
 pub mod dialect;
 pub mod grpc;

@@ -11,8 +11,14 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct ReadError(String);
 
+impl ReadError {
+    pub(super) fn new(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
 /// Fields nobody knows come from newer clients and mean no harm.
-fn options() -> DeserializeOptions {
+pub(super) fn options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 

@@ -1,0 +1,88 @@
+//! One row: its columns by name, as texts.
+
+use tollhouse_registry::{Metadata, Revision};
+
+use super::LeftOut;
+use crate::registration::hex_digest;
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    names: Vec<&'static str>,
+    values: Vec<Option<String>>,
+}
+
+impl Row {
+    /// A row of these columns and their values; `None` is NULL.
+    pub fn new(names: &[&'static str], values: Vec<Option<String>>) -> Self {
+        debug_assert_eq!(names.len(), values.len(), "each column has a value");
+        Self { names: names.to_vec(), values }
+    }
+
+    fn find(&self, name: &str) -> Option<&str> {
+        let place = self.names.iter().position(|it| *it == name)?;
+        self.values.get(place)?.as_deref()
+    }
+
+    /// The text of a column; empty for NULL.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.find(name).unwrap_or_default()
+    }
+
+    /// The number of a column; 0 for NULL.
+    pub(super) fn number(&self, name: &'static str) -> Result<i64, LeftOut> {
+        let Some(text) = self.find(name) else { return Ok(0) };
+        // Times can have a fraction.
+        let whole = text.split('.').next().unwrap_or_default();
+        let read = whole.parse::<i64>();
+        read.map_err(|error| LeftOut::Unreadable { column: name, reason: error.to_string() })
+    }
+
+    /// A number that fits into fewer bits than a database has for it.
+    pub(super) fn small<T: TryFrom<i64>>(&self, name: &'static str) -> Result<T, LeftOut> {
+        let number = self.number(name)?;
+        T::try_from(number).map_err(|_| LeftOut::Unreadable {
+            column: name,
+            reason: format!("{number} is out of range"),
+        })
+    }
+
+    /// Whether a flag is set.
+    pub(super) fn flag(&self, name: &'static str) -> Result<bool, LeftOut> {
+        Ok(self.number(name)? != 0)
+    }
+
+    /// A second of Unix time.
+    pub(super) fn time(&self, name: &'static str) -> Result<u64, LeftOut> {
+        self.small(name)
+    }
+
+    /// The revision: Polaris' own, so that the same row has the same one whenever it is read.
+    pub(super) fn revision(&self) -> Revision {
+        let text = self.text("revision");
+        let own = text.parse().ok().filter(|_| text.len() == 32);
+        own.unwrap_or_else(|| {
+            let name = format!("{}##{text}##{}", self.text("id"), self.text("mtime"));
+            let digest = hex_digest(name.as_bytes());
+            digest.get(..32).and_then(|digits| digits.parse::<Revision>().ok()).unwrap_or_default()
+        })
+    }
+
+    /// A list of names or an object of texts, as JSON.
+    pub(super) fn json<T: serde::de::DeserializeOwned + Default>(
+        &self,
+        name: &'static str,
+    ) -> Result<T, LeftOut> {
+        let text = self.text(name).trim();
+        if text.is_empty() || text == "null" {
+            return Ok(T::default());
+        }
+        serde_json::from_str(text)
+            .map_err(|error| LeftOut::Unreadable { column: name, reason: error.to_string() })
+    }
+}
+
+/// The pairs of rows of metadata.
+pub(super) fn metadata(rows: &[Row]) -> Metadata {
+    rows.iter().map(|row| (row.text("mkey").into(), row.text("mvalue").into())).collect()
+}

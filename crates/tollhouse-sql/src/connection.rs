@@ -50,6 +50,19 @@ impl Row {
         number.ok_or_else(|| unexpected("a number below zero"))
     }
 
+    /// All of its values as texts; none for NULL.
+    pub(crate) fn texts(&self) -> Result<Vec<Option<String>>, Failure> {
+        let texts = match self {
+            Self::MySql(row) => {
+                (0..row.len()).map(|column| row.try_get_unchecked(column)).collect::<Result<_, _>>()
+            }
+            Self::PostgreSql(row) => {
+                (0..row.len()).map(|column| row.try_get_unchecked(column)).collect::<Result<_, _>>()
+            }
+        };
+        Ok(texts?)
+    }
+
     /// Bytes that are there.
     pub(crate) fn bytes(&self, column: usize) -> Result<Bytes, Failure> {
         let bytes: Vec<u8> = match self {

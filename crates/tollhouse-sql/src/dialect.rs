@@ -13,6 +13,8 @@ pub(crate) enum Purpose {
     Writing,
     /// Reads: all statements of a transaction see the same instant.
     Reading,
+    /// Reads that a standby answers as well.
+    Looking,
 }
 
 /// A dialect with the names of the tables.
@@ -102,12 +104,20 @@ impl Dialect {
                  innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}, wait_timeout = \
                  {RESTING_TRANSACTION_SECONDS}, autocommit = 1; SELECT @@global.read_only + 0"
             ),
+            (Engine::MySql, Purpose::Looking) => {
+                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 0".to_owned()
+            }
+            (Engine::PostgreSql, Purpose::Looking) => {
+                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET \
+                 standard_conforming_strings = on; SET bytea_output = hex; SELECT 0"
+                    .to_owned()
+            }
             (Engine::MySql, Purpose::Reading) => {
                 "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT \
                  @@global.read_only + 0"
                     .to_owned()
             }
-            (Engine::PostgreSql, _) => format!(
+            (Engine::PostgreSql, Purpose::Writing | Purpose::Reading) => format!(
                 "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; SET \
                  lock_timeout = '{LOCK_WAIT_SECONDS}s'; SET idle_in_transaction_session_timeout = \
                  '{RESTING_TRANSACTION_SECONDS}s'; SET standard_conforming_strings = on; SET \

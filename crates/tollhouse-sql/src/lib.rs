@@ -16,6 +16,7 @@
 mod body;
 mod connection;
 mod dialect;
+mod examine;
 mod failure;
 mod follower;
 mod group;
@@ -26,10 +27,13 @@ mod options;
 mod packets;
 mod readers;
 mod schema;
+mod snapshot;
 mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use examine::{Examined, Tables, examine};
 pub use options::{Engine, SqlOptions, Tls};
+pub use snapshot::Snapshot;
 pub use store::SqlStore;

@@ -32,12 +32,7 @@ pub(crate) async fn prepare(connection: &mut Connection, dialect: &Dialect) -> R
     if format(connection, dialect).await? == Some(FORMAT) {
         return Ok(());
     }
-    for (table, columns) in TABLES {
-        if exists(connection, dialect, table).await? {
-            let probe = format!("SELECT {columns} FROM {} WHERE 1 = 0", dialect.table(table));
-            connection.run(probe).await.map_err(|failure| foreign(dialect, table, failure))?;
-        }
-    }
+    check_owner(connection, dialect).await?;
     for step in steps(dialect) {
         connection.run(step).await?;
     }
@@ -57,8 +52,32 @@ fn foreign(dialect: &Dialect, table: &str, failure: Failure) -> Failure {
     }
 }
 
+/// The format of the tables that are there; refuses those that are others', and makes nothing.
+pub(crate) async fn look(
+    connection: &mut Connection,
+    dialect: &Dialect,
+) -> Result<Option<u64>, Failure> {
+    let found = format(connection, dialect).await?;
+    check_owner(connection, dialect).await?;
+    Ok(found)
+}
+
+/// Refuses tables of the store's names that are not the store's.
+async fn check_owner(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
+    for (table, columns) in TABLES {
+        if exists(connection, dialect, table).await? {
+            let probe = format!("SELECT {columns} FROM {} WHERE 1 = 0", dialect.table(table));
+            connection.run(probe).await.map_err(|failure| foreign(dialect, table, failure))?;
+        }
+    }
+    Ok(())
+}
+
 /// The format of the tables that are there.
-async fn format(connection: &mut Connection, dialect: &Dialect) -> Result<Option<u64>, Failure> {
+pub(crate) async fn format(
+    connection: &mut Connection,
+    dialect: &Dialect,
+) -> Result<Option<u64>, Failure> {
     if !exists(connection, dialect, "meta").await? {
         return Ok(None);
     }

@@ -136,6 +136,34 @@ impl Database {
         wait_for("the database to answer", || self.is_answering().then_some(()));
     }
 
+    /// Runs statements in the database `tollhouse`, with the engine's own client.
+    ///
+    /// # Panics
+    /// When the client is not there, or a statement fails.
+    pub fn run_sql(&self, sql: &str) {
+        let port = self.port.number().to_string();
+        let file = self.folder.path().join("statements.sql");
+        std::fs::write(&file, sql).expect("a file can be written");
+        let mut command = match self.kind {
+            Kind::MariaDb => {
+                let mut command = Command::new(program::find("mariadb").expect("it comes along"));
+                command.args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"]);
+                command.args(["--user=tollhouse", "--default-character-set=utf8mb4"]);
+                command.args(["--port", &port, "--database=tollhouse"]);
+                command.arg(format!("--execute=source {}", file.display()));
+                command
+            }
+            Kind::Postgres => {
+                let mut command = self.command("psql");
+                command.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]);
+                command.args(["--host=127.0.0.1", "--username=tollhouse", "--port", &port]);
+                command.args(["--dbname=tollhouse", "--file"]).arg(&file);
+                command
+            }
+        };
+        program::run_well(&mut command);
+    }
+
     /// Stops it, so that it takes connections and answers nothing, until [`Database::wake`].
     ///
     /// # Panics

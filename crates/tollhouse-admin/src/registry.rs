@@ -10,6 +10,7 @@ mod incoming;
 mod instances;
 mod listing;
 mod namespaces;
+mod objects;
 pub(crate) mod openapi;
 mod outgoing;
 pub(crate) mod part;
@@ -69,6 +70,7 @@ async fn route(request: &Request<'_>, segments: &[&str]) -> Result<Reply, Reply>
         ["instances", id, "heartbeat"] => instances::heartbeat(request, id),
         ["aliases"] => aliases::collection(request).await,
         ["aliases", namespace, name] => aliases::one(request, ServiceRef { namespace, name }).await,
+        ["objects"] => objects::collection(request).await,
         ["rules"] => request.only_get(|| rules::list(request, &RuleKind::ALL)),
         ["rules", kind] => rules::collection(request, rules::kind_of(kind)?).await,
         ["rules", kind, id] => rules::one(request, rules::kind_of(kind)?, id).await,

@@ -9,6 +9,7 @@ pub mod database;
 pub mod dialect;
 pub mod metrics;
 pub mod nodes;
+pub mod offline;
 pub mod secrets;
 
 use std::net::{SocketAddr, TcpListener};

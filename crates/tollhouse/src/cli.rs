@@ -17,6 +17,7 @@ mod plugins;
 pub mod problems;
 mod reference;
 mod registry;
+mod registry_moves;
 mod reload;
 mod requests;
 mod routes;
@@ -60,6 +61,8 @@ enum Command {
     Mock(mock::MockArguments),
     /// Copy the store of the data directory to a file, while a gateway runs or not.
     Backup(backup::BackupArguments),
+    /// Write the backup of a registry that nodes share into an empty database.
+    Restore(registry_moves::RestoreArguments),
     /// Write the objects of the store as a document in APISIX's standalone shape.
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
@@ -111,6 +114,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Mock(arguments) => mock::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => registry_moves::restore(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Certificates(arguments) => certificates::run(&arguments),

@@ -13,6 +13,7 @@ use super::clients::ClientOut;
 use super::incoming::{AliasIn, InstanceIn, NamespaceIn, RuleText, ServiceIn, SwitchIn};
 use super::instances::BeatOut;
 use super::listing::{List as ListOut, PAGE_SIZE_MAX};
+use super::objects::PutOut;
 use super::outgoing::{AliasOut, InstanceOut, NamespaceOut, RuleOut, ServiceOut};
 use super::status::Status;
 use super::watch::Line as WatchLine;
@@ -147,7 +148,19 @@ pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
         ("watch_line", answered::<WatchLine<'_>>()),
         ("beat", answered::<BeatOut<'_>>()),
         ("registry_status", answered::<Status<'_>>()),
+        ("objects_put", answered::<PutOut>()),
+        ("object_line", line()),
     ]
+}
+
+/// A line of an exported registry; there is no type of it, since values are those of the registry's store.
+fn line() -> Value {
+    json!({
+        "type": "object",
+        "description": "A line of what `tollhouse export registry` writes; a body has any number of them.",
+        "properties": {"key": {"type": "string"}, "value": {}},
+        "required": ["key", "value"],
+    })
 }
 
 /// The schema of what is sent to the API.

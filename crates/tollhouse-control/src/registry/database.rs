@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::Mutex;
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::DatabaseKind;
+use tollhouse_config::bootstrap::{DatabaseKind, RegistryStore};
 use tollhouse_sql::{Engine, SqlOptions, SqlStore, Tls};
 use tollhouse_store::Store;
 
@@ -105,8 +105,19 @@ async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Res
     Ok(Shared { store, proof })
 }
 
-fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
-    let settings = &bootstrap.registry.store;
+/// How the database is reached that the bootstrap file names; none where it names none.
+///
+/// # Errors
+/// Its URL is none, or the file with authorities cannot be read.
+pub fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
+    options_from_settings(&bootstrap.registry.store)
+}
+
+/// The same of one that is named elsewhere.
+///
+/// # Errors
+/// As above.
+pub fn options_from_settings(settings: &RegistryStore) -> anyhow::Result<Option<SqlOptions>> {
     let database = settings.database()?;
     let Some(database) = database else { return Ok(None) };
     let tls = match (settings.tls, &settings.ca) {

@@ -12,7 +12,7 @@ use clap::Args;
 use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
 
-use super::{Configuration, configured_store, problems, reference};
+use super::{Configuration, configured_store, problems, reference, registry_moves};
 use tollhouse_control::{registry, secrets};
 
 /// What the copy of the registry's store has behind the name of the other.
@@ -28,7 +28,8 @@ pub struct BackupArguments {
     configuration: Configuration,
     /// Where the copy goes; a file that exists is never replaced. To restore, put it into an empty
     /// data directory as `store.db`, with the `keyring` of the old one beside it. What is registered
-    /// goes to FILE.registry, and back from there to `registry/store.db`.
+    /// goes to FILE.registry, and back from there to `registry/store.db`; that of a registry which nodes share
+    /// in a database goes back with `tollhouse restore`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Copy the keyring too, to FILE.keyring, which only this user may read: whoever has both reads
@@ -47,7 +48,18 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let data_dir = &loaded.bootstrap.data_dir;
+    let registry_file = with_suffix(&arguments.file, REGISTRY_SUFFIX);
+    let is_registry_shared = registry::is_shared(&loaded.bootstrap);
     if configured_store::is_shared(&loaded.bootstrap) {
+        if is_registry_shared {
+            let mut text = registry_moves::back_up(&loaded.bootstrap, &registry_file)?;
+            text.push_str(&format!(
+                "the configuration is kept in {}, of which etcdctl snapshot save makes copies\n",
+                configured_store::name(&loaded.bootstrap)
+            ));
+            reference::print(&text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         bail!(
             "the configuration is kept in {}, of which etcdctl snapshot save makes copies; tollhouse export \
              writes its objects to a file",
@@ -61,8 +73,10 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     }
     let mut text = copy(data_dir, &arguments.file)?;
     let registry = data_dir.join(registry::FOLDER);
-    if registry.exists() {
-        text.push_str(&copy(&registry, &with_suffix(&arguments.file, REGISTRY_SUFFIX))?);
+    if is_registry_shared {
+        text.push_str(&registry_moves::back_up(&loaded.bootstrap, &registry_file)?);
+    } else if registry.exists() {
+        text.push_str(&copy(&registry, &registry_file)?);
     }
     if arguments.with_keyring {
         text.push_str(&copy_keyring(&keyring, &keys_file)?);

@@ -18,7 +18,7 @@ use tollhouse_plugin::sealing;
 
 use super::objects::{self, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, configured_store, problems, reference, shenyu};
+use super::{Configuration, configured_store, problems, reference, registry_moves, shenyu};
 use tollhouse_control::secrets;
 
 /// Arguments of `export`.
@@ -48,6 +48,8 @@ pub struct ExportArguments {
 enum OtherShape {
     /// Write ShenYu's objects as the archive that its admin exports and imports.
     Shenyu(shenyu::ExportArguments),
+    /// Write what is registered as one file, a line an object.
+    Registry(registry_moves::ExportArguments),
 }
 
 /// How a document is written.
@@ -78,8 +80,10 @@ const FILE_MODE: u32 = 0o600;
 /// # Errors
 /// The store cannot be read, or the document not be written.
 pub fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
-    if let Some(OtherShape::Shenyu(arguments)) = &arguments.other {
-        return shenyu::export(arguments);
+    match &arguments.other {
+        Some(OtherShape::Shenyu(arguments)) => return shenyu::export(arguments),
+        Some(OtherShape::Registry(arguments)) => return registry_moves::export(arguments),
+        None => {}
     }
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,

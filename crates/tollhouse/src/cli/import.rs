@@ -31,7 +31,7 @@ use self::target::Target;
 use super::export::DocumentFormat;
 use super::objects::{self, Object, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, check, configured_store, problems, reference, shenyu};
+use super::{Configuration, check, configured_store, problems, reference, registry_moves, shenyu};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
@@ -72,6 +72,10 @@ pub struct ImportArguments {
 enum OtherSource {
     /// Take over what ShenYu's admin has: an archive that it exported, or what it serves right now.
     Shenyu(shenyu::ImportArguments),
+    /// Take over what a registry exported: namespaces, services, aliases, instances, rules, contracts.
+    Registry(registry_moves::FileArguments),
+    /// Take over what a Polaris has in its MySQL database.
+    Polaris(registry_moves::PolarisArguments),
 }
 
 /// An etcd in the place of a document.
@@ -120,8 +124,11 @@ impl EtcdSource {
 /// # Errors
 /// The store is in use or cannot be read or written.
 pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
-    if let Some(OtherSource::Shenyu(arguments)) = &arguments.other {
-        return shenyu::import(arguments);
+    match &arguments.other {
+        Some(OtherSource::Shenyu(arguments)) => return shenyu::import(arguments),
+        Some(OtherSource::Registry(arguments)) => return registry_moves::import_file(arguments),
+        Some(OtherSource::Polaris(arguments)) => return registry_moves::import_polaris(arguments),
+        None => {}
     }
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,

@@ -29,6 +29,14 @@ pub(super) const CALLS: &[Call] = &[
         None,
         List("registry_client"),
     ),
+    (
+        "post",
+        "objects",
+        "put_registry_objects",
+        "Put objects of another registry, as an export has them",
+        Some("object_line"),
+        One("objects_put"),
+    ),
     ("get", "namespaces", "list_namespaces", "List namespaces", None, List("namespace")),
     (
         "post",

@@ -1,0 +1,20 @@
+//! The registry's content on its way in and out: as a file, out of the database of a Polaris, into a registry that
+//! runs or one that does not.
+//!
+//! `file.rs` is the file's format, `source.rs` and `polaris.rs` where objects come from, `target.rs` where they go,
+//! `tally.rs` what is said about it; the commands are `import.rs`, `export.rs` and `restore.rs`.
+
+mod export;
+mod file;
+mod import;
+mod polaris;
+mod restore;
+mod source;
+mod tally;
+mod target;
+
+pub use export::{ExportArguments, export};
+pub use import::{FileArguments, PolarisArguments, import_file, import_polaris};
+pub use restore::{RestoreArguments, restore};
+
+pub(super) use export::back_up;

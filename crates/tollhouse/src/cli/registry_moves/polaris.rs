@@ -1,0 +1,134 @@
+//! The database of a Polaris: one snapshot, so that servers may go on writing, in pages.
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, bail};
+use tokio::runtime::{Builder, Runtime};
+use tollhouse_config::bootstrap::RegistryStore;
+use tollhouse_control::registry::database;
+use tollhouse_polaris::database::{Columns, LeftOut as Reason, NOT_TAKEN, PARTS, Part, Row};
+use tollhouse_sql::{Snapshot, SqlOptions};
+
+use super::source::{Item, LeftOut, Source};
+
+/// Rows of a page: with all the metadata that they may have some 60 MB, as a rule some hundred kilobytes.
+const PAGE_ROWS: usize = 256;
+
+/// How long one query may take: services are few, and instances are read by their primary key.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// See the module.
+pub struct PolarisSource {
+    runtime: Runtime,
+    snapshot: Snapshot,
+    name: String,
+    known: Columns,
+    /// Which part is read, and the key of its last row that was.
+    part: usize,
+    after: Option<String>,
+    /// What is said about the database as a whole, with the first page.
+    notes: VecDeque<LeftOut>,
+}
+
+impl PolarisSource {
+    /// Connects, and looks whether it is Polaris'.
+    pub fn open(settings: &RegistryStore) -> anyhow::Result<Self> {
+        let options = database::options_from_settings(settings).context("--database")?;
+        let options = options.context("--database: it names no database")?;
+        let options = SqlOptions { timeout: TIMEOUT, ..options };
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let mut snapshot = runtime.block_on(Snapshot::open(&options))?;
+        let mut known = Columns::default();
+        for mut row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
+            if let (Some(column), Some(table)) = (row.pop().flatten(), row.pop().flatten()) {
+                known.add(table, column);
+            }
+        }
+        let there = PARTS.iter().filter(|part| part.is_there(&known));
+        let missing: Vec<String> = there.flat_map(|part| part.missing(&known)).collect();
+        if !missing.is_empty() {
+            bail!(
+                "{} is no database of Polaris 1.12 or later: it has no {}",
+                options.database,
+                missing.join(", ")
+            );
+        }
+        let name = format!("the Polaris in {}", options.database);
+        let notes = VecDeque::new();
+        let mut source = Self { runtime, snapshot, name, known, part: 0, after: None, notes };
+        source.take_notes()?;
+        Ok(source)
+    }
+
+    /// Counts what has no place here.
+    fn take_notes(&mut self) -> anyhow::Result<()> {
+        for (table, condition, what) in NOT_TAKEN {
+            if !self.known.has_table(table) {
+                continue;
+            }
+            let sql = format!("SELECT COUNT(*) FROM `{table}` WHERE {condition}");
+            let rows = self.runtime.block_on(self.snapshot.rows(sql))?;
+            let count = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+            if count != "0" {
+                self.notes.push_back(LeftOut {
+                    what: format!("{count} of table {table}"),
+                    reason: what.to_owned(),
+                    is_expected: true,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, sql: String, names: &[&'static str]) -> anyhow::Result<Vec<Row>> {
+        let rows = self.runtime.block_on(self.snapshot.rows(sql))?;
+        Ok(rows.into_iter().map(|values| Row::new(names, values)).collect())
+    }
+
+    fn page_of(&mut self, part: &'static Part) -> anyhow::Result<Vec<Item>> {
+        let sql = part.query(&self.known, self.after.as_deref(), PAGE_ROWS);
+        let rows = self.rows(sql, &part.names())?;
+        let details = match part.details_query(&self.known, &rows) {
+            Some(sql) => self.rows(sql, &part.details_names())?,
+            None => Vec::new(),
+        };
+        self.after = rows.last().map(|row| part.key_of(row).to_owned());
+        let items = rows.iter().map(|row| match part.read(row, part.details(row, &details)) {
+            Ok(object) => Item::Object(object),
+            Err(reason) => Item::LeftOut(LeftOut {
+                what: format!("{} {}", part.name, part.key_of(row)),
+                is_expected: reason == Reason::OwnServer,
+                reason: reason.to_string(),
+            }),
+        });
+        Ok(items.collect())
+    }
+}
+
+impl Source for PolarisSource {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rewind(&mut self) -> anyhow::Result<()> {
+        (self.part, self.after) = (0, None);
+        Ok(())
+    }
+
+    fn next_page(&mut self) -> anyhow::Result<Vec<Item>> {
+        if !self.notes.is_empty() {
+            return Ok(self.notes.drain(..).map(Item::LeftOut).collect());
+        }
+        while let Some(part) = PARTS.get(self.part).copied() {
+            if part.is_there(&self.known) {
+                let page =
+                    self.page_of(part).with_context(|| format!("failed to read {}", part.name))?;
+                if !page.is_empty() {
+                    return Ok(page);
+                }
+            }
+            (self.part, self.after) = (self.part + 1, None);
+        }
+        Ok(Vec::new())
+    }
+}

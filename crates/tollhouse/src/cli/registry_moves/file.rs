@@ -15,6 +15,9 @@ pub const FORMAT: u64 = 1;
 /// Bytes of the longest line: the largest value that a store takes, in base64, with its key.
 const LINE_BYTES_MAX: usize = 2 * limits::VALUE_BYTES_MAX;
 
+/// What a line has: a key and its value.
+pub type KeyValue = (Box<str>, Vec<u8>);
+
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct First {
@@ -151,7 +154,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// The next key and value; none at the end, which must be there.
-    pub fn next_entry(&mut self) -> Result<Option<(Box<str>, Vec<u8>)>, FileError> {
+    pub fn next_entry(&mut self) -> Result<Option<KeyValue>, FileError> {
         if self.is_over {
             return Ok(None);
         }
@@ -212,7 +215,7 @@ enum LineError {
     NoValue,
 }
 
-fn entry(text: &[u8]) -> Result<(Box<str>, Vec<u8>), LineError> {
+fn entry(text: &[u8]) -> Result<KeyValue, LineError> {
     let line: Line = serde_json::from_slice(text)?;
     let value = match (line.value, line.base64) {
         (Some(value), None) => serde_json::to_vec(&value)?,

@@ -218,7 +218,11 @@ fn ask(
     let outcome: PutAnswer = serde_json::from_slice(&answer)
         .context("the answer to /registry/v1/objects cannot be read")?;
     if outcome.effects.len() != sent.len() {
-        bail!("{} objects were sent, and the answer is about {}", sent.len(), outcome.effects.len());
+        bail!(
+            "{} objects were sent, and the answer is about {}",
+            sent.len(),
+            outcome.effects.len()
+        );
     }
     for ((kind, name), outcome) in sent.into_iter().zip(outcome.effects) {
         match outcome.effect.as_deref() {

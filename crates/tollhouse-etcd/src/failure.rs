@@ -61,8 +61,11 @@ impl Failure {
             Self::Unsent(reason) | Self::Unanswered(reason) => {
                 StoreError::Unreachable { place, reason }
             }
+            Self::Declined { reason, .. } if reason.contains(NO_SPACE) => {
+                StoreError::OutOfRoom { place, reason, remedy: REMEDY_SPACE }
+            }
             Self::Declined { code, reason } => {
-                StoreError::Declined { place, remedy: remedy(code, &reason), reason }
+                StoreError::Declined { place, remedy: remedy(code), reason }
             }
         }
     }
@@ -76,12 +79,14 @@ impl Failure {
     }
 }
 
+/// What etcd says once its quota is used up.
+const NO_SPACE: &str = "database space exceeded";
+
+const REMEDY_SPACE: &str = "its quota is used up: compact and defragment it, then disarm the alarm (etcdctl alarm \
+                            disarm). Deletions are taken meanwhile";
+
 /// What to do about a refusal.
-fn remedy(code: Code, reason: &str) -> &'static str {
-    if reason.contains("database space exceeded") {
-        return "its quota is used up: compact and defragment it, then disarm the alarm \
-                (etcdctl alarm disarm)";
-    }
+fn remedy(code: Code) -> &'static str {
     match code {
         Code::PermissionDenied => {
             "give the user of store.etcd a role that may read and write all keys under the prefix"

@@ -210,6 +210,17 @@ pub enum StoreError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// The engine has no room for what the change adds; nothing was changed. Changes that only take away are done
+    /// all the same.
+    #[error("{place} has no room ({reason}); {remedy}")]
+    OutOfRoom {
+        /// What the engine is, and where.
+        place: Box<str>,
+        /// What it said.
+        reason: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// The store was closed while the request was under way.
     #[error("the store is closed; the process is ending")]
     Closed,
@@ -240,6 +251,7 @@ impl StoreError {
             | Self::Stopped { .. }
             | Self::Unreachable { .. }
             | Self::Declined { .. }
+            | Self::OutOfRoom { .. }
             | Self::Closed => ErrorKind::Unavailable,
         }
     }

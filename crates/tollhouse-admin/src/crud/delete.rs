@@ -1,7 +1,7 @@
 //! DELETE: an object goes, unless another one still uses it. What lies below it goes with it.
 
 use tollhouse_model::change_row::Deed;
-use tollhouse_store::{Committed, Transaction};
+use tollhouse_store::{Committed, Operation, StoreError, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::Precondition;
@@ -48,7 +48,18 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             let note = ChangeNote { below, ..ChangeNote::new(Deed::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
         }
-        match attempts.commit(admin, transaction).await? {
+        let committed = match attempts.commit(admin, transaction.clone()).await {
+            // What takes away is done where nothing can be added: the row about it is left out.
+            Err(StoreError::OutOfRoom { .. }) => {
+                tracing::warn!(
+                    path,
+                    "deleted without a row among the changes: the store has no room"
+                );
+                attempts.commit(admin, without_puts(transaction)).await
+            }
+            committed => committed,
+        };
+        match committed? {
             Attempt::Committed(committed) => return Ok(committed),
             // Whoever may be named waits for those who name it, and for that there is an end.
             Attempt::Changed(changed) if *changed == *key && !request.is_guarded() => {
@@ -57,6 +68,11 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             Attempt::Changed(_) => {}
         }
     }
+}
+
+fn without_puts(mut transaction: Transaction) -> Transaction {
+    transaction.operations.retain(|operation| !matches!(operation, Operation::Put { .. }));
+    transaction
 }
 
 /// What lies below an object and goes with it. Others may write there until the commit: a row may miss what came

@@ -94,6 +94,11 @@ fn an_etcd_that_is_full_refuses_writes_with_the_remedy_and_serving_goes_on() {
         "/routes/2",
         &json!({"uri": "/2", "plugins": {"mocking": {"response_example": "2"}}}),
     );
+    put(
+        &gateway,
+        "/routes/4",
+        &json!({"uri": "/4", "plugins": {"mocking": {"response_example": "4"}}}),
+    );
     let filling = "x".repeat(FILLING);
     for number in 0..20 {
         let Some(ran) = etcd.try_control(&["put", &format!("/filling/{number}"), &filling]) else {
@@ -107,7 +112,11 @@ fn an_etcd_that_is_full_refuses_writes_with_the_remedy_and_serving_goes_on() {
     assert_eq!(answer.status(), 503, "{}", answer.text());
     assert!(answer.text().contains("compact and defragment it"), "{}", answer.text());
     assert_eq!(gateway.client().get("/").text(), "a");
-    // What makes room is taken, and heard of.
+    // What makes room is taken, by whatever way, and heard of.
+    let answer = gateway.admin("DELETE", "/routes/4", &Value::Null);
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    wait_for("its end", || (gateway.client().get("/4").text() == "a").then_some(()));
+    assert!(gateway.output().text().contains("deleted without a row among the changes"));
     let Some(()) = etcd.control(&["del", "/apisix/routes/2"]) else { return };
     wait_for("the deletion", || (gateway.client().get("/2").text() == "a").then_some(()));
     // Nobody tells the gateway of what is not below its prefix: etcd is asked for its own revision.

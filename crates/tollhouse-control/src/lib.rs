@@ -12,6 +12,7 @@ pub mod certificates;
 mod configuration;
 mod console;
 mod context;
+pub mod doctor;
 pub mod explain;
 pub mod feed;
 mod identity;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod endpoints;
+mod examine;
 mod failure;
 mod keys;
 mod leases;
@@ -22,5 +23,6 @@ mod tests;
 mod transaction;
 mod watch;
 
+pub use examine::{ExaminedMember, MemberStatus, examine};
 pub use options::{EtcdOptions, Identity, Relocation, Tls};
 pub use store::EtcdStore;

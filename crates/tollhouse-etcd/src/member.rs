@@ -2,8 +2,8 @@
 
 use crate::messages::{
     AuthenticateRequest, AuthenticateResponse, Done, LeaseGrantRequest, LeaseGrantResponse,
-    LeaseRequest, LeaseResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, TxnRequest,
-    TxnResponse, WatchRequest, WatchResponse,
+    LeaseRequest, LeaseResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    StatusRequest, StatusResponse, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
 };
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -47,6 +47,8 @@ pub(crate) const KEEP_ALIVE: Method<LeaseRequest, LeaseResponse> =
     Method::new("/etcdserverpb.Lease/LeaseKeepAlive");
 pub(crate) const TIME_TO_LIVE: Method<LeaseRequest, LeaseResponse> =
     Method::new("/etcdserverpb.Lease/LeaseTimeToLive");
+pub(crate) const STATUS: Method<StatusRequest, StatusResponse> =
+    Method::new("/etcdserverpb.Maintenance/Status");
 const AUTHENTICATE: Method<AuthenticateRequest, AuthenticateResponse> =
     Method::new("/etcdserverpb.Auth/Authenticate");
 

@@ -17,6 +17,15 @@ messages! {
         #[prost(uint64, tag = "1")] cluster_id: u64,
         #[prost(int64, tag = "3")] revision: i64,
     }
+    StatusRequest {
+    }
+    StatusResponse {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
+        #[prost(string, tag = "2")] version: String,
+        #[prost(int64, tag = "3")] database_bytes: i64,
+        #[prost(uint64, tag = "4")] leader: u64,
+        #[prost(string, repeated, tag = "8")] errors: Vec<String>,
+    }
     KeyValue {
         #[prost(bytes = "bytes", tag = "1")] key: Bytes,
         #[prost(int64, tag = "2")] create_revision: i64,

@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod configured_store;
 mod console_client;
+mod doctor;
 mod explain;
 mod export;
 mod import;
@@ -69,6 +70,8 @@ enum Command {
     Import(import::ImportArguments),
     /// Show the certificates that renew themselves: how they stand, and what keeps them from it.
     Certificates(certificates::CertificatesArguments),
+    /// Look for what is wrong with the engines that the configuration names: etcd, databases, Redis.
+    Doctor(doctor::DoctorArguments),
     /// Look at the registry of a running gateway, and change it.
     Registry(registry::RegistryArguments),
     /// Show how a running gateway is: its configuration, what is wrong with it, and parts that are down.
@@ -118,6 +121,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Certificates(arguments) => certificates::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Registry(arguments) => registry::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),

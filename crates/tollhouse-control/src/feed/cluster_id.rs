@@ -29,7 +29,7 @@ impl ClusterId {
     }
 
     /// The one that a store's entry holds.
-    pub(super) fn parse(value: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(value).ok()?;
         Some(Self(value.get("id")?.as_str()?.into()))
     }

@@ -26,7 +26,13 @@ pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<EtcdStore> {
     Ok(EtcdStore::open(&options(bootstrap)?)?)
 }
 
-fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
+/// What this node remembers of the store.
+pub(crate) fn copy(bootstrap: &Bootstrap) -> StoreCopy {
+    StoreCopy::new(&bootstrap.data_dir, bootstrap.admin.prefix.trim_end_matches('/'))
+}
+
+/// How it is reached.
+pub(crate) fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
     let etcd = &bootstrap.store.etcd;
     let user = etcd.user.as_ref().zip(etcd.password.as_ref());
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
@@ -72,7 +78,7 @@ pub struct Joined {
 /// it cannot be read or written.
 pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Result<Joined> {
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
-    let copy = StoreCopy::new(&bootstrap.data_dir, prefix);
+    let copy = copy(bootstrap);
     let path = copy.path().display().to_string();
     // First: nothing is written to a store of others.
     let cluster = cluster_id::join(store.as_ref(), prefix, copy.cluster(), &path).await?;

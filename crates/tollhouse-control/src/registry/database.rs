@@ -2,7 +2,7 @@
 //! the first node gives it and each keeps in its data folder: one that is of others, or was emptied, is not used.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,16 +84,27 @@ impl SharedDatabase {
     }
 }
 
+/// The file in which a node keeps the id of its database.
+pub(crate) fn id_file(data_dir: &Path) -> PathBuf {
+    data_dir.join(ID_FILE)
+}
+
+/// The id that is kept there; none where the node never had a database.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn remembered(data_dir: &Path) -> anyhow::Result<Option<ClusterId>> {
+    let file = id_file(data_dir);
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok(ClusterId::of_text(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
+    }
+}
+
 /// Makes sure that a store is the one that this node shared before, and remembers it.
 async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Result<Shared> {
-    let file = data_dir.join(ID_FILE);
-    let remembered = match std::fs::read_to_string(&file) {
-        Ok(text) => ClusterId::of_text(&text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => {
-            return Err(error).with_context(|| format!("{} cannot be read", file.display()));
-        }
-    };
+    let (file, remembered) = (id_file(data_dir), remembered(data_dir)?);
     let is_known = remembered.is_some();
     let path = file.display().to_string();
     let id = cluster_id::join(store.as_ref(), PREFIX, remembered, &path).await?;

@@ -21,9 +21,7 @@ const ATTEMPTS_MAX: usize = 16;
 /// # Errors
 /// There is no keyring, or the store is sealed with another; the store cannot be read or written.
 pub async fn check(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<Keyring> {
-    let keyring = secrets::keyring_if_any(bootstrap)?
-        .context("a shared store needs the keyring of all its gateways: set encryption.keyring")?;
-    let record = format!("{}/tollhouse/keyring", bootstrap.admin.prefix.trim_end_matches('/'));
+    let (keyring, record) = (own(bootstrap)?, record_key(bootstrap));
     for _ in 0..ATTEMPTS_MAX {
         match note(store, &record, &keyring, bootstrap.encryption.allow_lost_keys).await? {
             Noted::Done => return Ok(keyring),
@@ -31,6 +29,52 @@ pub async fn check(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<K
         }
     }
     bail!("{record} keeps changing: do other gateways start with other keyrings?")
+}
+
+/// Whether the configured keyring would do, without a note of it.
+///
+/// # Errors
+/// The store cannot be read. What is wrong with the keyring is the answer's error.
+pub async fn look(
+    bootstrap: &Bootstrap,
+    store: &dyn Store,
+) -> Result<anyhow::Result<()>, StoreError> {
+    let record = record_key(bootstrap);
+    let entry = store.get(&record).await?;
+    let look = || {
+        let keyring = own(bootstrap)?;
+        let known = entry.as_ref().map(|entry| known_keys(&entry.value, &record)).transpose()?;
+        check_known(&keyring, &known.unwrap_or_default(), &record)
+    };
+    Ok(look())
+}
+
+fn record_key(bootstrap: &Bootstrap) -> String {
+    format!("{}/tollhouse/keyring", bootstrap.admin.prefix.trim_end_matches('/'))
+}
+
+fn own(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
+    secrets::keyring_if_any(bootstrap)?
+        .context("a shared store needs the keyring of all its gateways: set encryption.keyring")
+}
+
+fn known_keys(value: &[u8], record: &str) -> anyhow::Result<Vec<String>> {
+    key_ids(value)
+        .with_context(|| format!("the shared store's record of its keys, {record}, is damaged"))
+}
+
+/// Refuses a keyring that has none of the keys that others seal with.
+fn check_known(keyring: &Keyring, known: &[String], record: &str) -> anyhow::Result<()> {
+    let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
+    if !known.is_empty() && !is_known {
+        bail!(
+            "encryption.keyring has none of the keys that the gateways of this store seal with, which \
+             are called {} in {record}: give this gateway the keyring of the others, or an \
+             admin.prefix of its own",
+            known.join(", ")
+        );
+    }
+    Ok(())
 }
 
 /// What became of the record.
@@ -49,19 +93,11 @@ async fn note(
 ) -> anyhow::Result<Noted> {
     let entry = store.get(record).await.context("failed to read the shared store")?;
     let mut known = match &entry {
-        Some(entry) => key_ids(&entry.value).with_context(|| {
-            format!("the shared store's record of its keys, {record}, is damaged")
-        })?,
+        Some(entry) => known_keys(&entry.value, record)?,
         None => Vec::new(),
     };
-    let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
-    if !known.is_empty() && !is_known && !allow_lost_keys {
-        bail!(
-            "encryption.keyring has none of the keys that the gateways of this store seal with, which \
-             are called {} in {record}: give this gateway the keyring of the others, or an \
-             admin.prefix of its own",
-            known.join(", ")
-        );
+    if !allow_lost_keys {
+        check_known(keyring, &known, record)?;
     }
     let Some(newest) = keyring.ids().next() else { return Ok(Noted::Done) };
     if known.iter().any(|id| id == newest) {

@@ -18,6 +18,7 @@ use self::examine::{Facts, Finding, Severity};
 use super::Gateway;
 use super::remote::Remote;
 use super::view::Status;
+use crate::cli::doctor::render_findings;
 use crate::cli::reference;
 use tollhouse_control::banner::reachable;
 
@@ -139,15 +140,7 @@ fn render(facts: &Facts, findings: &[Finding]) -> String {
             ));
         }
     }
-    for finding in findings {
-        text.push_str(&format!("{}: {}\n", finding.severity.name(), finding.what));
-        if !finding.remedy.is_empty() {
-            text.push_str(&format!("    {}\n", finding.remedy));
-        }
-    }
-    if findings.is_empty() {
-        text.push_str("nothing is wrong\n");
-    }
+    text.push_str(&render_findings(findings));
     text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 

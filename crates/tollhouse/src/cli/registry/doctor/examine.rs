@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+pub use tollhouse_control::doctor::{Finding, Severity};
 
 use super::super::table::ago;
 use super::super::view::{Alias, Instance, Service, Status};
@@ -37,49 +37,6 @@ pub struct Facts {
     pub probes: Vec<Probe>,
     /// How far the registry's clock is ahead of the one here.
     pub clock_ahead_ms: i64,
-}
-
-/// How bad something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Requests fail for it.
-    Problem,
-    /// They may soon.
-    Warning,
-    /// As somebody wants it, perhaps.
-    Note,
-}
-
-impl Severity {
-    /// As it is printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Problem => "problem",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
-
-/// Something that is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub severity: Severity,
-    /// What, and where.
-    pub what: String,
-    /// What helps; may be empty.
-    pub remedy: String,
-}
-
-impl Finding {
-    fn new(severity: Severity, what: String, remedy: &str) -> Self {
-        Self { severity, what, remedy: remedy.to_owned() }
-    }
-
-    /// For programs.
-    pub fn to_json(&self) -> Value {
-        json!({"severity": self.severity.name(), "what": self.what, "remedy": self.remedy})
-    }
 }
 
 /// Everything that is found, the worst first.

@@ -24,6 +24,7 @@ use gateway::Gateway;
 use node::Node;
 use oracle::Play;
 use script::Script;
+use tollhouse_h2::frame::PREFACE;
 use tollhouse_http::{ChunkError, ChunkedDecoder};
 
 /// The gateway and the two origins of this process.
@@ -72,6 +73,10 @@ pub fn play(input: &[u8]) {
     let stage = STAGE.get_or_init(Stage::new);
     let Some(script) = Script::decode(input, stage.gateway.configurations()) else { return };
     if input.windows(http2::spelling::SECRET.len()).any(|bytes| bytes == http2::spelling::SECRET) {
+        return;
+    }
+    // A client of HTTP/1.1 that begins with this speaks HTTP/2 on any listener, and is read otherwise.
+    if script.attack.is_none() && script.sent().starts_with(PREFACE) {
         return;
     }
     let name = stage.gateway.choose(script.configuration);

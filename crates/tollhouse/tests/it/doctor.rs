@@ -45,6 +45,9 @@ fn assert_sound(settings: &[(&str, &str)]) {
     assert_eq!(code, Some(0));
 }
 
+/// What is to be true of an examination with these keys.
+type Check = dyn Fn(&[(&str, &str)]);
+
 const KEYRING: (&str, &str) = ("encryption.keyring", "0123456789abcdef");
 
 #[test]
@@ -118,7 +121,7 @@ fn redises_are_examined_sound_forgetful_locked_and_away() {
     let with = |redis: &str| {
         let redis = redis.to_owned();
         let url = url.clone();
-        move |check: &dyn Fn(&[(&str, &str)])| {
+        move |check: &Check| {
             check(&[
                 ("registry.store.postgresql", url.as_str()),
                 ("registry.store.tls", "false"),

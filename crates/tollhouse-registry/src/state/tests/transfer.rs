@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Bench, START_MS};
-use crate::command::{Command, NewInstance, NewRule, Outcome, ServiceChange};
+use crate::command::{Command, NewInstance, NewRule, Outcome};
 use crate::key::{ServiceKey, ServiceRef};
 use crate::limits::STATE_BYTES_MAX;
 use crate::refusal::{Noun, Refusal};
@@ -11,12 +11,14 @@ use crate::revision::Revision;
 use crate::rule::RuleKind;
 use crate::transfer::{Effect, ForeignEntry, Object, Rehearsal};
 
+type IsExpected = fn(&ForeignEntry) -> bool;
+
 /// A registry with one of everything.
 fn filled() -> Bench {
     let mut bench = Bench::new();
     let service = ServiceKey::new("ns", "svc");
     let apply = |bench: &mut Bench, command| bench.apply(command).expect("it is sound");
-    apply(&mut bench, Command::CreateService(service.clone(), Box::new(ServiceChange::default())));
+    apply(&mut bench, Command::CreateService(service.clone(), Box::default()));
     apply(&mut bench, Command::Register(Box::new(instance("i", "10.0.0.1"))));
     let alias = crate::alias::Alias {
         id: String::new(),
@@ -186,7 +188,7 @@ fn an_entry_is_read_by_its_key() {
         assert_eq!((own.as_str(), written.as_slice()), (&**key, &value[..]));
     }
     let namespace = br#"{"name":"other"}"#;
-    let table: [(&str, &[u8], fn(&ForeignEntry) -> bool); 3] = [
+    let table: [(&str, &[u8], IsExpected); 3] = [
         ("/members/1", b"{}", |it| *it == ForeignEntry::Key),
         ("/namespaces/ns", namespace, |it| matches!(it, ForeignEntry::Value(_))),
         ("/instances/i", b"\xff", |it| matches!(it, ForeignEntry::Value(_))),

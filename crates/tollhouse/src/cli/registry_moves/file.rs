@@ -246,7 +246,7 @@ mod tests {
         writer.finish().expect("memory").0
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<(Box<str>, Vec<u8>)>, FileError> {
+    fn read(bytes: &[u8]) -> Result<Vec<KeyValue>, FileError> {
         let mut reader = Reader::new(bytes)?;
         let mut found = Vec::new();
         while let Some(entry) = reader.next_entry()? {

@@ -43,7 +43,7 @@ pub(crate) fn connections(port: u16) -> Result<Vec<Connection>> {
     (0..CONNECTIONS).map(|_| Connection::open(port)).collect()
 }
 
-/// All connections ask at once, and those that were told 404 ask again.
+/// All connections ask at once, and those that were told that nothing serves them ask again.
 pub(crate) fn wait_for_all(
     connections: &mut [Connection],
     path: &str,
@@ -59,7 +59,8 @@ pub(crate) fn wait_for_all(
         for connection in waiting {
             match connection.receive()? {
                 200 => {}
-                404 => still_waiting.push(connection),
+                // Not there yet, or only the half of it that has no node.
+                404 | 503 => still_waiting.push(connection),
                 status => bail!("status {status}"),
             }
         }

@@ -68,6 +68,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             certificates: None,
             staples: None,
             console: None,
+            shenyu: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
         let api = AdminApi::open(parts).await?;

@@ -25,6 +25,11 @@ impl Arguments {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// All of them.
+    pub(crate) fn to_pairs(&self) -> Vec<(String, String)> {
+        self.0.clone()
+    }
+
     /// Whether the value of that name is exactly this.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name) == Some(value)

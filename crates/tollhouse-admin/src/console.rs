@@ -28,6 +28,8 @@ mod plugins;
 mod process;
 mod registry_events;
 mod search;
+mod shenyu;
+mod shenyu_changes;
 mod validation;
 
 /// Where it begins.
@@ -61,6 +63,29 @@ pub struct RequestFilter {
     pub search: Option<String>,
 }
 
+/// Objects whose requests are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RatedKind {
+    /// Routes.
+    Routes,
+    /// Upstream objects.
+    Upstreams,
+    /// Consumers.
+    Consumers,
+}
+
+impl RatedKind {
+    /// The one of this collection.
+    fn find(collection: &str) -> Option<Self> {
+        Some(match collection {
+            "routes" => Self::Routes,
+            "upstreams" => Self::Upstreams,
+            "consumers" => Self::Consumers,
+            _ => return None,
+        })
+    }
+}
+
 /// A request that is to be explained.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,8 +114,8 @@ pub trait ConsoleSource: Send + Sync {
     /// Traffic second by second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 
-    /// How many requests routes take, the busiest first or those that fail most; or those of these ids.
-    fn live_routes(&self, by_failures: bool, ids: Option<&str>) -> Value;
+    /// How many requests objects take, the busiest first or those that fail most; or those of these ids.
+    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value;
 
     /// Recent requests, the newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;
@@ -194,6 +219,9 @@ where
     if let ["log" | "doctor" | "reload" | "bench", ..] = segments {
         return process::answer(admin, call, segments, body).await;
     }
+    if let ["shenyu", rest @ ..] = segments {
+        return shenyu::answer(admin, call, rest, body).await;
+    }
     if let Some(value) = stored(admin, call, segments).await? {
         return Ok(Reply::json(StatusCode::OK, &value));
     }
@@ -204,8 +232,9 @@ where
             let since = argument("since").and_then(|since| since.parse().ok()).unwrap_or(0);
             source()?.live(since)
         }
-        (["live", "routes"], &Method::GET) => {
-            source()?.live_routes(argument("sort") == Some("failures"), argument("ids"))
+        (["live", kind], &Method::GET) if RatedKind::find(kind).is_some() => {
+            let kind = RatedKind::find(kind).unwrap_or(RatedKind::Routes);
+            source()?.live_objects(kind, argument("sort") == Some("failures"), argument("ids"))
         }
         (["requests"], &Method::GET) => {
             let own = |name| argument(name).map(str::to_owned);
@@ -235,20 +264,7 @@ where
             let id = id.first().copied().unwrap_or_default();
             validation::answer(admin, kind, id, &body).await?
         }
-        (
-            [
-                "overview" | "live" | "requests" | "nodes" | "explain" | "plugins" | "certificates"
-                | "settings" | "changes",
-            ]
-            | ["objects", ..]
-            | ["plugins" | "changes", _]
-            | ["changes", _, "undo"]
-            | ["registry", "events"]
-            | ["live", "routes"]
-            | ["validate", _]
-            | ["validate", _, _],
-            _,
-        ) => {
+        (known, _) if is_known(known) => {
             drop(body.collect().await);
             let text = "this is asked with another method; see /apisix/admin/openapi.json";
             return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
@@ -256,6 +272,29 @@ where
         _ => return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found")),
     };
     Ok(Reply::json(StatusCode::OK, &value))
+}
+
+/// Whether something is answered at a path, by some method.
+fn is_known(segments: &[&str]) -> bool {
+    matches!(
+        segments,
+        ["overview"
+            | "live"
+            | "requests"
+            | "nodes"
+            | "explain"
+            | "plugins"
+            | "certificates"
+            | "settings"
+            | "changes",]
+            | ["objects", ..]
+            | ["plugins" | "changes", _]
+            | ["changes", _, "undo"]
+            | ["registry", "events"]
+            | ["live", "routes" | "upstreams" | "consumers"]
+            | ["validate", _]
+            | ["validate", _, _]
+    )
 }
 
 /// What lies in the store and in the registry, if that is what is asked for.
@@ -284,6 +323,7 @@ async fn overview(admin: &Admin, mut value: Value) -> Result<Value, Reply> {
     value["objects"] =
         counts.map(|name| ((*name).to_owned(), Value::from(known.count(name)))).collect();
     drop(known);
+    value["shenyu"] = admin.parts.shenyu.is_some().into();
     value["registry"] = admin.parts.registry.as_ref().map_or(Value::Null, |part| {
         let totals = part.registry.state_full().totals();
         json!({

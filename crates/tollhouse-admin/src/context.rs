@@ -18,6 +18,7 @@ use crate::options::{Mode, Options};
 use crate::refused::Refused;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
+use crate::shenyu::ShenyuSource;
 use crate::sign_in::Failures;
 
 /// Longest wait for the data plane to serve what was written: the control side has the lowest priority, and clients wait
@@ -44,6 +45,8 @@ pub struct Parts {
     pub staples: Option<Arc<dyn StapleSource>>,
     /// What the process knows of itself, for the console.
     pub console: Option<Arc<dyn ConsoleSource>>,
+    /// Who keeps ShenYu's objects, where anybody may.
+    pub shenyu: Option<Arc<dyn ShenyuSource>>,
     /// The rest.
     pub options: Options,
 }

@@ -20,6 +20,7 @@ mod request;
 pub(crate) mod undo;
 mod write;
 
+pub(crate) use record::way_of;
 pub(crate) use request::Request;
 
 /// Does what a call about objects asks for.

@@ -13,6 +13,7 @@ mod auth;
 mod body;
 mod call;
 mod certificates;
+mod chronicle;
 mod console;
 mod context;
 mod crud;
@@ -40,6 +41,7 @@ mod serve;
 mod served;
 mod session;
 mod shape;
+mod shenyu;
 mod sign_in;
 mod standalone;
 mod ui;
@@ -48,7 +50,7 @@ mod yaml;
 
 pub use api::AdminApi;
 pub use certificates::{CertificateSource, Certificates, StapleSource};
-pub use console::{ConsoleSource, Question, RequestFilter};
+pub use console::{ConsoleSource, Question, RatedKind, RequestFilter};
 pub use context::Parts;
 pub use document::{Document, DocumentSink};
 pub use options::{
@@ -58,6 +60,7 @@ pub use plugins_api::{Subsystem, plugin_documents};
 pub use registry::part::{RegistryDialect, RegistryListeners, RegistryPart};
 pub use serve::serve;
 pub use session::Sessions;
+pub use shenyu::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
 
 /// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
 pub fn openapi_document() -> serde_json::Value {

@@ -44,9 +44,9 @@ impl Refused {
         let is_refusal =
             refusal.status().is_client_error() && refusal.status() != StatusCode::NOT_FOUND;
         // What only asks is no attempt to change anything, though it is sent by POST.
-        let asks = call
-            .segments_after(&console::PREFIX)
-            .is_some_and(|rest| rest.first().is_none_or(|first| first != "changes"));
+        let asks = call.segments_after(&console::PREFIX).is_some_and(|rest| {
+            rest.first().is_none_or(|first| first != "changes" && first != "shenyu")
+        });
         if !is_write || asks || !is_refusal || (needs_key && actor.is_none()) {
             return;
         }

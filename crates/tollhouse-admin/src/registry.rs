@@ -10,6 +10,7 @@ mod incoming;
 mod instances;
 mod listing;
 mod namespaces;
+mod noted;
 mod objects;
 pub(crate) mod openapi;
 mod outgoing;
@@ -48,7 +49,13 @@ where
     })?;
     let body = body::read(body, BODY_BYTES_MAX).await?;
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();
-    route(&Request { part, call, body }, &segments).await
+    let request = Request { part, call, body };
+    let before = noted::look(&request, &segments).await;
+    let reply = route(&request, &segments).await?;
+    if let Some(before) = before {
+        noted::keep(admin, &request, &segments, before, &reply).await;
+    }
+    Ok(reply)
 }
 
 /// Leads a path to what answers it.

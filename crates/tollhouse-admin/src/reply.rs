@@ -125,6 +125,11 @@ impl Reply {
         self.status
     }
 
+    /// The body, where it is JSON and whole.
+    pub(crate) fn value(&self) -> Option<Value> {
+        serde_json::from_slice(self.body.bytes()).ok()
+    }
+
     /// The text of a refusal.
     pub(crate) fn error_text(&self) -> String {
         let value: Value = serde_json::from_slice(self.body.bytes()).unwrap_or_default();

@@ -4,16 +4,21 @@
 //! a list that has not changed keeps what it has. A restart empties it. What becomes of a document
 //! that was accepted is the sink's business.
 
+use std::collections::BTreeMap;
+
 use hyper::body::Body;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tollhouse_model::Kind;
+use tollhouse_model::change_row::{BothSides, ChangeRow, OBJECTS_TOLD_MAX};
 
 use crate::auth;
 use crate::body;
 use crate::call::Call;
+use crate::chronicle;
 use crate::context::Admin;
+use crate::crud::way_of;
 use crate::document::{CurrentDocument, DIGEST, Document};
 use crate::encrypt;
 use crate::limits::DOCUMENT_BYTES_MAX;
@@ -94,14 +99,74 @@ impl Request<'_> {
         if let Some(fault) = validate::check(self.admin, &fields, Extent::First).await.pop() {
             return Err(Reply::bad(fault.error));
         }
-        self.current.replace(|before| {
+        let mut changed = (BTreeMap::new(), 0);
+        let reply = self.current.replace(|before| {
+            let next = succeed(before, fields)?;
+            changed = differences(self.admin, before.map(|document| &document.fields), &next);
             Ok(Document {
-                fields: succeed(before, fields)?,
+                fields: next,
                 digest: digest.to_owned(),
                 last_modified_s: OffsetDateTime::now_utc().unix_timestamp(),
             })
-        })
+        })?;
+        let actor = auth::caller(&self.admin.parts.options, self.call);
+        let who = (chronicle::now_ms(), actor.map(|key| key.name.clone()), way_of(self.call));
+        let row = ChangeRow::about_many(who, DOCUMENT, (&changed.0, changed.1));
+        chronicle::keep(self.admin, row).await;
+        Ok(reply)
     }
+}
+
+/// Where the row about a document says that it is.
+const DOCUMENT: &str = "document/standalone";
+
+/// The objects that differ between two documents, as anybody may see them, and how many more do.
+fn differences(
+    admin: &Admin,
+    old: Option<&Fields>,
+    new: &Fields,
+) -> (BTreeMap<String, BothSides>, usize) {
+    let (mut old, new) = (old.map(objects).unwrap_or_default(), objects(new));
+    let mut differing: Vec<(String, Option<&Value>, Option<&Value>)> = Vec::new();
+    for (path, value) in new {
+        let before = old.remove(&path);
+        if before != Some(value) {
+            differing.push((path, before, Some(value)));
+        }
+    }
+    differing.extend(old.into_iter().map(|(path, value)| (path, Some(value), None)));
+    let more = differing.len().saturating_sub(OBJECTS_TOLD_MAX);
+    // Sealed after they were compared: what is sealed never looks the same twice.
+    let seal = |path: &str, value: &Value| {
+        let mut value = value.clone();
+        let list = path.split('/').next().unwrap_or_default();
+        if let Some(kind) = Kind::of_list(list) {
+            encrypt::hide(kind, &mut value, &admin.parts);
+        }
+        value.to_string()
+    };
+    let told = differing.into_iter().take(OBJECTS_TOLD_MAX).map(|(path, before, after)| {
+        let both = (before.map(|it| seal(&path, it)), after.map(|it| seal(&path, it)));
+        (path, both)
+    });
+    (told.collect(), more)
+}
+
+/// The objects of a document by their paths; those without an id are known by their place.
+fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
+    let mut found = BTreeMap::new();
+    for list in LISTS {
+        let items = fields.get(list).and_then(Value::as_array).into_iter().flatten();
+        for (place, item) in items.enumerate() {
+            let id = ["id", "username", "name"].iter().find_map(|name| match item.get(name)? {
+                Value::String(id) => Some(id.clone()),
+                Value::Number(id) => Some(id.to_string()),
+                _ => None,
+            });
+            found.insert(format!("{list}/{}", id.unwrap_or_else(|| format!("#{place}"))), item);
+        }
+    }
+    found
 }
 
 /// Seals what a viewer must not read, with a key that nobody keeps.

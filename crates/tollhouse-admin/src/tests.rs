@@ -33,6 +33,7 @@ mod restored;
 mod schemas;
 mod served;
 mod serving;
+mod shenyu;
 mod wrapper;
 
 /// A key of each role.
@@ -89,6 +90,7 @@ fn parts(store: Arc<dyn Store>, options: Options, registry: Option<crate::Regist
         certificates: None,
         staples: None,
         console: None,
+        shenyu: None,
         options,
     }
 }

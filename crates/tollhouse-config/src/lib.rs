@@ -17,7 +17,7 @@ mod yaml;
 
 pub use bootstrap::{Bootstrap, Loaded};
 pub use declarative::{Document, Format, Item, Kind};
-pub use diff::{Changes, Fingerprints, diff};
+pub use diff::{Changes, Fingerprints, Known, diff};
 pub use environment::{EnvironmentSecrets, environment_secrets};
 
 #[cfg(test)]

@@ -16,11 +16,13 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_net::local_name::HostNames;
 
 use crate::certificates::RunningCertificates;
+use crate::console::shenyu;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
+use crate::shenyu_admin;
 use crate::staples::Staples;
 
 /// A running Admin API; it ends when this is dropped.
@@ -136,6 +138,7 @@ fn parts(
         certificates: certificates.map(RunningCertificates::source),
         staples: Some(Arc::new(BoardOfStaples(Arc::clone(&cx.drivers.staples)))),
         console: Some(console),
+        shenyu: shenyu::source(&cx.shenyu_desk, shenyu_admin::is_asked_for(&cx.bootstrap)),
         options: options(&cx.bootstrap, &key.secret, mode),
     }
 }

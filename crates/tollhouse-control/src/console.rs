@@ -6,16 +6,18 @@ pub mod bound;
 mod findings;
 pub mod node_history;
 mod nodes;
+pub mod object_rates;
 mod requests;
-pub mod route_rates;
 pub mod sampler;
+pub mod shenyu;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tollhouse_admin::{ConsoleSource, Question, RequestFilter};
+use tollhouse_admin::{ConsoleSource, Question, RatedKind, RequestFilter};
 use tollhouse_proxy::SnapshotCell;
+use tollhouse_telemetry::Counted;
 
 use self::bench::Bench;
 use crate::context::ControlContext;
@@ -103,8 +105,13 @@ impl ConsoleSource for RunningProcess {
         self.cx.sampler.after(since)
     }
 
-    fn live_routes(&self, by_failures: bool, ids: Option<&str>) -> Value {
-        self.cx.route_rates.top(by_failures, ids)
+    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value {
+        let counted = match kind {
+            RatedKind::Routes => Counted::Routes,
+            RatedKind::Upstreams => Counted::Upstreams,
+            RatedKind::Consumers => Counted::Consumers,
+        };
+        self.cx.object_rates.top(counted, by_failures, ids)
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {

@@ -13,8 +13,9 @@ use crate::configuration::Configuration;
 use crate::console::bench::Bench;
 use crate::console::bound::BoundAddresses;
 use crate::console::node_history::NodeHistory;
-use crate::console::route_rates::RouteRates;
+use crate::console::object_rates::ObjectRates;
 use crate::console::sampler::Sampler;
+use crate::console::shenyu::ShenyuDesk;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
@@ -38,8 +39,8 @@ pub struct ControlContext {
     pub sampler: Arc<Sampler>,
     /// The load generator, for the console.
     pub bench: Bench,
-    /// How many requests each route takes.
-    pub route_rates: Arc<RouteRates>,
+    /// How many requests objects take.
+    pub object_rates: Arc<ObjectRates>,
     /// How the state of nodes has changed of late.
     pub node_history: Arc<NodeHistory>,
     /// Where the parts of the process listen.
@@ -64,6 +65,8 @@ pub struct ControlContext {
     pub descriptors: Descriptors,
     /// The way from the data plane to whoever writes ShenYu's objects.
     pub local_door: Arc<LocalDoor>,
+    /// The way from the console to the same.
+    pub shenyu_desk: Arc<ShenyuDesk>,
 }
 
 impl ControlContext {
@@ -95,7 +98,7 @@ impl ControlContext {
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
             sampler: Arc::new(Sampler::new(Arc::clone(&metrics))),
             bound: Arc::default(),
-            route_rates: Arc::default(),
+            object_rates: Arc::default(),
             node_history: Arc::default(),
             bench: Bench::new(
                 bootstrap.console.bench,
@@ -112,6 +115,7 @@ impl ControlContext {
             services: Arc::new(services),
             descriptors,
             local_door: Arc::new(LocalDoor::new()),
+            shenyu_desk: Arc::default(),
         })
     }
 

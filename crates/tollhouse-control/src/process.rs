@@ -325,7 +325,7 @@ async fn start_registry(
 fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
     tokio::spawn(Arc::clone(&cx.sampler).run());
     tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(snapshots)));
-    let rates = Arc::clone(&cx.route_rates);
+    let rates = Arc::clone(&cx.object_rates);
     tokio::spawn(rates.run(Arc::clone(snapshots), Arc::clone(&cx.metrics)));
     tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
 }

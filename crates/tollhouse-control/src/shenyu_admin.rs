@@ -7,10 +7,12 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
+use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
 
+use crate::console::shenyu::ShenyuDesk;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
@@ -29,11 +31,13 @@ pub struct RunningShenyuAdmin {
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
     door: Arc<LocalDoor>,
+    desk: Arc<ShenyuDesk>,
 }
 
 impl Drop for RunningShenyuAdmin {
     fn drop(&mut self) {
         self.door.shut();
+        self.desk.set(None);
     }
 }
 
@@ -54,8 +58,7 @@ pub async fn start(
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningShenyuAdmin>> {
     let address = cx.bootstrap.listen.shenyu.first().copied();
-    let has_local = cx.bootstrap.shenyu.local_key_sha512.is_some();
-    if !matches!(access.mode, Mode::Store) || (address.is_none() && !has_local) {
+    if !matches!(access.mode, Mode::Store) || !is_asked_for(&cx.bootstrap) {
         return Ok(None);
     }
     let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
@@ -91,12 +94,12 @@ pub async fn start(
         .with_context(|| listeners::in_use("listen.shenyu", address))?;
     let address = Some(listener.local_addr()?);
     let connections_max = cx.descriptors.shenyu;
-    let door = open_door(cx, &admin);
+    let (door, desk) = (open_door(cx, &admin), open_desk(cx, &admin));
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(async move {
         serve(listener, admin, connections_max, ended(stopped)).await;
     });
-    Ok(Some(RunningShenyuAdmin { address, task, _stop: stop, door }))
+    Ok(Some(RunningShenyuAdmin { address, task, _stop: stop, door, desk }))
 }
 
 /// Starts what works for the gateway's own interface alone.
@@ -114,10 +117,10 @@ async fn start_local(
     };
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
-    let door = open_door(cx, &admin);
+    let (door, desk) = (open_door(cx, &admin), open_desk(cx, &admin));
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(hold(admin, ended(stopped)));
-    Ok(RunningShenyuAdmin { address: None, task, _stop: stop, door })
+    Ok(RunningShenyuAdmin { address: None, task, _stop: stop, door, desk })
 }
 
 /// Has calls to the gateway's own interface worked on, where there may be any.
@@ -127,6 +130,17 @@ fn open_door(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalDoor> {
         cx.local_door.open(admin.clone(), shenyu.namespace.clone());
     }
     Arc::clone(&cx.local_door)
+}
+
+/// Has the console read and write the objects.
+fn open_desk(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<ShenyuDesk> {
+    cx.shenyu_desk.set(Some(admin.clone()));
+    Arc::clone(&cx.shenyu_desk)
+}
+
+/// Whether somebody is to keep ShenYu's objects.
+pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
+    !bootstrap.listen.shenyu.is_empty() || bootstrap.shenyu.local_key_sha512.is_some()
 }
 
 /// Ends with the sender.

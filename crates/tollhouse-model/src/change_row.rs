@@ -2,6 +2,8 @@
 //! The row is put into the store by the commit that makes the change, so that no change is without one. Here is
 //! what a row holds and how it is written down; who writes rows, and for how long they are kept, is said elsewhere.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 /// Where rows lie, below the prefix of all objects.
@@ -22,6 +24,8 @@ pub enum Way {
     Import,
     /// Certificates that renew themselves.
     Acme,
+    /// The file that all objects are read from.
+    File,
 }
 
 /// What was done.
@@ -40,11 +44,12 @@ pub enum Deed {
 }
 
 impl Way {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 5] = [
         (Self::Api, "api"),
         (Self::Console, "console"),
         (Self::Import, "import"),
         (Self::Acme, "acme"),
+        (Self::File, "file"),
     ];
 
     /// As it is written.
@@ -110,7 +115,56 @@ impl std::fmt::Debug for ChangeRow {
     }
 }
 
+/// Objects that a row about many tells of; of more it tells how many.
+pub const OBJECTS_TOLD_MAX: usize = 500;
+
+/// An object before and after a change of many: as it was stored, where there was and is one.
+pub type BothSides = (Option<String>, Option<String>);
+
 impl ChangeRow {
+    /// The row about many objects that changed at once, by their paths, and how many more did: a document that was read
+    /// again. Where they are too much, it keeps their names alone.
+    pub fn about_many(
+        (at_ms, actor, way): (u64, Option<String>, Way),
+        path: &str,
+        (changed, more): (&BTreeMap<String, BothSides>, usize),
+    ) -> Self {
+        let side = |pick: fn(&BothSides) -> &Option<String>, is_short: bool| {
+            let rows = changed.iter().filter_map(|(path, both)| {
+                let text = pick(both).as_ref()?;
+                let value = match is_short {
+                    true => Value::from("…"),
+                    false => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
+                };
+                Some((path.clone(), value))
+            });
+            let mut rows: Map<String, Value> = rows.collect();
+            if more > 0 {
+                rows.insert("…".to_owned(), format!("and {more} more").into());
+            }
+            Value::Object(rows).to_string()
+        };
+        let both = |is_short| (side(|both| &both.0, is_short), side(|both| &both.1, is_short));
+        let (mut before, mut after) = both(false);
+        if before.len() + after.len() > BODIES_BYTES_MAX {
+            (before, after) = both(true);
+        }
+        let row = Self {
+            at_ms,
+            actor,
+            way,
+            deed: Deed::Replace,
+            path: path.to_owned(),
+            before: Some(before),
+            after: Some(after),
+            below: Vec::new(),
+            was_to_end: false,
+            is_cut: false,
+            undoes: None,
+        };
+        row.within(BODIES_BYTES_MAX)
+    }
+
     /// Leaves out what stood and stands there where it is more than so many bytes.
     #[must_use]
     pub fn within(mut self, bytes_max: usize) -> Self {
@@ -210,6 +264,29 @@ mod tests {
         assert!(cut.is_cut && cut.before.is_none() && cut.below.is_empty());
         assert_eq!(row().within(usize::MAX), row());
         assert!(row().within(10).is_cut);
+    }
+
+    #[test]
+    fn a_row_about_many_objects_tells_what_differs_or_else_their_names() {
+        let text = |text: &str| Some(text.to_owned());
+        let mut changed: BTreeMap<String, BothSides> = BTreeMap::new();
+        changed.insert("routes/1".into(), (text("{\"uri\":\"/a\"}"), text("{\"uri\":\"/b\"}")));
+        changed.insert("routes/2".into(), (None, text("{}")));
+        let row = |changed: &BTreeMap<String, BothSides>| {
+            let who = (1, text("file.yaml"), Way::File);
+            ChangeRow::about_many(who, "file/file.yaml", (changed, 0))
+        };
+        let told = row(&changed);
+        assert_eq!(told.before.as_deref(), Some("{\"routes/1\":{\"uri\":\"/a\"}}"));
+        assert_eq!(told.after.as_deref(), Some("{\"routes/1\":{\"uri\":\"/b\"},\"routes/2\":{}}"));
+        let long = format!("\"{}\"", "x".repeat(BODIES_BYTES_MAX));
+        changed.insert("routes/3".into(), (Some(long), None));
+        let told = row(&changed);
+        assert_eq!(told.before.as_deref(), Some("{\"routes/1\":\"…\",\"routes/3\":\"…\"}"));
+        assert!(!told.is_cut);
+        let who = (1, None, Way::File);
+        let told = ChangeRow::about_many(who, "file/x", (&BTreeMap::new(), 7));
+        assert_eq!(told.after.as_deref(), Some("{\"…\":\"and 7 more\"}"));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Consumer {
     pub labels: BTreeMap<String, String>,
     /// Whether it, or its group, brings plugins of its own.
     pub has_plugins: bool,
+    /// What its requests are counted by.
+    pub number: u32,
 }
 
 /// What identifies a consumer to one auth plugin.

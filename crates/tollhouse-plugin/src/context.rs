@@ -305,7 +305,7 @@ impl<'r> RequestContext<'r> {
 
     fn admit(&mut self, consumer: &'r Arc<Consumer>, credential_id: Option<&str>) {
         let known_before = self.consumer.replace(consumer).is_some();
-        self.exchange.note_consumer(&consumer.username, consumer.group_id.as_deref());
+        self.exchange.note_consumer(consumer);
         let headers = &mut self.exchange.edits_mut().headers;
         let names = &*CONSUMER_HEADERS;
         if known_before {

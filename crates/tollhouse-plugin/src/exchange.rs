@@ -13,6 +13,7 @@ use std::time::Duration;
 use tollhouse_model::variable::Lookup;
 use tollhouse_stdx::MemoryBudget;
 
+use crate::consumer::Consumer;
 use crate::edits::RequestEdits;
 
 /// A future that stays on its core.
@@ -118,7 +119,7 @@ pub trait Exchange: Lookup {
         MemoryBudget::unlimited()
     }
     /// Notes who asks, for variables, log and metrics.
-    fn note_consumer(&mut self, username: &str, group: Option<&str>);
+    fn note_consumer(&mut self, consumer: &Consumer);
     /// Now.
     fn now(&self) -> Moment;
     /// A random number; not for secrets.

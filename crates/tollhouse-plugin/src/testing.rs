@@ -124,6 +124,7 @@ impl Harness {
             custom_id: None,
             labels: Default::default(),
             has_plugins: false,
+            number: 0,
         });
         let credential = Credential {
             consumer: Arc::clone(&consumer),

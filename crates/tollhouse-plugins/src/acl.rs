@@ -182,6 +182,7 @@ mod tests {
             custom_id: None,
             labels: labels.collect(),
             has_plugins: false,
+            number: 0,
         });
         harness.run_as(&mut FakeExchange::parse("GET / HTTP/1.1\n\n", 0), who)
     }

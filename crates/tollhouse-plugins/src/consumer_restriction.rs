@@ -193,6 +193,7 @@ mod tests {
             custom_id: None,
             labels: Default::default(),
             has_plugins: false,
+            number: 0,
         }
     }
 

@@ -8,6 +8,7 @@ mod certificates;
 mod consumers;
 mod dependents;
 mod driven;
+mod numbers;
 mod object;
 mod plugins;
 mod put;
@@ -29,7 +30,6 @@ use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{RouteSpec, Router};
 use tollhouse_stdx::CowVec;
-use tollhouse_telemetry::route_counts::{NUMBERS_MAX, UNCOUNTED};
 use tollhouse_upstream::UpstreamChange;
 
 use crate::consumers::Consumers;
@@ -42,6 +42,7 @@ use body_variables::BodyVariables;
 use certificates::Hosts;
 use consumers::ConsumerTable;
 use dependents::Dependents;
+use numbers::Numbers;
 use object::Object;
 use plugins::Plugins;
 use shenyu::Shenyu;
@@ -102,25 +103,8 @@ pub struct Compiler {
     problems_version: u64,
     body_variables: BodyVariables,
     shenyu: Shenyu,
-    numbers: RouteNumbers,
+    numbers: Numbers,
     snapshot: Snapshot,
-}
-
-/// What requests of routes are counted by. A route that comes back has the number that it had; ids that come and go
-/// leave theirs, up to a bound beyond which new routes are not counted.
-#[derive(Debug, Default)]
-struct RouteNumbers(HashMap<Id, u32>);
-
-impl RouteNumbers {
-    fn number_for(&mut self, id: &Id) -> u32 {
-        if let Some(number) = self.0.get(id) {
-            return *number;
-        }
-        let next = u32::try_from(self.0.len()).ok().filter(|next| *next < NUMBERS_MAX);
-        let Some(next) = next else { return UNCOUNTED };
-        self.0.insert(id.clone(), next);
-        next
-    }
 }
 
 impl Compiler {
@@ -150,7 +134,7 @@ impl Compiler {
             problems: BTreeMap::new(),
             problems_version: 0,
             body_variables: BodyVariables::default(),
-            numbers: RouteNumbers::default(),
+            numbers: Numbers::default(),
             shenyu: Shenyu::new(settings.shenyu.clone()),
             snapshot: Snapshot {
                 revision: 0,

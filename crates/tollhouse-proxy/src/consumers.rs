@@ -62,6 +62,11 @@ impl Consumers {
         self.groups.get(id).map(|chain| &**chain)
     }
 
+    /// All consumers.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Consumer>> {
+        self.by_name.values()
+    }
+
     /// How many consumers there are.
     pub fn len(&self) -> usize {
         self.by_name.len()

@@ -21,6 +21,7 @@ use crate::instances::Instances;
 use crate::limits::{BODIES_BYTES_MAX, GATEWAYS_MAX};
 use crate::logins::Logins;
 use crate::password;
+use crate::records::Author;
 use crate::rights::Rights;
 use crate::row::{self, Row};
 use crate::seed::{self, Secrets, TOKEN_KEY};
@@ -155,6 +156,11 @@ impl ShenyuAdmin {
             logins: Arc::default(),
             key,
         }
+    }
+
+    /// The same admin in the hands of somebody: what is written is noted with it.
+    pub(crate) fn by(&self, author: &Arc<Author>) -> Self {
+        Self { book: self.book.by(Arc::clone(author)), ..self.clone() }
     }
 
     /// Lets go of the store, and ends all who follow.

@@ -83,6 +83,11 @@ impl Refusal {
         Self { status: StatusCode::OK, code: NO_PERMISSION, message }
     }
 
+    /// The code in ShenYu's wrapper.
+    pub(crate) const fn code(&self) -> i64 {
+        self.code
+    }
+
     /// The text, for callers that are not answered in a wrapper.
     pub(crate) fn message(&self) -> &str {
         &self.message

@@ -10,6 +10,8 @@ mod special;
 mod users;
 pub(crate) mod websites;
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
@@ -23,6 +25,7 @@ use crate::clock;
 use crate::draft::Draft;
 use crate::limits::{BODY_BYTES_MAX, OPEN_BODY_BYTES_MAX};
 use crate::query::Arguments;
+use crate::records::{Author, Way};
 use crate::resource::Resource;
 use crate::rights::Asked;
 use crate::row::{self, Row};
@@ -177,16 +180,30 @@ async fn answer_caller(
         ["configs", "listener"] => return sync::polling::listen(admin, &call).await,
         _ => {}
     }
-    let mut outcome = answer_operator((admin, &caller), segments, &call).await;
+    respond(answer_noted((admin, &caller), segments, &call, Way::Admin).await)
+}
+
+/// Answers what operators ask for, and notes what they change: in the commit of the change, and on its own where a call
+/// writes nothing.
+pub(crate) async fn answer_noted(
+    (admin, caller): (&ShenyuAdmin, &Caller),
+    segments: &[&str],
+    call: &Call,
+    way: Way,
+) -> Outcome {
+    // Those of before 2.7 change a secret by a call that reads by its method.
+    let reads = call.method == Method::GET && !segments.ends_with(&["updateSk"]);
+    let changes = !reads && !segments.ends_with(&["list", "search"]);
+    let name = row::text(&caller.user, "userName").unwrap_or_default();
+    let author = Arc::new(Author::new(&name, way, &call.method, segments));
+    let noting = if changes { admin.by(&author) } else { admin.clone() };
+    let mut outcome = answer_operator((&noting, caller), segments, call).await;
     if let Ok(success) = &mut outcome {
         covered::hide(&caller.rights, &mut success.data);
     }
-    let changes = call.method != Method::GET && !segments.ends_with(&["list", "search"]);
-    if changes && outcome.is_ok() {
-        let name = row::text(&caller.user, "userName").unwrap_or_default();
-        let record = records::record(&name, &call.method, segments);
+    if changes && outcome.is_ok() && !author.is_noted() {
         let noted = admin.book.write(move |draft| {
-            records::put(draft, &record);
+            records::put(draft, author.record(None));
             success("", Value::Null)
         });
         if let Err(refusal) = noted.await {
@@ -194,7 +211,7 @@ async fn answer_caller(
             tracing::warn!(reason, "a change at ShenYu's admin is not in its log of operations");
         }
     }
-    respond(outcome)
+    outcome
 }
 
 /// Whether a user changes the password of his own.

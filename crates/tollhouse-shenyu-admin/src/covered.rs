@@ -1,8 +1,9 @@
 //! What of an answer is hidden from who may only read it: secrets of applications, and those among the
-//! settings of plugins, selectors and rules. Who may change them sees them, as in ShenYu's console.
+//! settings of plugins, selectors and rules. Who may change them sees them, as in ShenYu's console; what was hidden
+//! and comes back stands for what is there.
 
 use serde_json::Value;
-use tollhouse_shenyu::sealing::{COVER, cover};
+use tollhouse_shenyu::sealing::{COVER, cover, uncover};
 
 use crate::rights::Rights;
 use crate::row::{self, Row};
@@ -42,6 +43,25 @@ fn hide_in_row(rights: &Rights, row: &mut Row) {
             hide_settings(row, "handle");
         }
     }
+}
+
+/// The body of who writes back what was hidden from him: with what is there in its place. `None` where nothing of it is
+/// hidden.
+pub(crate) fn restore(body: &Row, before: &Row) -> Option<Row> {
+    let mut restored = None;
+    if body.get("appSecret").is_some_and(|secret| secret == COVER) {
+        let body = restored.get_or_insert_with(|| body.clone());
+        body.insert("appSecret".to_owned(), before.get("appSecret").cloned().unwrap_or_default());
+    }
+    for member in ["config", "handle", "props"] {
+        let (written, known) = (row::document(body, member), row::document(before, member));
+        let uncovered = written.and_then(|written| uncover(&written, &known.unwrap_or_default()));
+        if let Some(uncovered) = uncovered {
+            let body = restored.get_or_insert_with(|| body.clone());
+            body.insert(member.to_owned(), uncovered.into());
+        }
+    }
+    restored
 }
 
 fn hide_settings(row: &mut Row, member: &str) {

@@ -14,6 +14,14 @@ use crate::tables::{Name, Tables};
 
 type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
 
+/// What a call does to one row.
+pub(crate) struct Changed<'d> {
+    pub(crate) table: Table,
+    pub(crate) id: &'d str,
+    pub(crate) before: Option<&'d Row>,
+    pub(crate) after: Option<&'d Row>,
+}
+
 pub(crate) struct Draft<'a> {
     base: &'a Tables,
     kept: Changes,
@@ -80,6 +88,15 @@ impl<'a> Draft<'a> {
         let ids = kept.chain(self.base.ids(name));
         let mut rows = ids.filter_map(|id| Some((id.to_owned(), self.get(name.table, id)?)));
         rows.find(|(_, row)| is_named(row))
+    }
+
+    /// What this call has written so far: what each row was before it, and what it is to be.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
+        self.current.iter().map(|((table, id), after)| {
+            let kept = self.kept.get(&(*table, id.clone())).map(Option::as_ref);
+            let before = kept.unwrap_or_else(|| self.base.get(*table, id).map(|it| &it.row));
+            Changed { table: *table, id, before: before.map(|row| &**row), after: after.as_deref() }
+        })
     }
 
     /// Writes a row.

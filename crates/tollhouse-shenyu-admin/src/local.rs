@@ -2,6 +2,9 @@
 //! come in the shape in which admins send them to gateways, and are kept as such. Who may call is decided where
 //! the call comes in.
 
+use std::sync::Arc;
+
+use axum::http::Method;
 use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
@@ -13,6 +16,7 @@ use crate::clock;
 use crate::conditions;
 use crate::draft::Draft;
 use crate::query::Arguments;
+use crate::records::{Author, Way};
 use crate::row::{self, Row};
 use crate::sync::synced;
 use crate::table::Table;
@@ -76,7 +80,11 @@ impl ShenyuAdmin {
             Writes::Object(_) | Writes::Pair | Writes::Pairs => read_object(body).map_err(wrong)?,
         };
         let (namespace, arguments) = (local.namespace.clone(), local.arguments.clone());
-        let outcome = self.book.write(move |draft| {
+        let method = Method::from_bytes(local.method.as_bytes()).unwrap_or_default();
+        let segments: Vec<&str> = local.path.split('/').collect();
+        let author = Author::new("", Way::Local, &method, &segments);
+        let book = self.book.by(Arc::new(author));
+        let outcome = book.write(move |draft| {
             let mut writer = Writer { draft, namespace: &namespace };
             match writes {
                 Writes::Removal(removal) => writer.remove(removal, &arguments),

@@ -20,6 +20,12 @@ impl Arguments {
         Self(pairs.collect())
     }
 
+    /// Of arguments that were taken apart already.
+    pub(crate) fn from_pairs(mut pairs: Vec<(String, String)>) -> Self {
+        pairs.truncate(ARGUMENTS_MAX);
+        Self(pairs)
+    }
+
     /// The first value of a name that is not blank.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut found = self.0.iter().filter(|(known, _)| known == name);

@@ -1,11 +1,15 @@
-//! Who changed what lately, as ShenYu's home page shows it: the newest changes, kept in the store beside what
-//! they changed.
+//! Who changed what lately, as ShenYu's home page shows it and the console: the newest changes, kept in the store by the
+//! commits that make them. What stood there before and after is kept without its secrets.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use tollhouse_shenyu::sealing::{COVER, cover};
 
 use crate::clock;
-use crate::draft::Draft;
+use crate::draft::{Changed, Draft};
 use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
@@ -16,41 +20,175 @@ const RECORDS_MAX: usize = 500;
 /// Characters of a path that are kept.
 const PATH_CHARACTERS_MAX: usize = 200;
 
+/// Rows that one record tells of; of more it tells how many. An import changes thousands.
+const ROWS_MAX: usize = 20;
+
+/// Bytes of what rows were before and after that one record keeps, so that all of them are some megabytes. Of larger
+/// ones only the names are kept.
+const BODIES_BYTES_MAX: usize = 16 << 10;
+
 /// Records of the home page.
 const RECENT: usize = 12;
 
-/// What is written of a change.
-pub(crate) fn record(user: &str, method: &Method, segments: &[&str]) -> Row {
-    let (first, rest) = segments.split_first().unwrap_or((&"", &[]));
-    let verb = match (method, rest) {
-        (&Method::DELETE, _) | (_, ["batchDelete" | "batchDeleted"]) => "DELETE",
-        (&Method::POST, [] | ["apply" | "addProxySelector"]) => "CREATE",
-        _ => "UPDATE",
-    };
-    let path: String = segments.join("/").chars().take(PATH_CHARACTERS_MAX).collect();
-    let noun = first.replace('-', "_").to_uppercase();
-    let mut record = Row::new();
-    for (member, value) in [
-        ("id", json!(clock::new_id())),
-        ("operator", json!(user)),
-        ("operationType", json!(format!("{noun}_{verb}"))),
-        ("context", json!(format!("{method} /{path}"))),
-        ("operationTime", json!(clock::now_text())),
-    ] {
-        record.insert(member.to_owned(), value);
+/// By which way a call came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The admin's own interface.
+    Admin,
+    /// The gateway's console, or its Admin API.
+    Console,
+    /// The gateway's own interface, on the data plane.
+    Local,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "shenyu",
+            Self::Console => "console",
+            Self::Local => "local",
+        }
     }
-    record
+}
+
+/// Who does a call, and what it is called.
+pub(crate) struct Author {
+    operator: String,
+    way: Way,
+    kind: String,
+    context: String,
+    is_noted: AtomicBool,
+}
+
+impl Author {
+    /// Of a call to this path.
+    pub(crate) fn new(operator: &str, way: Way, method: &Method, segments: &[&str]) -> Self {
+        let (first, rest) = segments.split_first().unwrap_or((&"", &[]));
+        let verb = match (method, rest) {
+            (&Method::DELETE, _) | (_, ["batchDelete" | "batchDeleted"]) => "DELETE",
+            (&Method::POST, [] | ["apply" | "addProxySelector"]) => "CREATE",
+            _ => "UPDATE",
+        };
+        let path: String = segments.join("/").chars().take(PATH_CHARACTERS_MAX).collect();
+        let noun = first.replace('-', "_").to_uppercase();
+        Self {
+            operator: operator.to_owned(),
+            way,
+            kind: format!("{noun}_{verb}"),
+            context: format!("{method} /{path}"),
+            is_noted: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether what the call has changed is noted already.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.is_noted.load(Ordering::Acquire)
+    }
+
+    /// What is written of the call, with what it changes.
+    pub(crate) fn record(&self, changes: Option<Value>) -> Row {
+        let mut record = Row::new();
+        for (member, value) in [
+            ("id", json!(clock::new_id())),
+            ("operator", json!(self.operator)),
+            ("operationType", json!(self.kind)),
+            ("context", json!(self.context)),
+            ("operationTime", json!(clock::now_text())),
+            ("way", json!(self.way.name())),
+            ("changes", changes.unwrap_or(Value::Null)),
+        ] {
+            record.insert(member.to_owned(), value);
+        }
+        record
+    }
+}
+
+/// Notes what a call has changed, beside the change; nothing where it has changed nothing.
+pub(crate) fn note(draft: &mut Draft<'_>, author: &Author) {
+    let Some(changes) = changes_of_call(draft) else { return };
+    put(draft, author.record(Some(changes)));
+    author.is_noted.store(true, Ordering::Release);
+}
+
+/// What a call has changed, as it is kept: `{rows, more, is_cut}`.
+fn changes_of_call(draft: &Draft<'_>) -> Option<Value> {
+    let is_told = |changed: &Changed<'_>| {
+        changed.table != Table::Record && (changed.before.is_some() || changed.after.is_some())
+    };
+    let total = draft.changed().filter(is_told).count();
+    let changes = draft.changed().filter(is_told).take(ROWS_MAX);
+    let mut bytes = 0;
+    let mut is_cut = false;
+    let rows: Vec<Value> = changes
+        .map(|changed| {
+            let (before, after) = (
+                without_secrets(&changed, changed.before),
+                without_secrets(&changed, changed.after),
+            );
+            let size =
+                |row: &Option<Row>| row.as_ref().map_or(0, |row| json!(row).to_string().len());
+            bytes += size(&before) + size(&after);
+            let mut told = json!({
+                "object": format!("{}/{}", changed.table.segment(), changed.id),
+                "name": name(changed.after.or(changed.before)),
+                "deed": deed(&changed),
+            });
+            if bytes > BODIES_BYTES_MAX {
+                is_cut = true;
+                return told;
+            }
+            // What is covered looks the same before and after.
+            let has_other_secrets = before == after && changed.before != changed.after;
+            told["before"] = json!(before);
+            told["after"] = json!(after);
+            told["has_other_secrets"] = has_other_secrets.into();
+            told
+        })
+        .collect();
+    (!rows.is_empty()).then(|| json!({"more": total - rows.len(), "is_cut": is_cut, "rows": rows}))
+}
+
+const fn deed(changed: &Changed<'_>) -> &'static str {
+    match (changed.before, changed.after) {
+        (None, _) => "create",
+        (_, None) => "delete",
+        (Some(_), Some(_)) => "replace",
+    }
+}
+
+fn name(row: Option<&Row>) -> String {
+    let members = ["name", "path", "appKey", "userName", "roleName", "dictName", "field"];
+    let name = row.and_then(|row| members.iter().find_map(|member| row::filled(row, member)));
+    name.unwrap_or_default().chars().take(PATH_CHARACTERS_MAX).collect()
+}
+
+/// A row as anybody may see it.
+fn without_secrets(changed: &Changed<'_>, row: Option<&Row>) -> Option<Row> {
+    let mut row = row?.clone();
+    for member in ["appSecret", "password", "keptPassword"] {
+        if row.contains_key(member) {
+            row.insert(member.to_owned(), COVER.into());
+        }
+    }
+    if changed.table == Table::Secret && row.contains_key("key") {
+        row.insert("key".to_owned(), COVER.into());
+    }
+    for member in ["config", "handle", "props"] {
+        if let Some(covered) = row::document(&row, member).and_then(|settings| cover(&settings)) {
+            row.insert(member.to_owned(), covered.into());
+        }
+    }
+    Some(row)
 }
 
 /// Keeps a record; the oldest goes where there are too many.
-pub(crate) fn put(draft: &mut Draft<'_>, record: &Row) {
+pub(crate) fn put(draft: &mut Draft<'_>, mut record: Row) {
     let kept = draft.find_all(Table::Record, |_| true);
     // Ids rise with time, but not within a millisecond.
     let number = |id: &str| id.parse::<u64>().unwrap_or_default();
     let last = kept.last().map_or(0, |(id, _)| number(id));
-    let own = row::text(record, "id").unwrap_or_default();
+    let own = row::text(&record, "id").unwrap_or_default();
     let id = number(&own).max(last.saturating_add(1)).to_string();
-    let mut record = record.clone();
     record.insert("id".to_owned(), id.clone().into());
     draft.put(Table::Record, &id, record);
     for (id, _) in kept.iter().take((kept.len() + 1).saturating_sub(RECORDS_MAX)) {
@@ -71,15 +209,32 @@ pub(crate) fn search(tables: &Tables, text: &str) -> Vec<Value> {
     };
     let view = |row: &Row| {
         let mut view = row.clone();
+        let changes = view.remove("changes").unwrap_or_default();
         view.insert("color".to_owned(), "#409EFF".into());
-        view.insert("before".to_owned(), Value::Null);
-        view.insert("after".to_owned(), Value::Null);
+        for side in ["before", "after"] {
+            view.insert(side.to_owned(), side_of(&changes, side));
+        }
         Value::Object(view)
     };
     let rows = tables.rows(Table::Record).map(|(_, row)| row);
     let mut found: Vec<Value> = rows.filter(|row| mentions(row)).map(|row| view(row)).collect();
     found.reverse();
     found
+}
+
+/// One side of all changes as ShenYu's console shows it: JSON as text.
+fn side_of(changes: &Value, side: &str) -> Value {
+    let rows = changes["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let found: BTreeSet<String> = rows
+        .iter()
+        .filter_map(|row| row.get(side).filter(|it| it.is_object()))
+        .map(Value::to_string)
+        .collect();
+    if found.is_empty() {
+        Value::Null
+    } else {
+        found.into_iter().collect::<Vec<_>>().join("\n").into()
+    }
 }
 
 /// Drops those before a time, `yyyy-MM-dd HH:mm:ss`; how many that were.

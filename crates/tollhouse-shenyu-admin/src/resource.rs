@@ -6,6 +6,7 @@ use crate::answer::Refusal;
 use crate::api::discovery;
 use crate::clock;
 use crate::conditions;
+use crate::covered;
 use crate::draft::Draft;
 use crate::row::{self, Row};
 use crate::table::Table;
@@ -247,7 +248,8 @@ impl Resource {
             }
         }
         let mut made = before.cloned().unwrap_or_default();
-        (self.read)(draft, body, &mut made)?;
+        let uncovered = before.and_then(|before| covered::restore(body, before));
+        (self.read)(draft, uncovered.as_ref().unwrap_or(body), &mut made)?;
         made.insert("id".to_owned(), id.into());
         if made.get("namespaceId").is_none_or(Value::is_null) {
             made.insert("namespaceId".to_owned(), namespace(body).into());

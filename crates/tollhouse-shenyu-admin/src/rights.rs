@@ -61,6 +61,11 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Rights {
+    /// Those of who may do everything.
+    pub(crate) fn everything() -> Self {
+        Self { may_all: true, ..Self::default() }
+    }
+
     /// The rights of a user.
     pub(crate) fn read(tables: &Tables, user: &Row) -> Self {
         let roles = user.get("roles").map(row::texts).unwrap_or_default();

@@ -67,7 +67,7 @@ impl Table {
         }
     }
 
-    const fn segment(self) -> &'static str {
+    pub(crate) const fn segment(self) -> &'static str {
         match self {
             Self::Plugin => Kind::Plugin.segment(),
             Self::Selector => Kind::Selector.segment(),

@@ -19,6 +19,7 @@ const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 mod endpoints;
 mod follow;
 mod local;
+mod operator;
 mod probe;
 mod rights;
 mod transfer;
@@ -583,12 +584,14 @@ async fn the_log_of_operations_outlives_the_process_and_is_bounded() {
         (&recent[0]["operator"], &recent[0]["context"]),
         (&json!("admin"), &json!("POST /rule"))
     );
-    let record = crate::records::record("x", &axum::http::Method::PUT, &["plugin", "1"]);
+    let way = crate::records::Way::Admin;
+    let author = crate::records::Author::new("x", way, &axum::http::Method::PUT, &["plugin", "1"]);
+    let record = author.record(None);
     for at in 0..520 {
         let mut record = record.clone();
         record.insert("id".to_owned(), format!("9{at:018}").into());
         let put = move |draft: &mut crate::draft::Draft<'_>| {
-            crate::records::put(draft, &record);
+            crate::records::put(draft, record.clone());
             crate::answer::success("", Value::Null)
         };
         second.admin.book.write(put).await.expect("it is written");

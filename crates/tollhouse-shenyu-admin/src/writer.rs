@@ -11,6 +11,7 @@ use crate::answer::{Outcome, Refusal};
 use crate::clock;
 use crate::draft::Draft;
 use crate::limits::{CALLS_PER_COMMIT, CALLS_WAITING_MAX, CHANGES_WAITING_MAX, COMMIT_TRIES_MAX};
+use crate::records::{self, Author};
 use crate::tables::{Tables, Written};
 
 /// What a call does to the tables. It may run more than once: where somebody else came before.
@@ -29,6 +30,8 @@ pub(crate) enum Change {
 
 struct Waiting {
     call: Call,
+    /// Whose call it is, where it is to be noted.
+    author: Option<Arc<Author>>,
     answer: oneshot::Sender<Outcome>,
 }
 
@@ -39,6 +42,7 @@ pub(crate) struct Book {
     calls: mpsc::Sender<Waiting>,
     changes: broadcast::Sender<Change>,
     version: watch::Receiver<u64>,
+    author: Option<Arc<Author>>,
 }
 
 impl Book {
@@ -66,7 +70,12 @@ impl Book {
                 _ = ending.wait_for(|is_ending| *is_ending) => {}
             }
         });
-        Ok(Self { tables, calls, changes, version })
+        Ok(Self { tables, calls, changes, version, author: None })
+    }
+
+    /// The same book in the hands of somebody: what is written is noted with it, in one commit.
+    pub(crate) fn by(&self, author: Arc<Author>) -> Self {
+        Self { author: Some(author), ..self.clone() }
     }
 
     /// The tables as they are; not to be held across an await.
@@ -80,7 +89,7 @@ impl Book {
         call: impl Fn(&mut Draft<'_>) -> Outcome + Send + 'static,
     ) -> Outcome {
         let (answer, done) = oneshot::channel();
-        let waiting = Waiting { call: Box::new(call), answer };
+        let waiting = Waiting { call: Box::new(call), author: self.author.clone(), answer };
         let closed = || Refusal::error("the store is closed; ask again");
         self.calls.send(waiting).await.map_err(|_| closed())?;
         done.await.map_err(|_| closed())?
@@ -218,6 +227,11 @@ impl Writer {
         let mut outcomes = Vec::with_capacity(batch.len());
         for waiting in batch {
             let outcome = (waiting.call)(&mut draft);
+            if outcome.is_ok()
+                && let Some(author) = &waiting.author
+            {
+                records::note(&mut draft, author);
+            }
             outcomes.push(draft.end_call(outcome));
         }
         (outcomes, draft.into_transaction())

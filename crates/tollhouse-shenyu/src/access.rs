@@ -59,7 +59,7 @@ pub enum WafRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct WafHandle {
+pub(crate) struct WafHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     model: String,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -188,7 +188,7 @@ impl fmt::Debug for BasicAuthRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct BasicAuthConfig {
+pub(crate) struct BasicAuthConfig {
     default_handle_json: Option<String>,
 }
 

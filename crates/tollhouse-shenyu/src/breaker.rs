@@ -105,7 +105,7 @@ impl Fallback {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct HystrixHandle {
+pub(crate) struct HystrixHandle {
     #[serde(deserialize_with = "lenient::integer")]
     max_concurrent_requests: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
@@ -122,7 +122,7 @@ struct HystrixHandle {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct SentinelHandle {
+pub(crate) struct SentinelHandle {
     #[serde(deserialize_with = "lenient::integer")]
     flow_rule_enable: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
@@ -153,7 +153,7 @@ struct SentinelHandle {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Resilience4jHandle {
+pub(crate) struct Resilience4jHandle {
     #[serde(deserialize_with = "lenient::integer")]
     timeout_duration_rate: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]

@@ -31,14 +31,14 @@ pub struct CacheRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Config {
+pub(crate) struct Config {
     #[serde(deserialize_with = "lenient::or_default")]
     cache_type: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Handle {
+pub(crate) struct Handle {
     #[serde(deserialize_with = "lenient::integer")]
     timeout_seconds: Option<i64>,
 }

@@ -83,7 +83,7 @@ pub enum Crypted {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Handle {
+pub(crate) struct Handle {
     #[serde(deserialize_with = "lenient::or_default")]
     strategy_name: String,
     #[serde(deserialize_with = "lenient::or_default")]

@@ -95,7 +95,7 @@ impl From<Malformed> for HandleError {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct HandleNode {
+pub(crate) struct HandleNode {
     protocol: Option<String>,
     /// `websocket` calls it `url`.
     #[serde(alias = "url", deserialize_with = "lenient::or_default")]
@@ -160,7 +160,7 @@ pub struct SpringCloudSelector {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct SpringCloudHandle {
+pub(crate) struct SpringCloudHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     service_id: String,
     /// Whether gray nodes are preferred.
@@ -338,7 +338,7 @@ impl Default for DivideRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct HandleRule {
+pub(crate) struct HandleRule {
     load_balance: Option<String>,
     retry_strategy: Option<String>,
     #[serde(deserialize_with = "lenient::integer")]

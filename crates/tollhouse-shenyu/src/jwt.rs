@@ -31,21 +31,21 @@ impl fmt::Debug for JwtRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Config {
+pub(crate) struct Config {
     #[serde(deserialize_with = "lenient::or_default")]
     secret_key: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Handle {
+pub(crate) struct Handle {
     #[serde(deserialize_with = "lenient::or_default")]
     converter: Vec<Converter>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Converter {
+pub(crate) struct Converter {
     #[serde(deserialize_with = "lenient::or_default")]
     jwt_val: String,
     #[serde(deserialize_with = "lenient::or_default")]

@@ -17,6 +17,7 @@ pub mod divide;
 mod document;
 pub mod expression;
 pub mod filters;
+pub mod forms;
 pub mod handle;
 mod json_path;
 pub mod jwt;

@@ -45,7 +45,7 @@ enum Algorithm {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Handle {
+pub(crate) struct Handle {
     #[serde(deserialize_with = "lenient::text")]
     algorithm_name: Option<String>,
     #[serde(deserialize_with = "lenient::text")]

@@ -44,7 +44,7 @@ enum Mask {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Config {
+pub(crate) struct Config {
     #[serde(deserialize_with = "lenient::text")]
     sample_rate: Option<String>,
     #[serde(deserialize_with = "lenient::integer")]
@@ -55,7 +55,7 @@ struct Config {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Handle {
+pub(crate) struct Handle {
     #[serde(deserialize_with = "lenient::or_default")]
     keyword: String,
     #[serde(deserialize_with = "lenient::or_default")]

@@ -31,7 +31,7 @@ pub struct MockRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Handle {
+pub(crate) struct Handle {
     #[serde(deserialize_with = "lenient::integer")]
     http_status_code: Option<i64>,
     #[serde(deserialize_with = "lenient::or_default")]

@@ -33,7 +33,7 @@ enum Part {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct RewriteHandle {
+pub(crate) struct RewriteHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     regex: String,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -138,7 +138,7 @@ pub struct ContextPathRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ContextPathHandle {
+pub(crate) struct ContextPathHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     context_path: String,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -201,7 +201,7 @@ pub enum RedirectRule {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct RedirectHandle {
+pub(crate) struct RedirectHandle {
     #[serde(rename = "redirectURI", deserialize_with = "lenient::or_default")]
     redirect_uri: String,
     #[serde(rename = "httpStatusCode", deserialize_with = "lenient::integer")]

@@ -117,7 +117,7 @@ pub struct RequestRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct RequestHandle {
+pub(crate) struct RequestHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     header: HeaderEdits,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -138,7 +138,7 @@ struct RequestHandle {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct HeaderEdits {
+pub(crate) struct HeaderEdits {
     #[serde(deserialize_with = "texts")]
     add_headers: Vec<(String, String)>,
     #[serde(deserialize_with = "texts")]
@@ -151,7 +151,7 @@ struct HeaderEdits {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ParameterEdits {
+pub(crate) struct ParameterEdits {
     #[serde(deserialize_with = "texts")]
     add_parameters: Vec<(String, String)>,
     #[serde(deserialize_with = "texts")]
@@ -164,7 +164,7 @@ struct ParameterEdits {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct CookieEdits {
+pub(crate) struct CookieEdits {
     #[serde(deserialize_with = "texts")]
     add_cookies: Vec<(String, String)>,
     #[serde(deserialize_with = "texts")]
@@ -229,7 +229,7 @@ pub struct BodyEdits {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct BodyEdit {
+pub(crate) struct BodyEdit {
     #[serde(deserialize_with = "lenient::or_default")]
     path: String,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -301,7 +301,7 @@ impl BodyEdits {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct MappingHandle {
+pub(crate) struct MappingHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     add_parameter_keys: Vec<BodyEdit>,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -336,7 +336,7 @@ pub struct ResponseRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ResponseHandle {
+pub(crate) struct ResponseHandle {
     #[serde(deserialize_with = "texts")]
     add_headers: Vec<(String, String)>,
     #[serde(deserialize_with = "texts")]

@@ -15,11 +15,11 @@ pub mod histogram;
 pub mod labels;
 pub mod latency;
 pub mod metrics;
+pub mod object_counts;
 pub mod prometheus;
 pub mod recent;
-pub mod route_counts;
 
 pub use catalogue::{CoreMetrics, ProcessMetrics};
 pub use codes::ErrorCode;
 pub use labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, StatusClass};
-pub use metrics::{CoreHandle, Metrics};
+pub use metrics::{CoreHandle, Counted, Metrics};

@@ -14,8 +14,8 @@ use crate::codes::ErrorCode;
 use crate::counters::Label;
 use crate::labels::{ConnectionRefusal, StatusClass};
 use crate::latency::{Latencies, LatencyCounts};
+use crate::object_counts::ObjectCounts;
 use crate::recent::{RecentRequest, RecentRequests};
-use crate::route_counts::RouteCounts;
 
 /// All metrics of the process.
 #[derive(Debug, Default)]
@@ -88,13 +88,17 @@ impl Metrics {
         seen
     }
 
-    /// Requests of all cores for the routes of these numbers, and those of them that failed.
-    pub fn requests_of_routes(&self, numbers: impl Iterator<Item = u32>) -> Vec<(u64, u64)> {
+    /// Requests of all cores for the objects of these numbers, and those of them that failed.
+    pub fn object_requests(
+        &self,
+        counted: Counted,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Vec<(u64, u64)> {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sum = |number| {
             cores
                 .iter()
-                .map(|core| core.routes.totals(number))
+                .map(|core| core.counts(counted).totals(number))
                 .fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
         };
         numbers.map(sum).collect()
@@ -185,7 +189,30 @@ struct CoreBlock {
     shenyu: ShenyuMetrics,
     latencies: Latencies,
     recent: RecentRequests,
-    routes: RouteCounts,
+    routes: ObjectCounts,
+    upstreams: ObjectCounts,
+    consumers: ObjectCounts,
+}
+
+/// What requests are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Routes.
+    Routes,
+    /// Upstream objects.
+    Upstreams,
+    /// Consumers.
+    Consumers,
+}
+
+impl CoreBlock {
+    const fn counts(&self, counted: Counted) -> &ObjectCounts {
+        match counted {
+            Counted::Routes => &self.routes,
+            Counted::Upstreams => &self.upstreams,
+            Counted::Consumers => &self.consumers,
+        }
+    }
 }
 
 /// The right to write one core's block; moves to the core's thread and stays there.
@@ -215,8 +242,20 @@ impl CoreHandle {
 
     /// What this core has counted of routes.
     #[inline]
-    pub fn routes(&self) -> &RouteCounts {
+    pub fn routes(&self) -> &ObjectCounts {
         &self.block.routes
+    }
+
+    /// What it has counted of upstream objects.
+    #[inline]
+    pub fn upstreams(&self) -> &ObjectCounts {
+        &self.block.upstreams
+    }
+
+    /// What it has counted of consumers.
+    #[inline]
+    pub fn consumers(&self) -> &ObjectCounts {
+        &self.block.consumers
     }
 }
 

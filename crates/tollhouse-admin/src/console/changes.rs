@@ -1,12 +1,14 @@
 //! `/console/v1/changes`: what was changed, by whom and how; what an object was before; and how a change is taken back.
 //! Secrets are shown sealed, whoever asks.
 
+use std::borrow::Cow;
+
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollhouse_model::change_row::{self, ChangeRow};
 use tollhouse_store::Revision;
 
-use super::differences;
+use super::{differences, shenyu_changes};
 use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
@@ -46,21 +48,32 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     };
     let role = auth::caller_role(&admin.parts.options, call);
     admin.index.catch_up().await?;
+    let of_shenyu = shenyu_changes::all(admin);
     let (kept, total, oldest, names) = {
         let known = admin.index.known();
         let changes = known.changes();
-        let found: Vec<(Revision, &str)> = changes
+        let mut found: Vec<(Revision, Cow<'_, str>)> = changes
             .newest()
             .filter(|(revision, _, row)| is_wanted(*revision, row))
-            .map(|(revision, name, _)| (revision, name))
+            .map(|(revision, name, _)| (revision, Cow::Borrowed(name)))
             .collect();
         let oldest = changes.newest().last().map(|(revision, _, row)| (revision.0, row.at_ms));
-        let shown = found.iter().take(rows).map(|(revision, name)| (*revision, (*name).to_owned()));
-        (changes.len(), found.len(), oldest, shown.collect::<Vec<_>>())
+        let kept = changes.len() + of_shenyu.len();
+        found.extend(of_shenyu.iter().filter_map(|change| {
+            let revision = Revision(change.revision);
+            let is_wanted = is_wanted(revision, &shenyu_changes::summary(change)?);
+            is_wanted.then(|| (revision, Cow::Owned(shenyu_changes::name(change))))
+        }));
+        found.sort_by(|one, other| other.cmp(one));
+        let total = found.len();
+        let shown = found.into_iter().take(rows).map(|(at, name)| (at, name.into_owned()));
+        (kept, total, oldest, shown.collect::<Vec<_>>())
     };
     let mut shown = Vec::with_capacity(names.len());
     for (revision, name) in names {
-        if let Some(row) = read(admin, &name).await? {
+        if let Some(row) = shenyu_changes::row(admin, &name, DIFFERENCES_LISTED) {
+            shown.push(row);
+        } else if let Some(row) = read(admin, &name).await? {
             shown.push(summary(admin, &row, &name, revision));
         }
     }
@@ -78,6 +91,9 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
 
 /// Answers one: both objects, all differences, and whether it can be taken back.
 pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
+    if let Some(row) = shenyu_changes::row(admin, text, DIFFERENCES_MAX) {
+        return Ok(row);
+    }
     let (revision, name, row) = find(admin, text).await?;
     let key = admin.key_of(&row.path);
     let current = admin.parts.store.get(&key).await?.map(|entry| entry.mod_revision.0);
@@ -98,6 +114,9 @@ pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
 
 /// Takes one back, or only says whether that could be.
 pub(super) async fn undo(admin: &Admin, call: &Call, text: &str) -> Result<Reply, Reply> {
+    if shenyu_changes::row(admin, text, 0).is_some() {
+        return Err(Reply::refusal(StatusCode::CONFLICT, shenyu_changes::NO_UNDO));
+    }
     let (revision, name, row) = find(admin, text).await?;
     let undoing = if call.arguments.is("dry_run", "true") { Undoing::Try } else { Undoing::Write };
     undo::run(admin, call, &Change { row: &row, name: &name, revision }, undoing).await

@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 32] = [
+const OPERATIONS: [Operation; 37] = [
     ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
@@ -32,6 +32,49 @@ const OPERATIONS: [Operation; 32] = [
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these routes, with commas between them."),
         ],
+    ),
+    (
+        "/console/v1/live/upstreams",
+        "get",
+        "console_live_upstreams",
+        "The same of each upstream object; those that stand in routes are counted as their routes",
+        &[
+            ("sort", "`failures` for those that fail most."),
+            ("ids", "Only these upstreams, with commas between them."),
+        ],
+    ),
+    (
+        "/console/v1/live/consumers",
+        "get",
+        "console_live_consumers",
+        "The same of each consumer",
+        &[
+            ("sort", "`failures` for those that fail most."),
+            ("ids", "Only these consumers, with commas between them."),
+        ],
+    ),
+    (
+        "/console/v1/shenyu/forms",
+        "get",
+        "console_shenyu_forms",
+        "What ShenYu's objects and the settings of its plugins are made of, as JSON Schemas",
+        &[],
+    ),
+    (
+        "/console/v1/shenyu/{resource}",
+        "get",
+        "console_shenyu_list",
+        "ShenYu's objects as its own admin lists them: plugin, selector, rule, meta-data, appAuth, namespace, \
+         shenyu-dict or plugin-handle",
+        &[("currentPage", "Which page, from 1."), ("pageSize", "Rows a page.")],
+    ),
+    (
+        "/console/v1/shenyu/{resource}",
+        "post",
+        "console_shenyu_write",
+        "Make one of ShenYu's objects as its own admin does; whatever its REST interface knows below the first five \
+         of these resources is answered here, for who has a key of this gateway",
+        &[],
     ),
     (
         "/console/v1/requests",
@@ -205,10 +248,10 @@ const OPERATIONS: [Operation; 32] = [
         "console_changes",
         "What was changed, by whom and by which way, the newest first; and the last writes that were refused",
         &[
-            ("kind", "Only objects of this kind, such as `routes`."),
+            ("kind", "Only objects of this kind, such as `routes`, `registry` or `shenyu`."),
             ("id", "Only this object and what lies below it."),
             ("actor", "Only by the key of this name."),
-            ("way", "Only by `api`, `console`, `import` or `acme`."),
+            ("way", "Only by `api`, `console`, `import`, `acme` or `file`."),
             ("before", "Only before this revision."),
             ("limit", "Rows, at most 200; 50 where it is not said."),
         ],
@@ -245,10 +288,12 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
                 "description": "Such as `routes`.", "schema": {"type": "string"},
             }));
         }
-        if path.contains("{id}") {
-            parameters.push(json!({
-                "name": "id", "in": "path", "required": true, "schema": {"type": "string"},
-            }));
+        for name in ["id", "resource"] {
+            if path.contains(&format!("{{{name}}}")) {
+                parameters.push(json!({
+                    "name": name, "in": "path", "required": true, "schema": {"type": "string"},
+                }));
+            }
         }
         let mut operation = json!({
             "operationId": identifier,

@@ -1,12 +1,13 @@
 //! The row about a write, made part of its commit: what stood at the key is read first, and the commit happens only
 //! while it still stands there, so that a row never tells of another object than the one that was replaced.
 
-use aws_lc_rs::rand;
 use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
 use tollhouse_store::{Condition, Entry, Operation, Transaction};
 
 use super::request::Request;
 use crate::auth;
+use crate::call::Call;
+use crate::chronicle;
 use crate::context::Admin;
 use crate::index;
 use crate::reply::Reply;
@@ -17,9 +18,6 @@ const FRAME_BYTES: usize = 64 * 1024;
 
 /// With which `tollhouse import` says what it is.
 const WAY_HEADER: &str = "x-tollhouse-way";
-
-/// Random bytes in the name of a row: several gateways write in one millisecond.
-const NAME_BYTES: usize = 4;
 
 /// What stands at a key before it is written.
 pub(super) struct Before {
@@ -85,9 +83,9 @@ impl Before {
         let before = self.object();
         let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
         let row = ChangeRow {
-            at_ms: now_ms(),
+            at_ms: chronicle::now_ms(),
             actor: auth::caller(&admin.parts.options, request.call).map(|key| key.name.clone()),
-            way: way_of(request),
+            way: way_of(request.call),
             deed: note.deed,
             path: path.to_owned(),
             before: before.and_then(text),
@@ -102,7 +100,8 @@ impl Before {
         let left = limits.transaction_bytes_max.saturating_sub(FRAME_BYTES + written);
         // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
         let row = row.within(left.min(limits.value_bytes_max) / 2);
-        let name = change_row::key_of(row.at_ms, &suffix()?);
+        let none = || Reply::unavailable("the system gives no random numbers");
+        let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
         let folder = change_row::FOLDER;
         for gone in admin.index.known().changes().let_go() {
             transaction = transaction.delete(admin.key_of(&format!("{folder}{gone}")));
@@ -113,23 +112,10 @@ impl Before {
 }
 
 /// By which way a call comes; programs say so themselves, and who calls is told by their key.
-fn way_of(request: &Request<'_>) -> Way {
-    match request.call.header(WAY_HEADER) {
+pub(crate) fn way_of(call: &Call) -> Way {
+    match call.header(WAY_HEADER) {
         Some("import") => Way::Import,
-        _ if session::is_own_page(request.call) => Way::Console,
+        _ if session::is_own_page(call) => Way::Console,
         _ => Way::Api,
     }
-}
-
-/// Now, in milliseconds of Unix time.
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-}
-
-fn suffix() -> Result<String, Reply> {
-    let mut random = [0; NAME_BYTES];
-    rand::fill(&mut random)
-        .map_err(|_| Reply::unavailable("the system gives no random numbers"))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -87,6 +87,11 @@ pub(crate) async fn run(
 
 /// What keeps any change like this from being taken back.
 pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
+    if place_of(&row.path).is_none() {
+        return Some(
+            "this was not a change of one object of the gateway; write it back where it was made",
+        );
+    }
     if row.is_cut {
         return Some("what stood there before was too large to be kept");
     }

@@ -38,6 +38,18 @@ pub(crate) struct Summary {
     bytes: usize,
 }
 
+impl Summary {
+    /// Of a change that has no row here.
+    pub(crate) fn without_row(
+        at_ms: u64,
+        actor: Option<&str>,
+        (way, deed): (Way, Deed),
+        path: &str,
+    ) -> Self {
+        Self { at_ms, actor: actor.map(Into::into), way, deed, path: path.into(), bytes: 0 }
+    }
+}
+
 impl Changes {
     /// Takes in a row; what is none is passed over.
     pub(super) fn put(&mut self, name: &str, entry: &Entry) {

@@ -3,7 +3,7 @@
 use hyper::http::request::Builder;
 
 use super::*;
-use crate::{ConsoleSource, Cors, KeyCheck, Question, RequestFilter, Sessions};
+use crate::{ConsoleSource, Cors, KeyCheck, Question, RatedKind, RequestFilter, Sessions};
 
 /// A process that says one thing.
 struct Quiet;
@@ -17,8 +17,8 @@ impl ConsoleSource for Quiet {
         json!({"since": since})
     }
 
-    fn live_routes(&self, by_failures: bool, ids: Option<&str>) -> Value {
-        json!({"by_failures": by_failures, "ids": ids})
+    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value {
+        json!({"kind": format!("{kind:?}"), "by_failures": by_failures, "ids": ids})
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {
@@ -228,8 +228,14 @@ async fn the_process_is_asked_and_the_store_counted() {
     assert_eq!((&overview["version"], &overview["objects"]["routes"]), (&json!("1"), &json!(1)));
     for (path, expected) in [
         ("/console/v1/live?since=7", json!({"since": 7})),
-        ("/console/v1/live/routes?sort=failures", json!({"by_failures": true, "ids": null})),
-        ("/console/v1/live/routes?ids=a,b", json!({"by_failures": false, "ids": "a,b"})),
+        (
+            "/console/v1/live/routes?sort=failures",
+            json!({"kind": "Routes", "by_failures": true, "ids": null}),
+        ),
+        (
+            "/console/v1/live/consumers?ids=a,b",
+            json!({"kind": "Consumers", "by_failures": false, "ids": "a,b"}),
+        ),
         ("/console/v1/requests?code=no_nodes", json!({"code": "no_nodes"})),
         ("/console/v1/nodes?q=x", json!({"search": "x"})),
     ] {

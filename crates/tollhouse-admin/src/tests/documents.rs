@@ -189,3 +189,37 @@ async fn a_standalone_gateway_has_no_other_paths() {
     let ping = Request::builder().method("HEAD").uri("/apisix/admin").body(Full::default());
     assert_eq!(fixture.send(ping.expect("it is a request")).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_document_that_is_replaced_is_a_row_with_what_differs_and_no_secret() {
+    let (fixture, _) = standalone().await;
+    let document = |uri: &str, key: &str| {
+        json!({
+            "routes": [{"id": "1", "uri": uri, "upstream": {"nodes": {"127.0.0.1:1": 1}}},
+                {"id": "2", "uri": "/same", "upstream": {"nodes": {"127.0.0.1:1": 1}}}],
+            "consumers": [{"username": "jack", "plugins": {"key-auth": {"key": key}}}],
+        })
+        .to_string()
+    };
+    for (digest, uri, key) in [("a", "/a", "hush-1"), ("b", "/b", "hush-1"), ("c", "/b", "hush-2")]
+    {
+        let put = configs("PUT", &[("x-digest", digest)], document(uri, key));
+        assert_eq!(fixture.send(put).await.status, 202);
+    }
+    let get = |path: &str| {
+        let mut request = request("GET", "", "");
+        let uri = format!("http://127.0.0.1:9180/console/v1{path}");
+        *request.uri_mut() = uri.parse().expect("it is a URI");
+        request
+    };
+    let list = fixture.send(get("/changes?kind=document")).await.json();
+    let rows = list["rows"].as_array().expect("rows");
+    assert_eq!((rows.len(), &rows[1]["actor"]), (3, &json!("admin")));
+    let name = |row: &Value| format!("/changes/{}", row["name"].as_str().expect("a name"));
+    let second = fixture.send(get(&name(&rows[1]))).await.json();
+    let differences = json!([{"pointer": "/routes~11/uri", "before": "/a", "after": "/b"}]);
+    assert_eq!(second["differences"], differences);
+    let third = fixture.send(get(&name(&rows[0]))).await.json();
+    assert!(third["after"]["consumers/jack"].is_object(), "{third}");
+    assert!(!third.to_string().contains("hush"), "{third}");
+}

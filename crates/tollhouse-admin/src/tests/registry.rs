@@ -456,3 +456,44 @@ async fn answers_have_the_fields_of_their_schemas() {
         assert_eq!(names(&answer), names(properties), "{path}");
     }
 }
+
+#[tokio::test]
+async fn what_people_write_is_among_the_changes_and_what_services_do_is_not() {
+    let registered = Registered::new().await;
+    let mut new = instance(80);
+    new["id"] = "one".into();
+    registered.register(&new).await;
+    let path = "/instances/one";
+    let isolate = json!({"isolated": true}).to_string();
+    registered.call("PATCH", path, isolate.clone()).await;
+    // Nothing is different the second time.
+    registered.call("PATCH", path, isolate).await;
+    registered.call("POST", &format!("{path}/heartbeat"), "").await;
+    registered.call("POST", "/namespaces", json!({"name": "other"}).to_string()).await;
+    registered.call("DELETE", path, "").await;
+    // What is refused has changed nothing.
+    registered.call("DELETE", path, "").await;
+    let answer = registered.fixture.send(console_request("/changes?kind=registry")).await.json();
+    let rows = answer["rows"].as_array().expect("rows");
+    let told: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| (row["deed"].as_str().unwrap_or(""), row["id"].as_str().unwrap_or("")))
+        .collect();
+    let instance = path.trim_start_matches('/');
+    let expected = [("delete", instance), ("create", "namespaces/other"), ("patch", instance)];
+    assert_eq!(told, expected);
+    assert_eq!(rows[2]["actor"], "admin");
+    let is_isolated = |row: &&Value| row["pointer"] == "/isolated" && row["after"] == true;
+    assert!(rows[2]["differences"].as_array().expect("a list").iter().any(|it| is_isolated(&it)));
+    let one = format!("/changes/{}", rows[0]["name"].as_str().expect("a name"));
+    let one = registered.fixture.send(console_request(&one)).await.json();
+    assert_eq!((&one["before"]["host"], &one["after"]), (&json!("10.0.0.1"), &Value::Null));
+    assert!(one["undo_refused"].is_string(), "{one}");
+}
+
+fn console_request(path: &str) -> Request<Full<Bytes>> {
+    let mut request = request("GET", "", "");
+    let uri = format!("http://127.0.0.1:9180/console/v1{path}");
+    *request.uri_mut() = uri.parse().expect("it is a URI");
+    request
+}

@@ -43,5 +43,8 @@ async fn a_read_waits_for_a_revision_or_is_told_how_far_the_gateway_is() {
     let answer = read(&other, "newest").await;
     assert_eq!(answer.status, 400, "{answer:?}");
     let answer = read(&one, &deleted.to_string()).await;
-    assert!(!answer.headers.contains_key("x-tollhouse-revision"), "nothing follows this store: {answer:?}");
+    assert!(
+        !answer.headers.contains_key("x-tollhouse-revision"),
+        "nothing follows this store: {answer:?}"
+    );
 }

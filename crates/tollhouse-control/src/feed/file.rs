@@ -54,7 +54,7 @@ impl FileFeed {
         // Watched before it is read: a change in between is then seen twice rather than never.
         let watched = Watched::new(path.to_owned());
         let has_view = !cx.bootstrap.listen.admin.is_empty();
-        let view = has_view.then(|| View::start(cx)).transpose()?;
+        let view = has_view.then(|| View::start(path, cx)).transpose()?;
         let mut feed = Self { path: path.to_owned(), watched, seen: None, view };
         let first = feed.look().expect("no text has been seen yet");
         Ok((feed, first))
@@ -103,7 +103,7 @@ impl FileFeed {
 }
 
 impl View {
-    fn start(cx: &ControlContext) -> anyhow::Result<Self> {
+    fn start(file: &Path, cx: &ControlContext) -> anyhow::Result<Self> {
         let store = tollhouse_store::open(&Location::Memory)?;
         let keyring = Arc::new(Keyring::generate()?);
         let mirror = Mirror {
@@ -111,6 +111,7 @@ impl View {
             keyring: Arc::clone(&keyring),
             catalogue: Arc::clone(&cx.catalogue),
             prefix: cx.store_prefix().to_owned(),
+            file: file.display().to_string(),
         };
         // It ends with the process: a file is followed for as long as that.
         tokio::spawn(mirror.follow(cx.documents.subscribe()));

@@ -1,18 +1,24 @@
 //! The objects of the file in service, in a store in memory: what the Admin API reads where it may not
-//! write. It follows the file a moment after the data plane does.
+//! write. It follows the file a moment after the data plane does, and keeps a row about each change of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tollhouse_config::Fingerprints;
 use tollhouse_config::store_keys::store_key;
+use tollhouse_config::{Fingerprints, Known};
 use tollhouse_model::Kind;
+use tollhouse_model::change_row::{self, BothSides, ChangeRow, OBJECTS_TOLD_MAX, Way};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_store::{Operation, Store, StoreError};
 
 use tollhouse_store::Batches;
+
+/// Rows about changes that are kept: what an operator reads of a file's past, some megabytes at most.
+const ROWS_MAX: usize = 200;
 
 /// See the module.
 pub struct Mirror {
@@ -24,14 +30,22 @@ pub struct Mirror {
     pub catalogue: Arc<Catalogue>,
     /// What keys begin with.
     pub prefix: String,
+    /// The file.
+    pub file: String,
 }
 
 impl Mirror {
     /// Follows documents for as long as they come.
     pub async fn follow(self, mut documents: watch::Receiver<Arc<Fingerprints>>) {
+        let mut before = None;
         loop {
             let document = Arc::clone(&documents.borrow_and_update());
-            if let Err(error) = self.show(&document).await {
+            let shown = self.show(&document, before.as_deref()).await;
+            // What stands there before the file was read is no document.
+            if before.is_some() || !document.is_empty() {
+                before = Some(document);
+            }
+            if let Err(error) = shown {
                 tracing::warn!(%error, "the Admin API does not show all objects of the file");
             }
             if documents.changed().await.is_err() {
@@ -40,11 +54,19 @@ impl Mirror {
         }
     }
 
-    /// Brings the store to what the document says.
-    async fn show(&self, document: &Fingerprints) -> Result<(), StoreError> {
+    /// Brings the store to what the document says, with a row about what differs from the one `before`.
+    async fn show(
+        &self,
+        document: &Fingerprints,
+        before: Option<&Fingerprints>,
+    ) -> Result<(), StoreError> {
         let held = self.store.list(&format!("{}/", self.prefix)).await?;
+        let revision = held.revision;
+        let changes = format!("{}/{}", self.prefix, change_row::FOLDER);
+        let (rows, objects): (Vec<_>, Vec<_>) =
+            held.entries.into_iter().partition(|entry| entry.key.starts_with(&changes));
         let mut gone: hashbrown::HashMap<_, _> =
-            held.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+            objects.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let mut batches = Batches::new(self.store.limits());
         for (kind, known) in Kind::ALL
             .into_iter()
@@ -57,10 +79,51 @@ impl Mirror {
             }
         }
         gone.into_keys().for_each(|key| batches.add(Operation::delete(key)));
+        if let Some(row) = before.and_then(|before| self.row(before, document)) {
+            // Two readings of one millisecond are of two revisions.
+            let suffix = format!("{:08x}", revision.0);
+            let key = format!("{changes}{}", change_row::key_of(row.at_ms, &suffix));
+            batches.add(Operation::put(key, row.to_text()));
+            let oldest = rows.iter().take((rows.len() + 1).saturating_sub(ROWS_MAX));
+            oldest.for_each(|row| batches.add(Operation::delete(row.key.clone())));
+        }
         for transaction in batches.finish() {
             self.store.commit(transaction).await?;
         }
         Ok(())
+    }
+
+    /// The row about what differs between two documents; none where nothing does.
+    fn row(&self, before: &Fingerprints, after: &Fingerprints) -> Option<ChangeRow> {
+        let mut changed: BTreeMap<String, BothSides> = BTreeMap::new();
+        let mut more = 0;
+        for kind in Kind::ALL {
+            let mut old: BTreeMap<_, _> =
+                before.of_kind(kind).into_iter().map(|known| (known.id.clone(), known)).collect();
+            let mut tell = |before: Option<Known>, after: Option<Known>| {
+                let Some(known) = after.as_ref().or(before.as_ref()) else { return };
+                if changed.len() == OBJECTS_TOLD_MAX {
+                    more += 1;
+                    return;
+                }
+                let key = store_key("", kind, &known.id);
+                let path = key.strip_prefix('/').unwrap_or(&key).to_owned();
+                let sealed = |known: Known| self.object(kind, &known.text, known.id.as_str());
+                changed.insert(path, (before.and_then(sealed), after.and_then(sealed)));
+            };
+            for known in after.of_kind(kind) {
+                let before = old.remove(&known.id);
+                if before.as_ref().is_none_or(|before| before.text != known.text) {
+                    tell(before, Some(known));
+                }
+            }
+            old.into_values().for_each(|known| tell(Some(known), None));
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let who = (at_ms, Some(self.file.clone()), Way::File);
+        let path = format!("file/{}", self.file);
+        (!changed.is_empty()).then(|| ChangeRow::about_many(who, &path, (&changed, more)))
     }
 
     fn object(&self, kind: Kind, text: &str, id: &str) -> Option<String> {
@@ -89,7 +152,9 @@ mod tests {
             keyring: Arc::new(Keyring::generate().expect("random numbers")),
             catalogue: crate::plugins::catalogue(),
             prefix: "/apisix".to_owned(),
+            file: "routes.json".to_owned(),
         };
+        let mut before = None;
         for (document, expected) in [
             (json!({"routes": [{"id": 1, "uri": "/a"}, {"id": 2, "uri": "/b"}]}), "1:/a 2:/b"),
             (json!({"routes": [{"id": 2, "uri": "/c"}]}), "2:/c"),
@@ -97,8 +162,10 @@ mod tests {
         ] {
             let document = declarative::parse(&document.to_string(), Format::Json, &|_| None);
             let document = document.expect("it is a document");
-            mirror.show(&Fingerprints::from_document(&document)).await.expect("memory takes it");
-            let held = store.list("/apisix/").await.expect("memory");
+            let document = Fingerprints::from_document(&document);
+            mirror.show(&document, before.as_ref()).await.expect("memory takes it");
+            before = Some(document);
+            let held = store.list("/apisix/routes/").await.expect("memory");
             let line = |value: &[u8]| {
                 let value: Value = serde_json::from_slice(value).expect("JSON");
                 format!("{}:{}", value["id"], value["uri"].as_str().unwrap_or_default())
@@ -106,5 +173,17 @@ mod tests {
             let lines: Vec<_> = held.entries.iter().map(|entry| line(&entry.value)).collect();
             assert_eq!(lines.join(" ").replace('"', ""), expected);
         }
+        // The first time nothing has changed; then each reading that differs is a row.
+        let rows = store.list("/apisix/tollhouse/changes/").await.expect("memory").entries;
+        let rows: Vec<_> = rows.iter().filter_map(|row| ChangeRow::parse(&row.value)).collect();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(
+            (&*rows[0].path, rows[0].actor.as_deref()),
+            ("file/routes.json", Some("routes.json"))
+        );
+        let after: Value =
+            serde_json::from_str(rows[0].after.as_deref().expect("it says")).expect("JSON");
+        assert_eq!(after, json!({"routes/2": {"id": 2, "uri": "/c"}}));
+        assert!(rows[0].before.as_deref().is_some_and(|before| before.contains("routes/1")));
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_stdx::MemoryBudget;
 
+use crate::consumer::Consumer;
 use crate::edits::RequestEdits;
 use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
 use crate::memory::Memory;
@@ -236,9 +237,9 @@ impl Exchange for FakeExchange {
         Arc::clone(&self.held_memory)
     }
 
-    fn note_consumer(&mut self, username: &str, group: Option<&str>) {
-        self.variables.push(("consumer_name".into(), username.into()));
-        if let Some(group) = group {
+    fn note_consumer(&mut self, consumer: &Consumer) {
+        self.variables.push(("consumer_name".into(), consumer.username.as_ref().into()));
+        if let Some(group) = consumer.group_id.as_deref() {
             self.variables.push(("consumer_group_id".into(), group.into()));
         }
     }

@@ -11,6 +11,7 @@ use tollhouse_model as model;
 use tollhouse_model::{Id, PluginSet, Problems};
 use tollhouse_plugin::{Consumer, Credential, validation};
 
+use super::numbers::Numbers;
 use super::plugins::Plugins;
 use super::secrets::Fields;
 use crate::consumers::{Consumers, Key};
@@ -29,6 +30,7 @@ pub(super) struct ConsumerTable {
     indexed: HashMap<Box<str>, Vec<(Key, CredentialId)>>,
     /// Credentials whose key has come to be another's as well, who counts; the latest stands last.
     displaced: HashMap<Key, Vec<Arc<Credential>>>,
+    numbers: Numbers,
 }
 
 /// One identity and what it is found by.
@@ -118,6 +120,7 @@ impl ConsumerTable {
             custom_id: object.custom_id().map(Into::into),
             labels: object.labels.clone(),
             has_plugins: !chain.says_nothing() || object.group_id.is_some(),
+            number: self.numbers.number_for(&id),
         });
         snapshot.set(Arc::clone(&consumer), chain);
         let mut keys = Vec::new();

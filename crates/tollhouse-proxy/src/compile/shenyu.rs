@@ -12,7 +12,7 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu_gateway::{Again, Chain, Sources, Target as Destination, Terms};
 use tollhouse_telemetry::labels::ShenyuType;
-use tollhouse_telemetry::route_counts::UNCOUNTED;
+use tollhouse_telemetry::object_counts::UNCOUNTED;
 
 use super::Compiler;
 use super::upstreams::Upstreams;

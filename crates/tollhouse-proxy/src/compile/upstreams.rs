@@ -15,6 +15,7 @@ use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_net::tls::{self, Trust};
 use tollhouse_stdx::CowVec;
+use tollhouse_telemetry::object_counts::UNCOUNTED;
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
 use super::driven::Driven;
@@ -133,13 +134,9 @@ impl Upstreams {
     /// Sets the object `id`.
     pub(super) fn set(&mut self, id: &Id, upstream: Upstream, slots: &mut Slots) {
         let previous = self.objects.get(id).cloned();
-        let entry = self.build(
-            &format!("upstreams/{id}"),
-            &upstream,
-            previous.as_ref(),
-            NodeHost::WithPort,
-        );
         let slot = self.slot(id, slots);
+        let key = format!("upstreams/{id}");
+        let entry = self.build((&key, slot), &upstream, previous.as_ref(), NodeHost::WithPort);
         self.objects.insert(id.clone(), Arc::clone(&entry));
         slots.update(slot, |held| *held = Some(entry));
     }
@@ -156,8 +153,9 @@ impl Upstreams {
     /// The inline upstream of a route; unchanged ones are kept as they are.
     pub(super) fn set_route(&mut self, route: &Id, upstream: &Upstream) -> Arc<UpstreamEntry> {
         let previous = self.of_routes.get(route).cloned();
-        let entry =
-            self.build(&format!("routes/{route}"), upstream, previous.as_ref(), NodeHost::WithPort);
+        let key = format!("routes/{route}");
+        let inline = (&*key, UNCOUNTED);
+        let entry = self.build(inline, upstream, previous.as_ref(), NodeHost::WithPort);
         self.of_routes.insert(route.clone(), Arc::clone(&entry));
         entry
     }
@@ -177,7 +175,7 @@ impl Upstreams {
     ) -> Arc<UpstreamEntry> {
         let previous = self.of_stream_routes.get(route).cloned();
         let key = format!("stream_routes/{route}");
-        let entry = self.build(&key, upstream, previous.as_ref(), NodeHost::Bare);
+        let entry = self.build((&key, UNCOUNTED), upstream, previous.as_ref(), NodeHost::Bare);
         self.of_stream_routes.insert(route.clone(), Arc::clone(&entry));
         entry
     }
@@ -194,7 +192,8 @@ impl Upstreams {
         let Some(upstream) = &service.upstream else { return self.remove_service(&service.id) };
         let previous = self.of_services.get(&service.id).cloned();
         let key = format!("services/{}", service.id);
-        let entry = self.build(&key, upstream, previous.as_ref(), NodeHost::WithPort);
+        let inline = (&*key, UNCOUNTED);
+        let entry = self.build(inline, upstream, previous.as_ref(), NodeHost::WithPort);
         self.of_services.insert(service.id.clone(), entry);
     }
 
@@ -223,7 +222,7 @@ impl Upstreams {
         node_host: NodeHost,
     ) -> Arc<UpstreamEntry> {
         let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
-        let entry = self.build(&key, upstream, previous.as_ref(), node_host);
+        let entry = self.build((&key, UNCOUNTED), upstream, previous.as_ref(), node_host);
         // What nobody uses any more is swept when as much again has been added.
         if self.of_plugins.len().is_power_of_two() {
             let driven = &mut self.driven;
@@ -240,9 +239,10 @@ impl Upstreams {
         entry
     }
 
+    /// An upstream by its key; what its requests are counted by is the slot of an object.
     fn build(
         &mut self,
-        key: &str,
+        (key, number): (&str, u32),
         upstream: &Upstream,
         previous: Option<&Arc<UpstreamEntry>>,
         node_host: NodeHost,
@@ -268,6 +268,7 @@ impl Upstreams {
         }
         Arc::new(UpstreamEntry {
             state,
+            number,
             pool: self.pool(key, upstream, client_pair.as_deref()),
             keepalive: upstream.keepalive_pool.unwrap_or(self.keepalive),
             speaks_http2: upstream.speaks_http2(),

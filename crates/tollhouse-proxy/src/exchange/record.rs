@@ -29,6 +29,8 @@ pub struct Record {
     pub route_id: String,
     /// One more than what its requests are counted by; 0 where there is none.
     pub route_count: u32,
+    /// The same of the upstream object that its nodes are of.
+    pub upstream_count: u32,
     /// Id of its service.
     pub service_id: String,
     /// How ShenYu's plugins carry it, where its objects have taken it.

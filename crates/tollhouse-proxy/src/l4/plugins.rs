@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollhouse_model::Id;
 use tollhouse_model::variable::Lookup;
 use tollhouse_plugin::{
-    BodyError, Exchange, Flow, LocalFuture, LogContext, Moment, Phases, RequestContext,
+    BodyError, Consumer, Exchange, Flow, LocalFuture, LogContext, Moment, Phases, RequestContext,
     RequestEdits, Step, Transfer,
 };
 use tollhouse_telemetry::ErrorCode;
@@ -111,7 +111,7 @@ impl Exchange for Connection<'_> {
         self.unsent()
     }
 
-    fn note_consumer(&mut self, _username: &str, _group: Option<&str>) {}
+    fn note_consumer(&mut self, _consumer: &Consumer) {}
 
     fn now(&self) -> Moment {
         let clock = &self.worker.clock;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
-use tollhouse_plugin::{BodyError, BodyExaminer, LocalFuture, Moment, RequestEdits};
+use tollhouse_plugin::{BodyError, BodyExaminer, Consumer, LocalFuture, Moment, RequestEdits};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
 
@@ -116,12 +116,13 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
         Arc::clone(&self.worker.settings.limits.memory)
     }
 
-    fn note_consumer(&mut self, username: &str, group: Option<&str>) {
+    fn note_consumer(&mut self, consumer: &Consumer) {
         let plugins = &mut self.state.plugins;
         plugins.consumer.clear();
-        plugins.consumer.push_str(username);
+        plugins.consumer.push_str(&consumer.username);
+        plugins.consumer_count = consumer.number.wrapping_add(1);
         plugins.consumer_group.clear();
-        plugins.consumer_group.push_str(group.unwrap_or_default());
+        plugins.consumer_group.push_str(consumer.group_id.as_deref().unwrap_or_default());
     }
 
     fn now(&self) -> Moment {

@@ -28,6 +28,8 @@ pub(crate) struct PluginState {
     /// Who asks.
     pub(crate) consumer: String,
     pub(crate) consumer_group: String,
+    /// One more than what the consumer's requests are counted by; 0 where there is none.
+    pub(crate) consumer_count: u32,
     /// The answer that a plugin gave.
     pub(crate) prepared: Prepared,
 }
@@ -56,6 +58,7 @@ impl PluginState {
         self.refused = None;
         self.consumer.clear();
         self.consumer_group.clear();
+        self.consumer_count = 0;
         self.prepared.clear();
     }
 }

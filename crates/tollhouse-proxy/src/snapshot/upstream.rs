@@ -20,6 +20,8 @@ pub struct UpstreamEntry {
     pub state: Arc<UpstreamState>,
     /// Which connections its requests may share, as a number.
     pub pool: u32,
+    /// What its requests are counted by.
+    pub number: u32,
     /// Whether requests go to its nodes as streams of HTTP/2.
     pub speaks_http2: bool,
     /// What `pass_host: node` makes of a node.

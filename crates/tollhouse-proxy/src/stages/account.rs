@@ -75,8 +75,15 @@ fn count(cx: &Exchange<'_>, head: Head) {
     let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
     metrics.request_duration.observe_us(duration_ms * 1000);
     metrics.latencies().observe_ms(duration_ms);
+    let has_failed = record.code.is_some() || record.status >= 500;
     if let Some(number) = record.route_count.checked_sub(1) {
-        metrics.routes().count(number, record.code.is_some() || record.status >= 500);
+        metrics.routes().count(number, has_failed);
+    }
+    if let Some(number) = record.upstream_count.checked_sub(1) {
+        metrics.upstreams().count(number, has_failed);
+    }
+    if let Some(number) = cx.state.plugins.consumer_count.checked_sub(1) {
+        metrics.consumers().count(number, has_failed);
     }
     recent::keep(cx, head, duration_ms);
     if let Some(upstream_ms) = record.upstream_response_ms {

@@ -24,6 +24,8 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     if way.asks_upgrade(cx.state) && cx.state.head.body != BodyLength::None {
         return Err(ErrorCode::BadFraming.into());
     }
+    // What is not counted has the largest number, and so none here.
+    cx.state.record.upstream_count = way.upstream.number.wrapping_add(1);
     cx.begin_call()?;
     let started_ms = cx.worker.clock.now_ms();
     let mut tried = Tried::default();

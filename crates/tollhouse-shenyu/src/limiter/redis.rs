@@ -48,7 +48,7 @@ pub enum RedisMode {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Config {
+pub(crate) struct Config {
     #[serde(deserialize_with = "lenient::or_default")]
     mode: String,
     #[serde(deserialize_with = "lenient::or_default")]

@@ -35,7 +35,7 @@ pub struct DubboRule {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Limits {
+pub(crate) struct Limits {
     #[serde(deserialize_with = "lenient::integer")]
     timeout: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]

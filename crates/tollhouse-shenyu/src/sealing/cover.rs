@@ -51,6 +51,47 @@ pub fn cover(settings: &str) -> Option<String> {
     Some(value.to_string())
 }
 
+/// Settings as somebody writes them who has read them covered: each [`COVER`] stands for what is known at its place.
+/// `None` where none does.
+pub fn uncover(written: &str, known: &str) -> Option<String> {
+    if written.trim() == COVER {
+        return Some(known.to_owned());
+    }
+    if !written.contains(COVER) {
+        return None;
+    }
+    let mut value = serde_json::from_str(written.trim()).ok()?;
+    let known = serde_json::from_str(known.trim()).ok()?;
+    uncover_value(&mut value, &known, DEPTH_MAX);
+    Some(value.to_string())
+}
+
+fn uncover_value(value: &mut Value, known: &Value, depth: u8) {
+    match (value, known) {
+        (Value::Object(members), Value::Object(known)) => {
+            for (name, value) in members {
+                if let Some(known) = known.get(name) {
+                    uncover_value(value, known, depth);
+                }
+            }
+        }
+        (Value::Array(values), Value::Array(known)) => {
+            values
+                .iter_mut()
+                .zip(known)
+                .for_each(|(value, known)| uncover_value(value, known, depth));
+        }
+        (value, known) if *value == COVER => *value = known.clone(),
+        (Value::String(text), Value::String(known)) => {
+            if let (Some(mut written), Some(known)) = (inner(text, depth), inner(known, depth)) {
+                uncover_value(&mut written, &known, depth - 1);
+                *text = written.to_string();
+            }
+        }
+        _ => {}
+    }
+}
+
 fn any(value: &Value, depth: u8) -> bool {
     match value {
         Value::Object(members) => members.iter().any(|(name, value)| {
@@ -142,6 +183,23 @@ mod tests {
         for (settings, expected) in cases {
             assert_eq!(cover(settings).as_deref(), expected, "{settings}");
             assert_eq!(holds_secret(settings), expected.is_some(), "{settings}");
+            // Whoever writes back what he was shown changes nothing.
+            if let Some(covered) = cover(settings) {
+                assert_eq!(uncover(&covered, settings).as_deref(), Some(settings));
+            }
         }
+    }
+
+    #[test]
+    fn what_is_written_beside_a_cover_counts() {
+        let known = r#"{"keyName":"apiKey","key":"x"}"#;
+        let written = r#"{"keyName":"token","key":"******"}"#;
+        assert_eq!(uncover(written, known).as_deref(), Some(r#"{"keyName":"token","key":"x"}"#));
+        assert_eq!(uncover(r#"{"keyName":"token","key":"y"}"#, known), None);
+        // Where nothing is known, it is what it says.
+        assert_eq!(
+            uncover(r#"{"password":"******"}"#, "{}").as_deref(),
+            Some(r#"{"password":"******"}"#)
+        );
     }
 }

@@ -64,3 +64,49 @@ fn routes_requests_and_rates_are_printed_as_the_console_shows_them() {
     let refused = run(command(&gateway, &["top", "--once"]).args(["--admin-key", "wrong"]));
     assert!(!refused.status.success() && refused.text.contains("--admin-key"), "{}", refused.text);
 }
+
+#[test]
+fn requests_of_routes_upstreams_and_consumers_are_counted_each() {
+    let origin = Origin::named("a");
+    let gateway = gateway().without_resources().start();
+    assert_eq!(gateway.admin("PUT", "/upstreams/u", &upstream([origin.address()])).status(), 201);
+    let jack = json!({"username": "jack", "plugins": {"key-auth": {"key": "k"}}});
+    assert_eq!(gateway.admin("PUT", "/consumers", &jack).status(), 201);
+    let route = json!({"uri": "/a", "upstream_id": "u", "plugins": {"key-auth": {}}});
+    assert_eq!(gateway.admin("PUT", "/routes/1", &route).status(), 201);
+    let own = json!({"uri": "/own", "upstream": upstream([origin.address()])});
+    assert_eq!(gateway.admin("PUT", "/routes/2", &own).status(), 201);
+    let get = |path: &str| {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: a\r\napikey: k\r\nConnection: close\r\n\r\n");
+        RawClient::connect(gateway.address()).ask(request).status()
+    };
+    for path in ["/a", "/own"] {
+        wait_for("the route", || (get(path) == 200).then_some(()));
+    }
+    // The first of each may have come before its route did.
+    assert_eq!((get("/a"), ask(&gateway, "/a")), (200, 401));
+    let counted = |kind: &str| {
+        let request = format!(
+            "GET /console/v1/live/{kind} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-KEY: {}\r\n\r\n",
+            gateway.admin_key()
+        );
+        let text = RawClient::connect(gateway.admin_address()).ask(request).text();
+        let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rows = answer["rows"].as_array().expect("rows").clone();
+        let count = |row: &serde_json::Value| {
+            (row["id"].as_str().unwrap_or_default().to_owned(), row["requests"].as_u64())
+        };
+        let mut rows: Vec<_> = rows.iter().map(count).collect();
+        rows.sort();
+        rows
+    };
+    let of = |id: &str, requests| (id.to_owned(), Some(requests));
+    // What no node was asked for is no request of an upstream, and what stands in a route is counted as that.
+    wait_for("the counts", || {
+        let is_counted = counted("routes") == [of("1", 3), of("2", 1)]
+            && counted("upstreams") == [of("u", 2)]
+            && counted("consumers") == [of("jack", 2)];
+        is_counted.then_some(())
+    });
+}

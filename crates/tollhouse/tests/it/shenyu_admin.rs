@@ -346,3 +346,48 @@ fn a_gateway_that_follows_an_admin_serves_what_that_has() {
         }
     }
 }
+
+/// Asks the gateway's own Admin listener, with its key.
+fn ask_console(gateway: &Gateway, method: &str, path: &str, body: &Value) -> Message {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    RawClient::connect(gateway.admin_address()).ask(format!(
+        "{method} /console/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-KEY: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        gateway.admin_key(),
+        body.len()
+    ))
+}
+
+#[test]
+fn a_key_of_the_gateway_writes_the_same_objects_and_every_change_has_its_author() {
+    let origin = Origin::named("order");
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let node = json!([{"upstreamUrl": origin.address().to_string(), "weight": 50}]);
+    let selector = json!({"pluginId": "5", "name": "order", "handle": node.to_string(),
+        "selectorConditions": begins_with("/order/")});
+    let made = json(&ask_console(&gateway, "POST", "/shenyu/selector", &selector));
+    let id = made["data"].as_str().expect("an id").to_owned();
+    let rule = json!({"selectorId": id, "name": "all", "handle": "{}", "ruleConditions": begins_with("/order/")});
+    let rule = ask_console(&gateway, "POST", "/shenyu/rule", &rule);
+    assert_eq!(rule.status(), 200, "{}", rule.text());
+    wait_for("the rule to serve", || {
+        (gateway.client().get("/order/1").text() == "order").then_some(())
+    });
+    // By ShenYu's own interface, too.
+    operator.call("PUT", &format!("/selector/{id}"), &json!({"name": "renamed"}));
+    let changes = json(&ask_console(&gateway, "GET", "/changes?kind=shenyu", &Value::Null));
+    let rows = changes["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 3, "{changes}");
+    assert_eq!((&rows[0]["way"], &rows[2]["way"]), (&json!("shenyu"), &json!("console")));
+    assert_eq!(
+        (&rows[0]["actor"], &rows[0]["id"]),
+        (&json!("admin"), &json!(format!("selector/{id}")))
+    );
+    assert_eq!(
+        rows[0]["differences"][0],
+        json!({"pointer": "/name", "before": "order", "after": "renamed"})
+    );
+    let refused = ask_console(&gateway, "POST", "/shenyu/rule", &json!({"name": "x"}));
+    assert!(refused.status() == 400 && refused.text().contains("selectorId"), "{}", refused.text());
+    assert_eq!(ask_console(&gateway, "GET", "/shenyu/dashboardUser", &Value::Null).status(), 404);
+}

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use tollhouse_model::variable::Lookup;
-use tollhouse_plugin::{BodyError, Exchange, LocalFuture, Moment, RequestEdits};
+use tollhouse_plugin::{BodyError, Consumer, Exchange, LocalFuture, Moment, RequestEdits};
 use tollhouse_router::request_uri;
 
 use super::Question;
@@ -72,7 +72,7 @@ impl Exchange for Question {
         Some(&self.body)
     }
 
-    fn note_consumer(&mut self, _username: &str, _group: Option<&str>) {}
+    fn note_consumer(&mut self, _consumer: &Consumer) {}
 
     fn now(&self) -> Moment {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

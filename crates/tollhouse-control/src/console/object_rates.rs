@@ -1,23 +1,31 @@
-//! How many requests each route takes a second: counts of all cores, looked at every few seconds. Requests know nothing of
-//! it beyond their count.
+//! How many requests each route, upstream object and consumer takes a second: counts of all cores, looked at every few
+//! seconds. Requests know nothing of it beyond their count.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tollhouse_proxy::SnapshotCell;
-use tollhouse_telemetry::Metrics;
+use tollhouse_proxy::{Snapshot, SnapshotCell};
+use tollhouse_telemetry::{Counted, Metrics};
 
 /// Time between two looks, which is what rates are over.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Routes of an answer.
+/// Rows of an answer.
 const ROWS_MAX: usize = 200;
 
-/// Rates by route, of those that have ever taken a request.
+/// Rates of all kinds.
 #[derive(Debug, Default)]
-pub struct RouteRates(Mutex<HashMap<String, Rate>>);
+pub struct ObjectRates {
+    routes: Rates,
+    upstreams: Rates,
+    consumers: Rates,
+}
+
+/// Rates by object, of those that have ever taken a request.
+#[derive(Debug, Default)]
+struct Rates(Mutex<HashMap<String, Rate>>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Rate {
@@ -28,7 +36,7 @@ struct Rate {
     last_seen_s: u64,
 }
 
-impl RouteRates {
+impl ObjectRates {
     /// Looks for ever; to be dropped with the process.
     pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>, metrics: Arc<Metrics>) {
         let mut interval = tokio::time::interval(INTERVAL);
@@ -37,18 +45,62 @@ impl RouteRates {
         loop {
             interval.tick().await;
             let now = Instant::now();
-            let snapshot = snapshots.load();
-            let entries = || snapshot.router.values();
-            let counts = metrics.requests_of_routes(entries().map(|entry| entry.number));
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            // Of many routes few take requests, and only those are named.
-            let taken = entries().zip(counts).filter(|(_, (requests, _))| *requests > 0);
-            let taken = taken.map(|(entry, counts)| (entry.route.id.to_string(), counts));
-            self.look(taken, now - before, since.as_secs());
+            let snapshot = snapshots.load();
+            for counted in [Counted::Routes, Counted::Upstreams, Counted::Consumers] {
+                let taken = taken(&snapshot, &metrics, counted).into_iter();
+                self.rates(counted).look(taken, now - before, since.as_secs());
+            }
             before = now;
         }
     }
 
+    /// The objects with the highest rate, or most failures a second; or those of these ids, separated by commas.
+    pub(super) fn top(&self, counted: Counted, by_failures: bool, ids: Option<&str>) -> Value {
+        self.rates(counted).top(by_failures, ids)
+    }
+
+    const fn rates(&self, counted: Counted) -> &Rates {
+        match counted {
+            Counted::Routes => &self.routes,
+            Counted::Upstreams => &self.upstreams,
+            Counted::Consumers => &self.consumers,
+        }
+    }
+}
+
+/// The objects of a kind that have taken requests, with their counts. Of many objects few do, and only those are named.
+fn taken(snapshot: &Snapshot, metrics: &Metrics, counted: Counted) -> Vec<(String, (u64, u64))> {
+    fn named<T>(
+        objects: Vec<(T, u32)>,
+        (metrics, counted): (&Metrics, Counted),
+        name: impl Fn(&T) -> String,
+    ) -> Vec<(String, (u64, u64))> {
+        let counts = metrics.object_requests(counted, objects.iter().map(|(_, number)| *number));
+        let taken = objects.iter().zip(counts).filter(|(_, (requests, _))| *requests > 0);
+        taken.map(|((object, _), counts)| (name(object), counts)).collect()
+    }
+    let of = (metrics, counted);
+    match counted {
+        Counted::Routes => {
+            let routes = snapshot.router.values().map(|entry| (entry, entry.number));
+            named(routes.collect(), of, |entry| entry.route.id.to_string())
+        }
+        Counted::Upstreams => {
+            let upstreams = snapshot.upstreams.iter().flatten();
+            let upstreams = upstreams.map(|upstream| (upstream, upstream.number));
+            named(upstreams.collect(), of, |upstream| {
+                upstream.conf.id.as_ref().map(ToString::to_string).unwrap_or_default()
+            })
+        }
+        Counted::Consumers => {
+            let consumers = snapshot.consumers.all().map(|consumer| (consumer, consumer.number));
+            named(consumers.collect(), of, |consumer| consumer.username.to_string())
+        }
+    }
+}
+
+impl Rates {
     fn look(&self, counts: impl Iterator<Item = (String, (u64, u64))>, time: Duration, now_s: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = HashMap::new();
@@ -69,8 +121,7 @@ impl RouteRates {
         *known = next;
     }
 
-    /// The routes with the highest rate, or most failures a second; or those of these ids, separated by commas.
-    pub(super) fn top(&self, by_failures: bool, ids: Option<&str>) -> Value {
+    fn top(&self, by_failures: bool, ids: Option<&str>) -> Value {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted: Option<Vec<&str>> = ids.map(|ids| ids.split(',').collect());
         let is_wanted = |id: &String| wanted.as_ref().is_none_or(|ids| ids.contains(&id.as_str()));
@@ -104,7 +155,7 @@ mod tests {
 
     #[test]
     fn rates_are_what_came_since_the_last_look() {
-        let rates = RouteRates::default();
+        let rates = Rates::default();
         let look = |a: (u64, u64), b: (u64, u64), now_s| {
             let counts = [("a".to_owned(), a), ("b".to_owned(), b), ("idle".to_owned(), (0, 0))];
             rates.look(counts.into_iter(), Duration::from_secs(5), now_s);

@@ -1,4 +1,4 @@
-//! How many requests each route has taken, core by core: one writer a cell, added up by who asks. Routes have dense
+//! How many requests each object has taken, core by core: one writer a cell, added up by who asks. Objects have dense
 //! numbers, so that counting is two look-ups and an addition; pages of cells are made when the first of them counts.
 
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use crate::counters::Counter;
 /// Cells of a page: 16 KiB.
 const PAGE_CELLS: usize = 1024;
 
-/// Pages at most: a million routes; those beyond are not counted.
+/// Pages at most: a million objects; those beyond are not counted.
 const PAGES_MAX: usize = 1024;
 
 /// The number of what is not counted.
@@ -17,27 +17,27 @@ pub const UNCOUNTED: u32 = u32::MAX;
 /// Numbers that are given out, from 0.
 pub const NUMBERS_MAX: u32 = 1024 * 1024;
 
-/// What one core has counted of one route.
+/// What one core has counted of one object.
 #[derive(Debug, Default)]
 struct Cell {
     requests: Counter,
     failed: Counter,
 }
 
-/// What one core has counted of all routes.
+/// What one core has counted of all objects of a kind.
 #[derive(Debug)]
-pub struct RouteCounts {
+pub struct ObjectCounts {
     pages: Box<[OnceLock<Box<[Cell]>>]>,
 }
 
-impl Default for RouteCounts {
+impl Default for ObjectCounts {
     fn default() -> Self {
         Self { pages: (0..PAGES_MAX).map(|_| OnceLock::new()).collect() }
     }
 }
 
-impl RouteCounts {
-    /// Counts a request of a route; one allocation the first time that a page is needed.
+impl ObjectCounts {
+    /// Counts a request of an object; one allocation the first time that a page is needed.
     #[inline]
     pub fn count(&self, number: u32, has_failed: bool) {
         let number = number as usize;
@@ -50,7 +50,7 @@ impl RouteCounts {
         }
     }
 
-    /// Requests of a route, and those of them that failed.
+    /// Requests of an object, and those of them that failed.
     pub(crate) fn totals(&self, number: u32) -> (u64, u64) {
         let number = number as usize;
         let page = self.pages.get(number / PAGE_CELLS).and_then(OnceLock::get);
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_route_has_its_own_count_and_what_is_not_counted_has_none() {
-        let counts = RouteCounts::default();
+    fn each_object_has_its_own_count_and_what_is_not_counted_has_none() {
+        let counts = ObjectCounts::default();
         for number in [0, 5, 5, 1023, 1024, NUMBERS_MAX - 1] {
             counts.count(number, number == 5);
         }

@@ -1,0 +1,70 @@
+//! `/console/v1/shenyu`: ShenYu's plugins, selectors, rules, metadata and applications, in the shapes of its own admin, for
+//! who has a key of this gateway.
+
+use hyper::body::Body;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::auth;
+use crate::body;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::dispatch;
+use crate::limits::BODY_BYTES_MAX;
+use crate::options::Role;
+use crate::reply::Reply;
+use crate::shenyu::{ShenyuCall, ShenyuSource};
+
+/// What is said where nobody keeps ShenYu's objects.
+const OFF: &str = "ShenYu's objects are off here; set listen.shenyu to keep them";
+
+/// Who keeps the objects.
+///
+/// # Errors
+/// Nobody does.
+pub(super) fn source(admin: &Admin) -> Result<&dyn ShenyuSource, Reply> {
+    let off = || Reply::refusal(StatusCode::NOT_FOUND, OFF);
+    admin.parts.shenyu.as_deref().ok_or_else(off)
+}
+
+/// Answers a call by somebody whose key is known.
+pub(super) async fn answer<B>(
+    admin: &Admin,
+    call: &Call,
+    segments: &[&str],
+    body: B,
+) -> Result<Reply, Reply>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let source = source(admin)?;
+    let body = body::read(body, BODY_BYTES_MAX).await?;
+    if segments == ["forms"] && call.method == Method::GET {
+        return Ok(Reply::json(StatusCode::OK, source.forms()));
+    }
+    // A call of ShenYu's before 2.7 changes a secret although it reads by its method.
+    if call.method != Method::GET || segments.ends_with(&["updateSk"]) {
+        auth::check_key(&admin.parts.options, call)?;
+        dispatch::check_writable(&admin.parts.options.mode)?;
+    }
+    let role = auth::caller_role(&admin.parts.options, call);
+    if segments.ends_with(&["updateSk"]) && role == Role::Viewer {
+        let text = "this takes a key of the role admin or operator";
+        return Err(Reply::refusal(StatusCode::FORBIDDEN, text));
+    }
+    let operator = auth::caller(&admin.parts.options, call);
+    let asked = ShenyuCall {
+        operator: operator.map(|key| key.name.clone()).unwrap_or_default(),
+        sees_secrets: role == Role::Admin,
+        method: call.method.clone(),
+        segments: segments.iter().map(|segment| (*segment).to_owned()).collect(),
+        arguments: call.arguments.to_pairs(),
+        body: body::decode(&body)?.unwrap_or(Value::Null),
+    };
+    let answered = source.call(asked).await;
+    let (status, value) = answered.unwrap_or_else(|| (404, json!({ "error_msg": OFF })));
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+    let reply = Reply::json(status, &value);
+    if status.is_success() { Ok(reply) } else { Err(reply) }
+}

@@ -1,0 +1,79 @@
+//! Changes of ShenYu's objects among those of the gateway's own: they are kept by who keeps the objects.
+
+use serde_json::{Value, json};
+use tollhouse_model::change_row::{Deed, Way};
+
+use super::differences;
+use crate::context::Admin;
+use crate::index::changes::Summary;
+use crate::shenyu::ShenyuChange;
+
+/// Why none of them is taken back.
+pub(super) const NO_UNDO: &str = "changes of ShenYu's objects are not taken back here; write the former object back, which stands beside";
+
+/// What names of rows begin with.
+const PREFIX: &str = "shenyu-";
+
+/// The collection that they are told as.
+const KIND: &str = "shenyu";
+
+/// All that are kept, the newest first.
+pub(super) fn all(admin: &Admin) -> Vec<ShenyuChange> {
+    admin.parts.shenyu.as_ref().map(|source| source.changes()).unwrap_or_default()
+}
+
+/// What one is called among all rows.
+pub(super) fn name(change: &ShenyuChange) -> String {
+    format!("{PREFIX}{}", change.id)
+}
+
+/// One as rows are chosen by; `None` where nothing is known of what it has changed.
+pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
+    let deed = [Deed::Create, Deed::Replace, Deed::Delete].into_iter();
+    let deed = deed.into_iter().find(|deed| deed.name() == change.deed)?;
+    let way = if change.way == Way::Console.name() { Way::Console } else { Way::Api };
+    let path = format!("{KIND}/{}", change.object);
+    Some(Summary::without_row(change.at_ms, Some(&change.actor), (way, deed), &path))
+}
+
+/// One as it is answered, with at most so many differences.
+pub(super) fn row(admin: &Admin, name: &str, differences_max: usize) -> Option<Value> {
+    let source = admin.parts.shenyu.as_ref()?;
+    let (change, changes) = source.change(name.strip_prefix(PREFIX)?)?;
+    let rows = changes["rows"].as_array().cloned().unwrap_or_default();
+    let first = rows.first().cloned().unwrap_or_default();
+    let both = first["before"].is_object() && first["after"].is_object();
+    let mut found = match both {
+        true => differences::between(&first["before"], &first["after"], differences_max + 1),
+        false => Vec::new(),
+    };
+    // What is covered looks the same, and has changed all the same.
+    if first["has_other_secrets"] == true {
+        found.push(json!({"pointer": "/handle", "before": "******", "after": "******"}));
+    }
+    let has_more = found.len() > differences_max;
+    found.truncate(differences_max);
+    let below = rows.iter().skip(1).filter_map(|row| row["object"].as_str());
+    Some(json!({
+        "name": name,
+        "revision": change.revision,
+        "at_ms": change.at_ms,
+        "actor": Some(&change.actor).filter(|actor| !actor.is_empty()),
+        "way": change.way,
+        "deed": change.deed,
+        "kind": KIND,
+        "id": change.object,
+        "context": change.context,
+        "differences": found,
+        "has_more": has_more,
+        "is_cut": changes["is_cut"] == true,
+        "undoes": Value::Null,
+        "before": first["before"],
+        "after": first["after"],
+        "below": below.collect::<Vec<_>>(),
+        "more": changes["more"],
+        "current_revision": Value::Null,
+        "is_newest": true,
+        "undo_refused": NO_UNDO,
+    }))
+}

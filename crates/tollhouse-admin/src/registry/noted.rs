@@ -1,0 +1,110 @@
+//! Rows about what people write to the registry: what stood at a path before and stands there after. Services that
+//! register and deregister themselves are told by the registry's own events, and would push everything else out.
+
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::Value;
+use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+
+use super::request::Request;
+use crate::arguments::Arguments;
+use crate::auth;
+use crate::call::Call;
+use crate::chronicle;
+use crate::context::Admin;
+use crate::crud;
+use crate::reply::Reply;
+
+/// What a write is about, and what stood there before it.
+pub(super) struct Before {
+    /// The path without what comes before all of them; a new object's is known by its answer.
+    path: String,
+    object: Option<Value>,
+}
+
+/// Looks at what a call is about to change; `None` where that is not noted.
+pub(super) async fn look(request: &Request<'_>, segments: &[&str]) -> Option<Before> {
+    let call = request.call;
+    let is_write =
+        [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(&call.method);
+    let is_noted = match (segments, &call.method) {
+        (["instances", _, "heartbeat"], _) => false,
+        // A whole registry that is moved here: thousands of objects, which are told where they come from.
+        (["objects", ..], _) => false,
+        // Instances that write themselves: programs have no page.
+        (["instances", ..] | ["services", _, _, "instances"], &Method::POST | &Method::PUT) => {
+            crud::way_of(call) == Way::Console
+        }
+        _ => true,
+    };
+    if !is_write || !is_noted {
+        return None;
+    }
+    let object = if call.method == Method::POST { None } else { read(request, segments).await };
+    Some(Before { path: segments.join("/"), object })
+}
+
+/// What stands at a path.
+async fn read(request: &Request<'_>, segments: &[&str]) -> Option<Value> {
+    let arguments = Arguments::default();
+    let call = Call { method: Method::GET, arguments, ..request.call.clone() };
+    let reading = Request { part: request.part, call: &call, body: Bytes::new() };
+    Box::pin(super::route(&reading, segments)).await.ok()?.value()
+}
+
+/// Keeps the row about a write that was answered so.
+pub(super) async fn keep(
+    admin: &Admin,
+    request: &Request<'_>,
+    segments: &[&str],
+    before: Before,
+    reply: &Reply,
+) {
+    let call = request.call;
+    let after = match call.method {
+        Method::DELETE => None,
+        _ => reply.value().filter(Value::is_object),
+    };
+    if call.method != Method::DELETE && (after.is_none() || after == before.object) {
+        return;
+    }
+    let path = match call.method {
+        Method::POST => new_path(segments, after.as_ref()),
+        _ => before.path,
+    };
+    let deed = match (&call.method, &before.object) {
+        (&Method::DELETE, _) => Deed::Delete,
+        (&Method::PATCH, _) => Deed::Patch,
+        (_, Some(_)) => Deed::Replace,
+        (_, None) => Deed::Create,
+    };
+    let row = ChangeRow {
+        at_ms: chronicle::now_ms(),
+        actor: auth::caller(&admin.parts.options, call).map(|key| key.name.clone()),
+        way: crud::way_of(call),
+        deed,
+        path: format!("registry/{path}"),
+        before: before.object.map(|object| object.to_string()),
+        after: after.map(|object| object.to_string()),
+        below: Vec::new(),
+        was_to_end: false,
+        is_cut: false,
+        undoes: None,
+    };
+    chronicle::keep(admin, row).await;
+}
+
+/// Where an object is that was made in a collection.
+fn new_path(segments: &[&str], made: Option<&Value>) -> String {
+    let text = |name: &str| made.and_then(|made| made.get(name)).and_then(Value::as_str);
+    let collection = segments.join("/");
+    match segments {
+        ["services", _, _, "instances"] => format!("instances/{}", text("id").unwrap_or_default()),
+        ["services" | "aliases"] => {
+            let name = text("name").unwrap_or_default();
+            format!("{collection}/{}/{name}", text("namespace").unwrap_or_default())
+        }
+        ["namespaces"] => format!("{collection}/{}", text("name").unwrap_or_default()),
+        _ => format!("{collection}/{}", text("id").unwrap_or_default()),
+    }
+}

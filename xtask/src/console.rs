@@ -11,6 +11,8 @@ use clap::{Args, Subcommand};
 
 use crate::shell;
 
+mod first_load;
+
 /// Where the sources are.
 const SOURCES: &str = "console";
 
@@ -32,7 +34,8 @@ enum ConsoleTask {
     Build,
     /// Build the program and test the page of it in Debian's Chromium.
     Browser,
-    /// Check types, run the unit tests, and compare a fresh build with the committed files.
+    /// Check types, run the unit tests, and compare a fresh build with the committed files; hold what a browser fetches
+    /// first against its bound.
     Check,
 }
 
@@ -57,7 +60,10 @@ pub(crate) fn run(arguments: &ConsoleArguments) -> Result<()> {
         ConsoleTask::Dev(DevArguments { gateway }) => {
             shell::run(npm(&["run", "dev"]).env("TOLLHOUSE_GATEWAY", gateway))
         }
-        ConsoleTask::Build => shell::run(&mut npm(&["run", "build"])),
+        ConsoleTask::Build => {
+            shell::run(&mut npm(&["run", "build"]))?;
+            first_load::check(&files(&shell::workspace_root().join(ASSETS))?)
+        }
         ConsoleTask::Browser => browser(),
         ConsoleTask::Check => check(),
     }
@@ -106,7 +112,7 @@ fn check() -> Result<()> {
         bail!("{ASSETS} is not what {SOURCES}/ makes: {different:?}; run `cargo x console build`");
     }
     println!("console: {} files are what the sources make", made.len());
-    Ok(())
+    first_load::check(&made)
 }
 
 /// The files of a folder with their bytes.

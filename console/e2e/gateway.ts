@@ -20,13 +20,16 @@ export interface Gateway {
   call: (method: string, path: string, body?: unknown) => Promise<Response>
 }
 
-const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target/debug/tollhouse')
+export const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target/debug/tollhouse')
 
-async function start(folder: string, more: object = {}): Promise<{ child: ChildProcess; admin: string; plane: string }> {
+/** A time that something may take, in milliseconds. On a machine that is busy with something else TOLLHOUSE_SLOW says how many times as long. */
+export const within = (ms: number) => ms * Number(process.env.TOLLHOUSE_SLOW ?? 1)
+
+async function start(folder: string, more: object = {}, env: Record<string, string | undefined> = process.env): Promise<{ child: ChildProcess; admin: string; plane: string }> {
   const config = join(folder, 'tollhouse.yaml')
-  const listen = { http: '127.0.0.1:0', https: '', admin: '127.0.0.1:0', control: '', metrics: '', registry_grpc: '127.0.0.1:0', registry_http: '127.0.0.1:0' }
+  const listen = { http: '127.0.0.1:0', https: '', admin: '127.0.0.1:0', control: '', metrics: '', registry_grpc: '127.0.0.1:0', registry_http: '127.0.0.1:0', ...('resources' in more ? {} : { shenyu: '127.0.0.1:0' }) }
   writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER }, ...(process.env.TOLLHOUSE_OLD ? {} : { console: { bench: true } }), ...more }))
-  const child = spawn(program, ['run', '-c', config], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(program, ['run', '-c', config], { stdio: ['ignore', 'pipe', 'inherit'], env })
   let text = ''
   return new Promise((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}: ${text}`)))
@@ -65,7 +68,7 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
       const found: string[] = []
       page.on('pageerror', (error) => found.push(error.message))
       page.on('console', (message) => {
-        if (message.type() === 'error' && !/status of (401|404|412|400)/.test(message.text())) found.push(message.text())
+        if (message.type() === 'error' && !/status of (401|404|412|400)|ERR_CONNECTION_REFUSED/.test(message.text())) found.push(message.text())
       })
       await use(found)
       expect(found).toEqual([])
@@ -74,12 +77,21 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
   ],
 })
 
-/** Another gateway, whose objects come from a file. */
-export async function withFile(resources: object, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'>) => Promise<void>) {
+/** Another gateway, whose objects come from a file; it may be written anew. */
+export async function withFile(resources: object, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'> & { file: string }) => Promise<void>) {
   const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
   const file = join(folder, 'resources.json')
   writeFileSync(file, JSON.stringify(resources))
-  const { child, admin, plane } = await start(folder, { resources: file })
+  await withProcess(folder, { resources: file }, process.env, (gateway) => use({ ...gateway, file }))
+}
+
+/** Another gateway with nothing in it, started with these variables of the environment. */
+export async function withFresh(env: Record<string, string | undefined>, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'>) => Promise<void>) {
+  await withProcess(mkdtempSync(join(tmpdir(), 'tollhouse-e2e-')), {}, env, use)
+}
+
+async function withProcess(folder: string, more: object, env: Record<string, string | undefined>, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'>) => Promise<void>) {
+  const { child, admin, plane } = await start(folder, more, env)
   const call = (method: string, path: string, body?: unknown) =>
     fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
   try {

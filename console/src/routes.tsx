@@ -2,14 +2,18 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '
 import { Frame, NotFound } from './ui/frame'
 import { Overview } from './features/overview/screen'
 import { KINDS, type Kind } from './api/types'
+import type { EditorView } from './form/views'
 
 const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
 const page = (value: unknown) => (Number(value) > 1 ? Math.floor(Number(value)) : undefined)
 
+const id = (value: unknown) => (value === undefined ? undefined : text(String(value)))
+
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })
 
 export interface ObjectSearch { q?: string; page?: number }
-export type EditorView = 'form' | 'json' | 'both'
+/** `in` is the plugin that selectors are of, or the selector that rules are of. */
+export interface ShenyuSearch { q?: string; page?: number; in?: string }
 export interface EditorSearch { view?: EditorView }
 export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
 export interface ChangeSearch { kind?: string; id?: string; actor?: string; way?: string; before?: number }
@@ -140,6 +144,20 @@ const certificates = createRoute({
   component: lazyRouteComponent(() => import('./features/certificates/list'), 'Certificates'),
 })
 
+const shenyuObjects = createRoute({
+  getParentRoute: () => root,
+  path: '/shenyu/$kind',
+  validateSearch: (raw: Record<string, unknown>): ShenyuSearch => ({ q: text(raw.q), page: page(raw.page), in: id(raw.in) }),
+  component: lazyRouteComponent(() => import('./features/shenyu/list'), 'ShenyuObjects'),
+})
+
+const shenyuObject = createRoute({
+  getParentRoute: () => root,
+  path: '/shenyu/$kind/$id',
+  validateSearch: (raw: Record<string, unknown>): ShenyuSearch & EditorSearch => ({ ...editorSearch(raw), in: id(raw.in) }),
+  component: lazyRouteComponent(() => import('./features/shenyu/editor'), 'ShenyuObject'),
+})
+
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -161,8 +179,6 @@ const benchRun = createRoute({
   component: lazyRouteComponent(() => import('./features/bench/run'), 'BenchRun'),
 })
 
-const id = (value: unknown) => (value === undefined ? undefined : text(String(value)))
-
 const benchCompare = createRoute({
   getParentRoute: () => root,
   path: '/bench/compare',
@@ -173,7 +189,7 @@ const benchCompare = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([
     overview, requests, explain, nodes, registry, registryService, rules, rule, objects, object, editor, create,
-    changes, change, plugins, plugin, certificates, settings, bench, benchRun, benchCompare,
+    changes, change, plugins, plugin, certificates, shenyuObjects, shenyuObject, settings, bench, benchRun, benchCompare,
   ]),
   basepath: '/ui',
   scrollRestoration: true,

@@ -34,6 +34,7 @@ export interface Overview {
   certificates: { id: string; ends_at: number }[]
   nodes: { total: number; healthy: number; unhealthy: number; unresolved: number }
   objects: Record<string, number>
+  shenyu: boolean
   registry: { services: number; mass_expiries: number; instances: number; healthy: number } | null
 }
 
@@ -190,6 +191,8 @@ export interface ChangeDetail extends ChangeRow {
   current_revision: number | null
   is_newest: boolean
   undo_refused: string | null
+  /** The call, of what ShenYu's admin has done. */
+  context?: string
 }
 
 export interface Place { kind: string; id: string; exists?: boolean }

@@ -111,6 +111,19 @@ export function pretty(text: string): string {
   return out
 }
 
+/** The same JSON without blanks between its parts. Texts and numbers are copied as they stand. */
+export function compact(text: string): string {
+  let out = ''
+  let at = 0
+  while (at < text.length) {
+    const end = text[at] === '"' ? endOfString(text, at) : at + 1
+    const part = text.slice(at, end)
+    if (part.trim() !== '') out += part
+    at = end
+  }
+  return out
+}
+
 function nextMark(text: string, start: number): number | undefined {
   for (let at = start; at < text.length; at += 1) if (!/\s/.test(text[at] as string)) return at
   return undefined

@@ -6,7 +6,9 @@ import { useWords } from '../words/words'
 export function Difference({ before, after }: { before: string; after: string }) {
   const words = useWords()
   if (before === after) return <Text size="sm" c="dimmed">{words.noChange}</Text>
-  const lines = excerpt(diffLines(before, after))
+  // Nothing is no empty line that goes or comes.
+  const isNothing = (line: { kind: string; text: string }) => line.text === '' && ((line.kind === 'gone' && before === '') || (line.kind === 'new' && after === ''))
+  const lines = excerpt(diffLines(before, after).filter((line) => !isNothing(line)))
   const sign = { same: ' ', gone: '−', new: '+' }
   return (
     <div className="code diff" tabIndex={0}>

@@ -72,6 +72,7 @@ export function Frame() {
 function Places({ close }: { close: () => void }) {
   const words = useWords()
   const path = useRouterState({ select: (state) => state.location.pathname })
+  const hasShenyu = useOverview().data?.shenyu === true
   const link = (to: string, label: string) => {
     const isHere = to === '/' ? path === '/' : to === '/registry' ? path.startsWith(to) && !path.startsWith('/registry/rules') : path.startsWith(to)
     return <NavLink key={to} component={Link} to={to} label={label} active={isHere} aria-current={isHere ? 'page' : undefined} onClick={close} py={5} />
@@ -88,6 +89,12 @@ function Places({ close }: { close: () => void }) {
       {KINDS.filter((kind) => kind !== 'ssls').map((kind) => link(`/objects/${kind}`, words[kind]))}
       {link('/certificates', words.ssls)}
       {link('/plugins', words.pluginsTitle)}
+      {hasShenyu && (
+        <>
+          {title(words.shenyu)}
+          {(['plugin', 'selector', 'meta-data', 'appAuth'] as const).map((kind) => link(`/shenyu/${kind}`, words.shenyuKinds[kind]))}
+        </>
+      )}
       {title(words.registry)}
       {link('/registry', words.registryServices)}
       {link('/registry/rules', words.rules)}

@@ -31,7 +31,7 @@ export function Change() {
   return (
     <>
       <Text size="sm" mb={4}><Anchor component={Link} to="/changes">{words.changes}</Anchor> / {data ? words.revision(data.revision) : name}</Text>
-      <ScreenHead title={data ? `${words[data.kind as Kind] ?? data.kind} ${data.id}` : words.changes}>
+      <ScreenHead title={data ? `${words.elsewhere[data.kind as keyof typeof words.elsewhere] ?? words[data.kind as Kind] ?? data.kind} ${data.id}` : words.changes}>
         {isKnown && <Button size="xs" variant="default" component={Link} to="/changes" search={{ kind: data.kind, id: data.id } as never}>{words.history}</Button>}
         {data && <Button size="xs" disabled={refused !== undefined} title={refused} onClick={undoing.open} data-undo>{words.undoChange}</Button>}
       </ScreenHead>
@@ -46,6 +46,7 @@ export function Change() {
                 <Row label={words.time}><Time at={data.at_ms / 1000} /></Row>
                 <Row label={words.object}>{isKnown && data.current_revision !== null ? <Anchor component={Link} to={`/objects/${data.kind}/${encodeURIComponent(data.id)}`} className="mono">{data.id}</Anchor> : <span className="mono">{data.id}</span>}</Row>
                 {data.differences.length > 0 && data.before !== null && data.after !== null && <Row label={words.difference}><Differences rows={data.differences} hasMore={false} /></Row>}
+                {data.context && <Row label={words.request}><span className="mono">{data.context}</span></Row>}
                 {data.below.length > 0 && <Row label={words.wentWithIt}><span className="mono">{data.below.join(', ')}</span></Row>}
               </Table.Tbody>
             </Table>

@@ -5,11 +5,15 @@ import { KINDS, type Kind } from '../../api/types'
 import { DeedBadge, Differences } from '../../ui/change'
 import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
+import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 import { useChanges } from '../../api/changes'
 
 const api = getRouteApi('/changes')
-const WAYS = ['api', 'console', 'import', 'acme'] as const
+const WAYS = ['api', 'console', 'import', 'acme', 'file'] as const
+
+/** What is written and is no object of the gateway's own store. */
+const ELSEWHERE = ['registry', 'shenyu', 'file', 'document'] as const
 
 export function Changes() {
   const words = useWords()
@@ -25,7 +29,7 @@ export function Changes() {
       <ScreenHead title={words.changes} note={data && <Reach kept={data.kept} oldest={data.oldest_at_ms} />} />
       <Group mb="md" gap="sm" align="flex-end">
         <NativeSelect label={words.kind} value={search.kind ?? ''} onChange={(event) => set({ kind: event.currentTarget.value || undefined })}
-          data={[{ value: '', label: words.any }, ...KINDS.map((kind) => ({ value: kind, label: words[kind] }))]} />
+          data={[{ value: '', label: words.any }, ...KINDS.map((kind) => ({ value: kind, label: words[kind] })), ...ELSEWHERE.map((kind) => ({ value: kind, label: words.elsewhere[kind] }))]} />
         <TextInput label={words.id} value={search.id ?? ''} onChange={(event) => set({ id: event.currentTarget.value || undefined })} />
         <TextInput label={words.who} value={search.actor ?? ''} onChange={(event) => set({ actor: event.currentTarget.value || undefined })} />
         <NativeSelect label={words.byWay} value={search.way ?? ''} onChange={(event) => set({ way: event.currentTarget.value || undefined })}
@@ -48,6 +52,9 @@ export function Changes() {
   )
 }
 
+/** What a kind of a change is called. */
+const kindWord = (words: Words, kind: string) => words.elsewhere[kind as (typeof ELSEWHERE)[number]] ?? words[kind as Kind] ?? kind
+
 function Reach({ kept, oldest }: { kept: number; oldest: number | null }) {
   const words = useWords()
   if (oldest === null) return <>{words.changesHelp}</>
@@ -66,10 +73,10 @@ function Rows({ rows }: { rows: ChangeRow[] }) {
         {rows.map((row) => (
           <Table.Tr key={row.name}>
             <Table.Td><Anchor component={Link} to={`/changes/${row.name}`}><Time at={row.at_ms / 1000} /></Anchor></Table.Td>
-            <Table.Td>{row.actor ?? words.anybody}<Text size="xs" c="dimmed">{words.ways[row.way as (typeof WAYS)[number]] ?? row.way}</Text></Table.Td>
+            <Table.Td>{row.actor ?? words.anybody}<Text size="xs" c="dimmed">{words.ways[row.way as keyof typeof words.ways] ?? row.way}</Text></Table.Td>
             <Table.Td><DeedBadge deed={row.deed} /></Table.Td>
             <Table.Td>
-              <Text size="xs" c="dimmed">{words[row.kind as Kind] ?? row.kind}</Text>
+              <Text size="xs" c="dimmed">{kindWord(words, row.kind)}</Text>
               {(KINDS as readonly string[]).includes(row.kind) && !row.id.includes('/')
                 ? <Anchor component={Link} to={`/objects/${row.kind}/${encodeURIComponent(row.id)}`} className="mono">{row.id}</Anchor>
                 : <span className="mono">{row.id}</span>}

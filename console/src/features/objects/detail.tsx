@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call } from '../../api/client'
+import { isRated, type Rated, useRates } from '../../api/rates'
 import { useWho } from '../../api/session'
 import type { Kind } from '../../api/types'
 import { CopyAs, CopyButton } from '../../ui/copy'
@@ -48,7 +49,7 @@ export function ObjectDetail() {
       {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
       {data && value ? (
         <Stack>
-          {kind === 'routes' ? <Way id={id} value={value} /> : null}
+          {kind === 'routes' ? <Way id={id} value={value} /> : isRated(kind) && <Taken kind={kind} id={id} />}
           <Summary value={value} stored={data} />
           <About kind={kind} id={id} />
           <section>
@@ -60,6 +61,14 @@ export function ObjectDetail() {
       {data && <Deletion kind={kind} id={id} stored={data} isOpen={isDeleting} close={deletion.close} />}
     </>
   )
+}
+
+/** How many requests an object takes. */
+function Taken({ kind, id }: { kind: Rated; id: string }) {
+  const words = useWords()
+  const rate = useRates(kind, [id]).data?.rows[0]
+  if (rate === undefined) return null
+  return <Text size="sm">{words.gatewayRates(rate.rate.toFixed(1), rate.requests, rate.failed)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate.toFixed(1))}</Text>}</Text>
 }
 
 /** An address that this route may take: its first host and path, wildcards filled in. */

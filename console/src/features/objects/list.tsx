@@ -4,10 +4,11 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import { useWho } from '../../api/session'
 import type { Kind, ObjectRow } from '../../api/types'
+import { Pager } from '../../ui/pager'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
-import { type RouteRate, useRouteRates } from '../../api/rates'
+import { isRated, type Rate as ObjectRate, useRates } from '../../api/rates'
 import { whyNot } from '../../ui/permission'
 
 const api = getRouteApi('/objects/$kind')
@@ -43,13 +44,7 @@ export function ObjectList() {
       ) : (
         <>
           <div className="scroll"><Rows kind={kind} rows={data.rows} /></div>
-          <Group mt="sm" justify="space-between">
-            <Text size="sm" c="dimmed">{words.shown((page - 1) * ROWS + 1, (page - 1) * ROWS + data.rows.length, data.total)}</Text>
-            <Group gap="xs">
-              <Button size="xs" variant="default" disabled={page <= 1} onClick={() => turn(page - 1)}>{words.previous}</Button>
-              <Button size="xs" variant="default" disabled={page * ROWS >= data.total} onClick={() => turn(page + 1)}>{words.next}</Button>
-            </Group>
-          </Group>
+          <Pager page={page} rows={ROWS} shown={data.rows.length} total={data.total} turn={turn} />
         </>
       )}
     </>
@@ -58,14 +53,14 @@ export function ObjectList() {
 
 function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
   const words = useWords()
-  const isRoutes = kind === 'routes'
-  const rates = useRouteRates(isRoutes ? rows.map((row) => row.id) : [])
+  const hasRates = isRated(kind)
+  const rates = useRates(hasRates ? kind : undefined, rows.map((row) => row.id))
   const rateOf = new Map((rates.data?.rows ?? []).map((rate) => [rate.id, rate]))
   return (
     <Table highlightOnHover>
       <Table.Thead><Table.Tr>
         <Table.Th>{words.name}</Table.Th><Table.Th className="hide-narrow">{words.methods}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th>
-        <Table.Th className="hide-narrow">{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th>{isRoutes && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}<Table.Th className="hide-narrow">{words.state}</Table.Th><Table.Th className="hide-narrow">{words.changed}</Table.Th>
+        <Table.Th className="hide-narrow">{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th>{hasRates && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}<Table.Th className="hide-narrow">{words.state}</Table.Th><Table.Th className="hide-narrow">{words.changed}</Table.Th>
       </Table.Tr></Table.Thead>
       <Table.Tbody>
         {rows.map((row) => (
@@ -80,7 +75,7 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
             <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>
             <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>
             <Table.Td><LeadsTo row={row} /></Table.Td>
-            {isRoutes && <Table.Td className="numbers hide-narrow"><Rate rate={rateOf.get(row.id)} /></Table.Td>}
+            {hasRates && <Table.Td className="numbers hide-narrow"><Rate rate={rateOf.get(row.id)} /></Table.Td>}
             <Table.Td className="hide-narrow">{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>
             <Table.Td className="hide-narrow"><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
           </Table.Tr>
@@ -90,7 +85,7 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
   )
 }
 
-function Rate({ rate }: { rate: RouteRate | undefined }) {
+function Rate({ rate }: { rate: ObjectRate | undefined }) {
   const words = useWords()
   if (rate === undefined) return <Text size="sm" c="dimmed">–</Text>
   return <Text size="sm" title={words.requestsSince(rate.requests, rate.failed)}>{rate.rate.toFixed(1)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate.toFixed(1))}</Text>}</Text>

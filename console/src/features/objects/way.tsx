@@ -2,7 +2,7 @@ import { Text, Title } from '@mantine/core'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'
 import type { NodeRow, ObjectFacts, PluginRow } from '../../api/types'
-import { useRouteRates } from '../../api/rates'
+import { useRates } from '../../api/rates'
 import { Flow, type Step } from '../../flow/flow'
 import { isRecord } from '../../form/plan'
 import { useWords } from '../../words/words'
@@ -35,7 +35,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
       { ...facts('plugin_configs', configId ?? ''), enabled: configId !== undefined },
     ],
   })
-  const rate = useRouteRates([id]).data?.rows[0]
+  const rate = useRates('routes', [id]).data?.rows[0]
   const rules = useRules()
   const catalogue = useQuery({ queryKey: ['plugins'], staleTime: 30_000, queryFn: ({ signal }) => json<{ rows: PluginRow[] }>('/console/v1/plugins', { signal }) })
   const serviceValue = service?.data?.value

@@ -1,7 +1,7 @@
 import { Anchor, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useLive, useOverview } from '../../api/live'
-import { useRouteRates } from '../../api/rates'
+import { useRates } from '../../api/rates'
 import type { Overview as Data, Second } from '../../api/types'
 import { Series } from '../../chart/series'
 import { ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
@@ -74,8 +74,8 @@ function NeedsHand({ data }: { data: Data }) {
 /** The routes that take the most requests, and those that fail most. */
 function Busiest() {
   const words = useWords()
-  const busiest = useRouteRates(undefined).data?.rows.filter((row) => row.rate > 0).slice(0, 5) ?? []
-  const failing = useRouteRates(undefined, 'failures').data?.rows.filter((row) => row.failed_rate > 0).slice(0, 5) ?? []
+  const busiest = useRates('routes', undefined).data?.rows.filter((row) => row.rate > 0).slice(0, 5) ?? []
+  const failing = useRates('routes', undefined, 'failures').data?.rows.filter((row) => row.failed_rate > 0).slice(0, 5) ?? []
   if (busiest.length === 0) return null
   const list = (title: string, rows: { id: string; text: string }[]) => (
     <section className="card">

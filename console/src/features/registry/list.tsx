@@ -1,8 +1,9 @@
-import { Anchor, Button, Group, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError, json, query } from '../../api/client'
 import type { Counted, RegistryService } from '../../api/types'
+import { Pager } from '../../ui/pager'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 
@@ -47,13 +48,7 @@ export function RegistryServices() {
                   ))}
                 </Table.Tbody>
               </Table>
-              <Group mt="sm" justify="space-between">
-                <Text size="sm" c="dimmed">{words.shown((page - 1) * ROWS + 1, (page - 1) * ROWS + data.list.length, data.total)}</Text>
-                <Group gap="xs">
-                  <Button size="xs" variant="default" disabled={page <= 1} onClick={() => turn(page - 1)}>{words.previous}</Button>
-                  <Button size="xs" variant="default" disabled={page * ROWS >= data.total} onClick={() => turn(page + 1)}>{words.next}</Button>
-                </Group>
-              </Group>
+              <Pager page={page} rows={ROWS} shown={data.list.length} total={data.total} turn={turn} />
             </div>
           )}
         </>

@@ -1,0 +1,89 @@
+import { type CDPSession } from '@playwright/test'
+import { ADMIN, expect, signIn, test, within, withFile } from './gateway'
+
+/** Routes of the list; a build without optimisation takes minutes to read a hundred thousand. */
+const ROUTES = Number(process.env.TOLLHOUSE_ROUTES ?? 100_000)
+
+/** Polls of an overview: those of 8 hours are 28,800. */
+const POLLS = Number(process.env.TOLLHOUSE_POLLS ?? 10_000)
+
+async function heap(devtools: CDPSession): Promise<number> {
+  for (let round = 0; round < 3; round += 1) await devtools.send('HeapProfiler.collectGarbage')
+  const { usedSize } = (await devtools.send('Runtime.getHeapUsage')) as { usedSize: number }
+  return usedSize
+}
+
+test('a list of a hundred thousand routes opens, ends and is searched at once', async ({ page }, info) => {
+  test.setTimeout(1_200_000)
+  const upstream = { nodes: { '127.0.0.1:1': 1 } }
+  const routes = Array.from({ length: ROUTES }, (_, at) => ({ id: `r${at}`, name: `service ${at % 1000} route ${at}`, uri: `/v${at % 7}/things/${at}`, hosts: [`h${at % 500}.example.com`], upstream_id: 'u' }))
+  await withFile({ upstreams: [{ id: 'u', ...upstream }], routes }, async (gateway) => {
+    await expect.poll(async () => (await (await gateway.call('GET', '/console/v1/objects/routes?page_size=1')).json()).total, { timeout: 1_000_000 }).toBe(ROUTES)
+    const devtools = await page.context().newCDPSession(page)
+    await signIn(page, gateway)
+    const times: Record<string, number> = {}
+    const timed = async (what: string, doing: () => Promise<void>, bound: number) => {
+      const began = Date.now()
+      await doing()
+      times[what] = Date.now() - began
+      expect(times[what], what).toBeLessThan(within(bound))
+    }
+    await timed('list', async () => {
+      await page.getByRole('link', { name: 'Routes', exact: true }).click()
+      await expect(page.getByRole('row')).toHaveCount(51)
+    }, 1000)
+    await timed('last page', async () => {
+      await page.getByRole('button', { name: 'Last' }).click()
+      await expect(page.getByRole('button', { name: 'Last' })).toBeDisabled()
+      await expect(page.getByText(`${ROUTES - 49}–${ROUTES}`).or(page.getByText(new RegExp(`of ${ROUTES}`)))).toBeVisible()
+    }, 1000)
+    await expect(page.getByRole('row')).toHaveCount(51)
+    await timed('search', async () => {
+      await page.locator('[data-filter]').fill(`route ${ROUTES - 289}`)
+      await expect(page.getByRole('row')).toHaveCount(2)
+    }, 300)
+    for (const [what, query] of [['first page over HTTP', 'page_size=50'], ['search over HTTP', `q=route+${ROUTES - 289}`], ['search of a host over HTTP', 'q=host:h77']] as const) {
+      await timed(what, async () => void (await (await gateway.call('GET', `/console/v1/objects/routes?${query}`)).text()), 100)
+    }
+    const used = await heap(devtools)
+    times['heap in MB'] = Math.round(used / 1e6)
+    expect(used).toBeLessThan(300e6)
+    info.annotations.push({ type: 'measured', description: JSON.stringify(times) })
+    console.log('measured', JSON.stringify(times))
+    await page.goto('about:blank')
+  })
+})
+
+test('an overview that is left open over night keeps its memory', async ({ page, gateway }) => {
+  test.setTimeout(1_200_000)
+  // Once without haste: a browser that opens a page for the first time takes long on a busy machine.
+  await page.goto(`${gateway.admin}/ui/`)
+  await page.locator('input[name=key]').waitFor({ timeout: 120_000 })
+  const devtools = await page.context().newCDPSession(page)
+  // Time flies: a second is two milliseconds, and each brings a new second of traffic, made of the shape of a real one.
+  await page.addInitScript(() => {
+    const real = { timeout: setTimeout.bind(window), interval: setInterval.bind(window), fetch: fetch.bind(window) }
+    const quick = (ms?: number) => ((ms ?? 0) >= 1000 ? (ms as number) / 500 : ms)
+    Object.assign(window, {
+      polls: 0,
+      setTimeout: (call: () => void, ms?: number, ...rest: unknown[]) => real.timeout(call, quick(ms), ...rest),
+      setInterval: (call: () => void, ms?: number, ...rest: unknown[]) => real.interval(call, quick(ms), ...rest),
+      fetch: async (input: string, init?: RequestInit) => {
+        if (!input.startsWith('/console/v1/live?')) return real.fetch(input, init)
+        const state = window as unknown as { polls: number }
+        state.polls += 1
+        const second = { at: 1_800_000_000 + state.polls, length_ms: 1000, requests: state.polls % 977, classes: { '2xx': state.polls % 977, '5xx': state.polls % 3 }, failures: { [`code_${state.polls % 9}`]: 1 }, p50_ms: 3, p90_ms: 9, p99_ms: state.polls % 50, connections: state.polls % 40, received_bytes: 1, sent_bytes: 2, revision: Math.floor(state.polls / 100) }
+        return new Response(JSON.stringify({ now: second.at, kept: 900, seconds: [second] }))
+      },
+    })
+  })
+  await signIn(page, gateway)
+  const polls = () => page.evaluate(() => (window as unknown as { polls: number }).polls)
+  // What is kept is full, and everything that is compiled once has been.
+  await expect.poll(polls, { timeout: 600_000 }).toBeGreaterThan(1500)
+  const before = await heap(devtools)
+  await expect.poll(polls, { timeout: 1_100_000 }).toBeGreaterThan(1500 + POLLS)
+  const after = await heap(devtools)
+  console.log('measured', JSON.stringify({ polls: await polls(), before, after }))
+  expect(after).toBeLessThan(before * 1.2)
+})

@@ -1,0 +1,183 @@
+import { Anchor, Button, Group, Modal, Stack, Text, TextInput, Title } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import { ApiError, call } from '../../api/client'
+import { useWho } from '../../api/session'
+import { useDocument } from '../../form/document'
+import { DocumentViews, type EditorView } from '../../form/views'
+import { fault, memberText, pretty } from '../../lib/json-text'
+import { CopyButton } from '../../ui/copy'
+import { Difference } from '../../ui/difference'
+import { whyNot } from '../../ui/permission'
+import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { useWords } from '../../words/words'
+import { closed, faults, opened, SHENYU_KINDS, type ShenyuKind } from './document'
+import { Rows } from './list'
+import { curlOf, pathOf, schemaOf, useForms, useRows, useTold } from './queries'
+
+const api = getRouteApi('/shenyu/$kind/$id')
+const NEW = '+'
+
+/** Rules that are shown below a selector; the rest stand on their own page. */
+const RULES_SHOWN = 50
+
+export function ShenyuObject() {
+  const words = useWords()
+  const { kind: asked, id } = api.useParams()
+  const search = api.useSearch()
+  const kind = SHENYU_KINDS.find((one) => one === asked) ?? 'selector'
+  const own = id === NEW ? undefined : id
+  const told = useTold(kind, own)
+  // What a new one is of, for the plugin whose settings it has.
+  const selector = useTold('selector', kind === 'rule' && own === undefined ? search.in : undefined)
+  const plugin = useTold('plugin', kind === 'selector' && own === undefined ? search.in : undefined)
+  const waitsFor = [told, selector, plugin].find((one) => one.isFetching && one.data === undefined)
+  const failed = [told, selector, plugin].find((one) => one.isError)
+  if (failed) {
+    const { error } = failed
+    const isGone = error instanceof ApiError && error.status === 404
+    return <><ScreenHead title={words.shenyuKinds[kind]} />{isGone ? <Empty><span lang="en">{error.message}</span></Empty> : <ErrorBox error={error} />}</>
+  }
+  if (waitsFor) return <><ScreenHead title={words.shenyuKinds[kind]} /><Loading /></>
+  const above = selector.data ?? plugin.data
+  const name = above === undefined ? undefined : (JSON.parse(memberText(above, kind === 'rule' ? 'pluginName' : 'name') ?? '""') as string)
+  return <Editor key={`${kind}/${id}`} kind={kind} id={own} told={told.data ?? ''} plugin={name} within={search.in} view={search.view} />
+}
+
+/** What a new object begins with. */
+function startOf(kind: ShenyuKind, within: string | undefined): object {
+  const condition = [{ paramType: 'uri', operator: 'startsWith', paramName: '/', paramValue: '/orders/' }]
+  const starts: Record<ShenyuKind, object> = {
+    plugin: { name: '', role: 'HttpProcess', enabled: true },
+    selector: { name: 'orders', pluginId: within ?? '', type: 1, matchMode: 0, continued: true, sort: 1, enabled: true, selectorConditions: condition },
+    rule: { name: 'orders', selectorId: within ?? '', matchMode: 0, sort: 1, enabled: true, ruleConditions: condition },
+    'meta-data': { appName: 'orders', path: '/orders/find', rpcType: 'grpc', serviceName: 'orders.Orders', methodName: 'find', enabled: true },
+    appAuth: { appKey: randomKey(), appSecret: randomKey(), userId: '', open: false, enabled: true },
+  }
+  return starts[kind]
+}
+
+/** 32 hexadecimal digits, as ShenYu's keys are. */
+const randomKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('').toUpperCase()
+
+interface EditorProps { kind: ShenyuKind; id: string | undefined; told: string; plugin: string | undefined; within: string | undefined; view: EditorView | undefined }
+
+function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) {
+  const words = useWords()
+  const who = useWho()
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const forms = useForms()
+  const [base] = useState(() => (id === undefined ? pretty(JSON.stringify(startOf(kind, within))) : opened(kind, told)))
+  const document = useDocument(base)
+  const { text } = document
+  const [isReviewing, review] = useState(false)
+  const [isDeleting, deletion] = useDisclosure(false)
+  const [error, setError] = useState<unknown>()
+  const isDone = useRef(false)
+  const isNew = id === undefined
+  const broken = fault(text)
+  const isChanged = isNew || text !== base
+  const refused = whyNot(who, words)
+  const value = broken === undefined ? (JSON.parse(text) as Record<string, unknown>) : {}
+  const member = (name: string) => (told === '' ? undefined : (JSON.parse(memberText(told, name) ?? 'null') as string | null))
+  const name = member('name') ?? member('path') ?? member('appKey') ?? id ?? ''
+  const of = kind === 'plugin' ? String(value.name ?? '') : (plugin ?? member('pluginName') ?? '')
+  const method = isNew ? 'POST' : 'PUT'
+  const path = pathOf(kind, id)
+  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && text !== base && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => text !== base && !isDone.current })
+  const problems = error instanceof ApiError ? faults(error.message) : []
+  const send = async (verb: string, body?: string) => {
+    setError(undefined)
+    try {
+      await call(path, { method: verb, body })
+      isDone.current = true
+      await client.invalidateQueries({ queryKey: ['shenyu', kind, 'list'] })
+      client.removeQueries({ queryKey: ['shenyu', kind, 'one', id] })
+      // A rule is seen with its selector.
+      const selector = kind === 'rule' ? String(value.selectorId ?? '') : ''
+      if (selector !== '') await navigate({ to: '/shenyu/$kind/$id', params: { kind: 'selector', id: selector } })
+      else await navigate({ to: '/shenyu/$kind', params: { kind }, search: kind === 'selector' ? { in: String(value.pluginId ?? '') || undefined } : {} })
+    } catch (reason) {
+      setError(reason)
+      review(false)
+    }
+  }
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key !== 's') return
+      event.preventDefault()
+      if (isChanged && broken === undefined && refused === undefined) review(true)
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  })
+  return (
+    <>
+      <Text size="sm" mb={4} className="crumbs">
+        <Anchor component={Link} to={`/shenyu/${kind === 'rule' ? 'selector' : kind}`}>{words.shenyuKinds[kind === 'rule' ? 'selector' : kind]}</Anchor>
+        {kind === 'rule' && typeof value.selectorId === 'string' && <> / <Anchor component={Link} to={`/shenyu/selector/${encodeURIComponent(value.selectorId)}`} className="mono">{value.selectorId}</Anchor></>}
+        {id && <> / <span className="mono">{id}</span></>}
+      </Text>
+      <ScreenHead title={isNew ? `${words.create}: ${words.shenyuOne[kind]}` : name} note={[words.shenyuHelp[kind], kind !== 'plugin' && of !== '' ? `${words.plugin}: ${of}.` : ''].filter(Boolean).join(' ')}>
+        {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(method, path, closed(kind, text, told))} />}
+        {!isNew && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
+      </ScreenHead>
+      {error !== undefined && problems.length === 0 && <ErrorBox error={error} />}
+      {isReviewing ? (
+        <Stack>
+          <Text fw={600}>{words.reviewTitle}</Text>
+          <Difference before={isNew ? '' : base} after={text} />
+          <Group><Button onClick={() => void send(method, closed(kind, text, told))} autoFocus>{words.save}</Button><Button variant="default" onClick={() => review(false)}>{words.back}</Button></Group>
+        </Stack>
+      ) : (
+        <Stack>
+          <DocumentViews
+            schema={forms.data && schemaOf(forms.data, kind, of, value)} document={document} view={view} problems={problems} isTaken={false}
+            choose={(next) => void navigate({ to: '.', search: (before) => ({ ...before, view: next === 'both' ? undefined : next }), replace: true, resetScroll: false })}
+            instead={forms.isError ? <ErrorBox error={forms.error} /> : forms.data === undefined ? <Loading /> : undefined}
+          />
+          <Group>
+            <Button disabled={broken !== undefined || refused !== undefined || !isChanged} title={refused ?? (isChanged ? undefined : words.noChange)} onClick={() => review(true)}>{words.review}</Button>
+            <Button variant="default" disabled={text === base} onClick={() => document.edit(base, 'whole')}>{words.discard}</Button>
+            {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
+          </Group>
+          {kind === 'selector' && id && <Rules selector={id} refused={refused} />}
+        </Stack>
+      )}
+      <Deletion kind={kind} name={name} isOpen={isDeleting} close={deletion.close} remove={() => void send('DELETE')} />
+    </>
+  )
+}
+
+/** The rules of a selector. */
+function Rules({ selector, refused }: { selector: string; refused: string | undefined }) {
+  const words = useWords()
+  const { data } = useRows('rule', { in: selector }, RULES_SHOWN)
+  return (
+    <section>
+      <Group justify="space-between" mt="md" mb="xs">
+        <Title order={2} size="h4">{words.shenyuKinds.rule}</Title>
+        <Button size="xs" variant="default" component={Link} to="/shenyu/rule/+" search={{ in: selector } as never} disabled={refused !== undefined} title={refused}>{words.shenyuNewRule}</Button>
+      </Group>
+      {data && (data.rows.length === 0 ? <Empty>{words.shenyuNoRules}</Empty> : <div className="scroll"><Rows kind="rule" rows={data.rows} /></div>)}
+      {data && data.total > data.rows.length && <Anchor component={Link} to="/shenyu/rule" search={{ in: selector } as never} size="sm">{words.total(data.total)}</Anchor>}
+    </section>
+  )
+}
+
+function Deletion({ kind, name, isOpen, close, remove }: { kind: ShenyuKind; name: string; isOpen: boolean; close: () => void; remove: () => void }) {
+  const words = useWords()
+  const [typed, setTyped] = useState('')
+  return (
+    <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words.shenyuOne[kind]} ${name}`)}>
+      <Stack>
+        <Text size="sm">{words.shenyuDelete[kind]}</Text>
+        <TextInput label={words.name} placeholder={name} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
+        <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button color="red" disabled={typed !== name} onClick={() => { close(); remove() }}>{words.remove}</Button></Group>
+      </Stack>
+    </Modal>
+  )
+}

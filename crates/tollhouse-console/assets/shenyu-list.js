@@ -1,0 +1,1 @@
+export{t as Rows,n as ShenyuObjects}from"./list2.js";

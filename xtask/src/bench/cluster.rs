@@ -49,8 +49,15 @@ fn measure<const PARTS: usize>(
         println!("nothing to measure without tollhouse");
         return Ok(result);
     }
+    let mut failed = None;
     for (what, part) in parts {
-        result.figures.extend(part(plan).context(what)?);
+        match part(plan).context(what) {
+            Ok(figures) => result.figures.extend(figures),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
-    Ok(result)
+    let Some(error) = failed else { return Ok(result) };
+    // Some of them take many minutes: what was measured is shown, and kept nowhere.
+    println!("{}", result.to_markdown());
+    Err(error)
 }

@@ -117,8 +117,7 @@ pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
         Writer::open(a.ports.admin)?.put(&format!("routes/{number}"), &route)
     };
     write(0)?;
-    let mut client = Connection::open(b.ports.gateway)?;
-    taken_again("route", || serves(&mut client, &route_path(0)))?;
+    taken_again("route", || serves(b.ports.gateway, &route_path(0)))?;
     etcd.kill();
     let time = away(plan);
     let mut slowest_ms = 0_f64;
@@ -133,7 +132,7 @@ pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     }
     etcd.run();
     let back =
-        taken_again("route", || write(4).and_then(|()| serves(&mut client, &route_path(4))))?;
+        taken_again("route", || write(4).and_then(|()| serves(b.ports.gateway, &route_path(4))))?;
     let title = |what: &str| format!("etcd away for {} s: {what}", time.as_secs());
     let mut figures = Vec::from(requests.figures(title));
     figures.extend([
@@ -147,8 +146,9 @@ pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn serves(client: &mut Connection, path: &str) -> Result<()> {
-    match client.get(path)? {
+/// On a connection of its own: one that was idle for a minute is closed.
+fn serves(port: u16, path: &str) -> Result<()> {
+    match Connection::open(port)?.get(path)? {
         200 => Ok(()),
         other => bail!("{path} is answered {other}"),
     }

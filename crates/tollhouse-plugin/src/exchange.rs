@@ -62,6 +62,11 @@ pub trait Exchange: Lookup {
     fn request_uri(&self) -> Cow<'_, [u8]>;
     /// Path and query as sent; never with the scheme and host of an absolute target.
     fn real_request_uri(&self) -> Cow<'_, [u8]>;
+    /// The path as sent where it is the normalised one as it stands: nothing in it is escaped, and no segment
+    /// leads up.
+    fn path_as_sent(&self) -> Option<&[u8]> {
+        None
+    }
     /// The first line of that name, as sent by the client; those that are reserved for the gateway
     /// and those that `Connection` names are not there.
     fn client_header(&self, name: &[u8]) -> Option<&[u8]>;

@@ -27,8 +27,10 @@ use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mappin
 use tollhouse_shenyu::sign::{Applications, SignRule};
 
 use crate::action::{Action, Refusals, SharedLimit};
+use crate::actions::Actions;
+use crate::by_path::ByPath;
 use crate::casdoor::CasdoorGate;
-use crate::chain::{ById, Chain, Link, Unmatched};
+use crate::chain::{Chain, Link, Unmatched};
 use crate::counts::Counts;
 use crate::dubbo::DubboCaller;
 use crate::engines::{Engines, RecordSink};
@@ -92,8 +94,8 @@ pub(crate) fn compile(
         made_before,
         made: MadeById::default(),
         target: None,
-        rules: ById::default(),
-        selectors: ById::default(),
+        rules: HashMap::default(),
+        selectors: HashMap::default(),
         targets: Vec::new(),
         upstreams: HashMap::default(),
         problems,
@@ -110,12 +112,10 @@ pub(crate) fn compile(
     let links = before_proxies(links, "cache", |_, _| true);
     // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
-    let chain = Arc::new(Chain {
+    let mut chain = Chain {
         engine,
         links: links.into(),
         answer_links: answer_links.into(),
-        rules: builder.rules,
-        selectors: builder.selectors,
         targets: builder.targets.into(),
         tcp_targets: tcp_targets.into(),
         applications,
@@ -123,7 +123,10 @@ pub(crate) fn compile(
         is_bare: !parts.plugins.iter().any(|plugin| plugin.enabled),
         local: local.clone(),
         terms,
-    });
+        by_path: ByPath::default(),
+    };
+    chain.by_path = ByPath::new(&chain);
+    let chain = Arc::new(chain);
     let Builder { counts, made, problems, .. } = builder;
     kept.counts = counts;
     kept.made = made;
@@ -146,8 +149,10 @@ struct Builder<'a> {
     plugins: HashMap<&'a str, &'a Arc<Plugin>>,
     /// By the id of the selector.
     discovery: HashMap<&'a str, &'a Arc<DiscoveryUpstreams>>,
-    rules: ById<Arc<Action>>,
-    selectors: ById<Arc<Action>>,
+    /// What rules do, by their ids.
+    rules: HashMap<&'a str, Arc<Action>>,
+    /// What selectors do that no rule is asked of, by their ids.
+    selectors: HashMap<&'a str, Arc<Action>>,
     targets: Vec<Arc<Target>>,
     /// Where the place that is being compiled sends requests.
     target: Option<Arc<Target>>,
@@ -212,13 +217,13 @@ impl<'a> Builder<'a> {
             let discovery = self.discovery.get(&*selector.id).copied();
             if !selector.continued {
                 let action = self.action(&Place { plugin, selector, rule: None, discovery });
-                self.selectors.insert(selector.id.clone(), action);
+                self.selectors.insert(&selector.id, action);
                 continue;
             }
             for &rule in by_selector.get(&*selector.id).map_or(&[][..], Vec::as_slice) {
                 let place = Place { plugin, selector, rule: Some(rule), discovery };
                 let action = self.action(&place);
-                self.rules.insert(rule.id.clone(), action);
+                self.rules.insert(&rule.id, action);
             }
         }
     }
@@ -455,11 +460,16 @@ impl<'a> Builder<'a> {
             if unmatched == Unmatched::Pass && !in_use.contains(&*plugin.name) {
                 continue;
             }
+            let action = |selector: &Selector, rule: Option<&Rule>| match rule {
+                Some(rule) => self.rules.get(&*rule.id).cloned(),
+                None => self.selectors.get(&*selector.id).cloned(),
+            };
             links.extend(engine.place(&plugin.name).map(|place| Link {
                 name: plugin.name.clone(),
                 place,
                 carries,
                 unmatched,
+                actions: Actions::new(engine, place, action),
             }));
         }
         links

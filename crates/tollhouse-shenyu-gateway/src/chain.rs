@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::filters::{Filters, collapse, fallback_answer};
-use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, RuleChoice, UnknownRpcType};
+use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, UnknownRpcType};
 
 use crate::action::{Action, Done, refuse_size};
+use crate::actions::Actions;
+use crate::by_path::ByPath;
 use crate::filter::{self, CrossHeaders, Filtered};
 use crate::local::LocalInterface;
 use crate::reply::reply;
@@ -28,9 +29,6 @@ use tollhouse_shenyu::sign::Applications;
 /// How often `redirect` may send a request through the chain again: two rules may lead to each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
-/// By id, without a seed: ids come from operators.
-pub(crate) type ById<T> = HashMap<String, T, foldhash::fast::RandomState>;
-
 /// ShenYu's plugins, compiled.
 #[derive(Debug)]
 pub struct Chain {
@@ -38,10 +36,6 @@ pub struct Chain {
     pub(crate) links: Box<[Link]>,
     /// Plugins that change what a node has answered.
     pub(crate) answer_links: Box<[Link]>,
-    /// What rules do, by their ids.
-    pub(crate) rules: ById<Arc<Action>>,
-    /// What selectors do that no rule is asked of, by their ids.
-    pub(crate) selectors: ById<Arc<Action>>,
     pub(crate) targets: Box<[Arc<Target>]>,
     pub(crate) tcp_targets: Box<[TcpTarget]>,
     pub(crate) applications: Arc<Applications>,
@@ -51,6 +45,7 @@ pub struct Chain {
     /// Whether there are filters alone, which have no answer for what they do not take.
     pub(crate) is_bare: bool,
     pub(crate) local: Option<Arc<dyn LocalInterface>>,
+    pub(crate) by_path: ByPath,
 }
 
 /// A plugin of the chain that could have to do with a request.
@@ -62,6 +57,7 @@ pub(crate) struct Link {
     /// What it carries, if it is a proxy; other requests pass it by.
     pub(crate) carries: Option<RpcType>,
     pub(crate) unmatched: Unmatched,
+    pub(crate) actions: Actions,
 }
 
 /// What a plugin does with requests that no selector or rule of it takes.
@@ -96,6 +92,19 @@ impl Chain {
     /// Where a request goes with which no plugin but a proxy has to do anything; `None` where the chain has
     /// to be run for it. Allocates nothing.
     pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
+        // Most requests are told by their path alone, for which the answer is known.
+        if self.filters.is_none()
+            && let Some(target) = exchange.path_as_sent().and_then(|path| self.by_path.get(path))
+            && exchange.client_header(b"rpc_type").is_none()
+            && !exchange.asks_websocket()
+        {
+            return Some(target);
+        }
+        self.search_plain_target(exchange)
+    }
+
+    /// The same of a request for which everything is asked.
+    pub(crate) fn search_plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
         if let Some(filters) = &self.filters
             && (filters.taken(path).is_some()
@@ -279,7 +288,8 @@ impl Chain {
         }
     }
 
-    fn select(&self, link: &Link, request: &dyn Request) -> Selected<'_> {
+    #[inline]
+    fn select<'a>(&'a self, link: &'a Link, request: &dyn Request) -> Selected<'a> {
         let (selector, selected) = self.choose(link, request);
         if let Some(selector) = selector.filter(|selector| selector.logged) {
             tracing::info!(plugin = link.name, selector = selector.name, "selector success match");
@@ -288,23 +298,21 @@ impl Chain {
     }
 
     /// What the plugin does, with the selector that serves, and without a word to the log.
-    pub(crate) fn choose(
-        &self,
-        link: &Link,
+    #[inline]
+    pub(crate) fn choose<'a>(
+        &'a self,
+        link: &'a Link,
         request: &dyn Request,
-    ) -> (Option<&Selector>, Selected<'_>) {
-        let (selector, action) = match self.engine.select_at(link.place, request) {
-            Outcome::Off | Outcome::NoSelector => return (None, Selected::Unmatched),
-            Outcome::NoRule(_) => return (None, Selected::NoRule),
-            Outcome::Unavailable { .. } => return (None, Selected::Unclear),
-            Outcome::Serves { selector, rule: RuleChoice::Default } => {
-                (selector, self.selectors.get(&selector.id))
+    ) -> (Option<&'a Selector>, Selected<'a>) {
+        match self.engine.select_at(link.place, request) {
+            Outcome::Off | Outcome::NoSelector => (None, Selected::Unmatched),
+            Outcome::NoRule(_) => (None, Selected::NoRule),
+            Outcome::Unavailable { .. } => (None, Selected::Unclear),
+            Outcome::Serves { selector, ranks, .. } => {
+                let action = link.actions.get(ranks);
+                (Some(selector), action.map_or(Selected::Unmatched, Selected::Action))
             }
-            Outcome::Serves { selector, rule: RuleChoice::Rule(rule) } => {
-                (selector, self.rules.get(&rule.id))
-            }
-        };
-        (Some(selector), action.map_or(Selected::Unmatched, |action| Selected::Action(action)))
+        }
     }
 
     pub(crate) fn rpc_type(

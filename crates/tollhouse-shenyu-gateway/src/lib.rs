@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod actions;
 mod build;
+mod by_path;
 mod cached;
 mod casdoor;
 mod chain;

@@ -11,6 +11,7 @@ use tollhouse_shenyu::answer::Statuses;
 use crate::{Sources, Terms};
 
 mod bodies;
+mod by_path;
 mod casdoor;
 mod engines;
 mod filters;

@@ -190,7 +190,16 @@ impl Turn {
 /// The path as it was sent, still encoded; and whether that is another one for nodes. One that climbs
 /// (`/a/../b`) is what it leads to, for conditions and nodes alike: else a condition would see the way, and
 /// the node its end.
+#[inline]
 pub(crate) fn asked_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
+    // Most paths are sent as they are matched, and have nothing in them that could climb.
+    if let Some(path) = exchange.path_as_sent() {
+        return (text(Cow::Borrowed(path)), false);
+    }
+    read_path(exchange)
+}
+
+fn read_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
     let sent = path_of(exchange.real_request_uri());
     if climbs(&sent) {
         return (Cow::Owned(path_of(exchange.request_uri()).into_owned()), true);

@@ -406,6 +406,11 @@ impl DivideRule {
         })
     }
 
+    /// Whether requests may be too large for it.
+    pub fn limits_size(&self) -> bool {
+        self.header_bytes_max > 0 || self.request_bytes_max > 0
+    }
+
     /// The answer to a request whose headers or body are too large. `content_length` is that of the head;
     /// ShenYu does not limit bodies that come in chunks.
     pub fn refuse(&self, header_value_bytes: u64, content_length: Option<u64>) -> Option<Answer> {

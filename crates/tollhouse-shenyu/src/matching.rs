@@ -17,7 +17,7 @@ mod rpc_type;
 use std::borrow::Cow;
 
 pub use condition::ConditionError;
-pub use engine::{Engine, Objects, Outcome, Problem, RuleChoice};
+pub use engine::{Engine, Objects, Outcome, Problem, Ranks, RuleChoice};
 pub use explain::{Candidate, Explanation, Standing};
 pub use order::{DEFAULT_ORDER, built_in_order, protects};
 pub use request::{CivilTime, Request};

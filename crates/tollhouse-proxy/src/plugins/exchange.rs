@@ -48,6 +48,10 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
         self.sent_uri()
     }
 
+    fn path_as_sent(&self) -> Option<&[u8]> {
+        (!self.state.path_is_rewritten).then(|| self.matched_path())
+    }
+
     fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
         self.state.head.fields.find(name, self.request_bytes())
     }

@@ -56,8 +56,8 @@ pub(super) struct PluginEntry {
 pub(super) struct SelectorEntry {
     pub(super) selector: Arc<Selector>,
     pub(super) rules: Arc<Ranked<Arc<Rule>>>,
-    /// The last in the order of `sort`: what full selectors take.
-    last_rule: Option<Arc<Rule>>,
+    /// The last in the order of `sort`, by its rank: what full selectors take.
+    last_rule: Option<u32>,
     /// The rules in the order in which they came.
     sources: Box<[Arc<Rule>]>,
 }
@@ -77,6 +77,8 @@ pub enum Outcome<'a> {
         selector: &'a Selector,
         /// How.
         rule: RuleChoice<'a>,
+        /// Where both stand.
+        ranks: Ranks,
     },
     /// A protection that could be meant for the request cannot be evaluated: it must not pass.
     Unavailable {
@@ -85,6 +87,16 @@ pub enum Outcome<'a> {
         /// Its id.
         id: &'a str,
     },
+}
+
+/// The places of a selector among those of its plugin, and of a rule among those of its selector, in the order of
+/// choice: for whoever keeps something beside each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranks {
+    /// Of the selector.
+    pub selector: u32,
+    /// Of the rule; 0 where none was asked.
+    pub rule: u32,
 }
 
 /// The rule by which a plugin serves.
@@ -173,26 +185,54 @@ impl Engine {
         let Some(entry) = self.plugins.get(place).filter(|entry| entry.plugin.enabled) else {
             return Outcome::Off;
         };
-        let chosen = match entry.selectors.best(request, entry.unclear) {
+        let (rank, chosen) = match entry.selectors.best(request, entry.unclear) {
             Winner::Nobody => return Outcome::NoSelector,
-            Winner::Unclear(chosen) => {
+            Winner::Unclear((_, chosen)) => {
                 return Outcome::Unavailable { kind: Kind::Selector, id: &chosen.selector.id };
             }
             Winner::Found(chosen) => chosen,
         };
         let selector: &Selector = &chosen.selector;
         if !selector.continued {
-            return Outcome::Serves { selector, rule: RuleChoice::Default };
+            let ranks = Ranks { selector: rank, rule: 0 };
+            return Outcome::Serves { selector, rule: RuleChoice::Default, ranks };
         }
         let rule = match selector.selector_type() {
-            SelectorType::Full => chosen.last_rule.as_ref().map_or(Winner::Nobody, Winner::Found),
+            SelectorType::Full => {
+                let last = chosen.last_rule.and_then(|last| Some((last, chosen.rules.get(last)?)));
+                last.map_or(Winner::Nobody, Winner::Found)
+            }
             SelectorType::Custom => chosen.rules.best(request, entry.unclear),
         };
         match rule {
             Winner::Nobody => Outcome::NoRule(selector),
-            Winner::Unclear(rule) => Outcome::Unavailable { kind: Kind::Rule, id: &rule.id },
-            Winner::Found(rule) => Outcome::Serves { selector, rule: RuleChoice::Rule(rule) },
+            Winner::Unclear((_, rule)) => Outcome::Unavailable { kind: Kind::Rule, id: &rule.id },
+            Winner::Found((rule_rank, rule)) => Outcome::Serves {
+                selector,
+                rule: RuleChoice::Rule(rule),
+                ranks: Ranks { selector: rank, rule: rule_rank },
+            },
         }
+    }
+
+    /// The selectors of the plugin at `place` with their rules, both in the order of choice, as [`Ranks`] count
+    /// them.
+    pub fn ranked(&self, place: usize) -> impl Iterator<Item = (&Selector, Vec<&Rule>)> {
+        let selectors =
+            self.plugins.get(place).into_iter().flat_map(|entry| entry.selectors.iter());
+        selectors.map(|each| {
+            let rules = each.value.rules.iter().map(|rule| &*rule.value);
+            (&*each.value.selector, rules.collect())
+        })
+    }
+
+    /// The paths that selectors and rules of the plugin at `place` name as a whole; some may stand twice.
+    pub fn whole_paths(&self, place: usize) -> impl Iterator<Item = &str> {
+        let entries = self.plugins.get(place).into_iter();
+        entries.flat_map(|entry| {
+            let of_rules = entry.selectors.iter().flat_map(|each| each.value.rules.whole_paths());
+            entry.selectors.whole_paths().chain(of_rules)
+        })
     }
 
     pub(super) fn entry(&self, name: &str) -> Option<&PluginEntry> {
@@ -254,6 +294,9 @@ fn compile_selector(
             })
         }
     });
+    let ranked = Ranked::renew(rule_competitors.collect(), before);
+    // Of equals the later one, which `max_by_key` returns.
+    let last_rule = rules.iter().max_by_key(|rule| rule.sort);
     Competitor {
         sort: selector.sort,
         takes: match selector.selector_type() {
@@ -263,9 +306,8 @@ fn compile_selector(
         },
         value: SelectorEntry {
             selector: Arc::clone(selector),
-            rules: Ranked::renew(rule_competitors.collect(), before),
-            // Of equals the later one, which `max_by_key` returns.
-            last_rule: rules.iter().max_by_key(|rule| rule.sort).map(|rule| Arc::clone(rule)),
+            last_rule: last_rule.and_then(|last| ranked.rank(|rule| Arc::ptr_eq(rule, last))),
+            rules: ranked,
             sources: rules.iter().map(|rule| Arc::clone(rule)).collect(),
         },
         conditions,

@@ -59,7 +59,7 @@ impl Engine {
         let entry = self.entry(name)?;
         let outcome = self.select(name, request);
         let (selector, rule) = match outcome {
-            Outcome::Serves { selector, rule: RuleChoice::Rule(rule) } => {
+            Outcome::Serves { selector, rule: RuleChoice::Rule(rule), .. } => {
                 (Some(&selector.id), Some(&rule.id))
             }
             Outcome::Serves { selector, .. } | Outcome::NoRule(selector) => {

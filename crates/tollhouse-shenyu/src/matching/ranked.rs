@@ -93,7 +93,25 @@ impl<T> Ranked<T> {
         self.competitors.iter()
     }
 
-    pub(super) fn best(&self, request: &dyn Request, unclear: Unclear) -> Winner<&T> {
+    /// See [`Index::whole_paths`].
+    pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
+        self.index.whole_paths()
+    }
+
+    /// The one at a place in the order of choice.
+    pub(super) fn get(&self, rank: u32) -> Option<&T> {
+        self.competitors.get(rank as usize).map(|each| &each.value)
+    }
+
+    /// The place of the first of which `is_meant` holds.
+    pub(super) fn rank(&self, is_meant: impl Fn(&T) -> bool) -> Option<u32> {
+        let at = self.competitors.iter().position(|each| is_meant(&each.value))?;
+        at.try_into().ok()
+    }
+
+    /// Who takes the request, with its place in the order of choice.
+    #[inline]
+    pub(super) fn best(&self, request: &dyn Request, unclear: Unclear) -> Winner<(u32, &T)> {
         let (mut found, mut doubtful) = (u32::MAX, u32::MAX);
         self.index.visit(request.path(), |ranks| {
             for &rank in ranks {
@@ -113,7 +131,7 @@ impl<T> Ranked<T> {
                 }
             }
         });
-        let value = |rank: u32| self.competitors.get(rank as usize).map(|each| &each.value);
+        let value = |rank: u32| Some((rank, self.get(rank)?));
         match (value(found), value(doubtful)) {
             (_, Some(value)) if doubtful < found && unclear == Unclear::Reported => {
                 Winner::Unclear(value)

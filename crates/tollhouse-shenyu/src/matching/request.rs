@@ -26,7 +26,7 @@ pub trait Request {
 }
 
 /// Date and time without a zone, to the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CivilTime {
     /// The year.
     pub year: u16,

@@ -167,7 +167,13 @@ impl MetadataTable {
         Self { index: Index::build(anchors), entries: entries.into() }
     }
 
+    #[inline]
     fn find(&self, path: &str) -> Option<(RpcType, &Metadata)> {
+        // Who registers nothing has nothing to look for.
+        if self.entries.is_empty() { None } else { self.search(path) }
+    }
+
+    fn search(&self, path: &str) -> Option<(RpcType, &Metadata)> {
         let mut found = u32::MAX;
         self.index.visit(path, |ranks| {
             let better = ranks.iter().copied().take_while(|rank| *rank < found);

@@ -108,10 +108,10 @@ fn chosen(engine: &Engine, plugin: &str, request: &Asked) -> String {
         Outcome::Off => "off".into(),
         Outcome::NoSelector => "no selector".into(),
         Outcome::NoRule(selector) => format!("{} no rule", selector.id),
-        Outcome::Serves { selector, rule: RuleChoice::Default } => {
+        Outcome::Serves { selector, rule: RuleChoice::Default, .. } => {
             format!("{} default", selector.id)
         }
-        Outcome::Serves { selector, rule: RuleChoice::Rule(rule) } => {
+        Outcome::Serves { selector, rule: RuleChoice::Rule(rule), .. } => {
             format!("{} {}", selector.id, rule.id)
         }
         Outcome::Unavailable { kind, id } => format!("unavailable {} {id}", kind.segment()),

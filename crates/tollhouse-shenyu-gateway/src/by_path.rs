@@ -1,0 +1,116 @@
+//! What the chain comes to for requests of which nothing is asked but the path: found when it is compiled, for
+//! every path that a selector or a rule names as a whole.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use hashbrown::HashMap;
+use tollhouse_shenyu::matching::{CivilTime, Request};
+
+use crate::action::Action;
+use crate::chain::{Chain, Selected, Unmatched};
+
+/// Targets by path; see the module. Without a seed: paths of objects come from operators.
+#[derive(Debug, Default)]
+pub(crate) struct ByPath(HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>);
+
+impl ByPath {
+    /// Of the chain as it stands.
+    pub(crate) fn new(chain: &Chain) -> Self {
+        let paths = chain.links.iter().flat_map(|link| chain.engine.whole_paths(link.place));
+        let found =
+            paths.filter_map(|path| Some((path.as_bytes().into(), chain.target_by_path(path)?)));
+        Self(found.collect())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, path: &[u8]) -> Option<usize> {
+        self.0.get(path).copied()
+    }
+}
+
+impl Chain {
+    /// The target of requests for `path` that name no kind of call themselves, where no plugin but a proxy has to
+    /// do with them and nothing else that they say counts.
+    fn target_by_path(&self, path: &str) -> Option<usize> {
+        let rpc_type = self.engine.rpc_type(None, None, path).ok()?.rpc_type;
+        let request = PathAlone { path, is_asked_more: Cell::new(false) };
+        // A selector that writes to the log is to do so for each request.
+        let select = |link| {
+            let (selector, selected) = self.choose(link, &request);
+            let is_clear = !request.is_asked_more.get() && !selector.is_some_and(|it| it.logged);
+            is_clear.then_some(selected)
+        };
+        for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
+            match select(link)? {
+                Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
+                Selected::Action(Action::Proxy { rule, target }) => {
+                    let is_plain = !rule.limits_size()
+                        && self
+                            .answer_links
+                            .iter()
+                            .all(|link| matches!(select(link), Some(Selected::Unmatched)));
+                    return is_plain.then_some(*target);
+                }
+                Selected::Unmatched
+                | Selected::NoRule
+                | Selected::Action(_)
+                | Selected::Unclear => {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A request that notes whether anything but its path counts.
+struct PathAlone<'p> {
+    path: &'p str,
+    is_asked_more: Cell<bool>,
+}
+
+impl PathAlone<'_> {
+    fn nothing<T: Default>(&self) -> T {
+        self.is_asked_more.set(true);
+        T::default()
+    }
+}
+
+impl Request for PathAlone<'_> {
+    fn path(&self) -> &str {
+        self.path
+    }
+
+    fn method(&self) -> &str {
+        self.nothing()
+    }
+
+    fn domain(&self) -> &str {
+        self.nothing()
+    }
+
+    fn client_ip(&self) -> &str {
+        self.nothing()
+    }
+
+    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
+        self.nothing()
+    }
+
+    fn query(&self, _name: &str) -> Option<Cow<'_, str>> {
+        self.nothing()
+    }
+
+    fn cookie(&self, _name: &str) -> Option<Cow<'_, str>> {
+        self.nothing()
+    }
+
+    fn context(&self, _field: &str) -> Option<Cow<'_, str>> {
+        self.nothing()
+    }
+
+    fn local_time(&self) -> CivilTime {
+        self.nothing()
+    }
+}

@@ -8,9 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::oneshot;
+use tollhouse_stdx::Reservation;
 
 /// Shorter work, in bytes to look at, is done at once: some hundred microseconds.
 pub(crate) const INLINE_BYTES_MAX: usize = 32 * 1024;
+
+/// From here on, in bytes, another thread gives memory back to the system: taking apart what maps 60 MB takes
+/// milliseconds.
+pub(crate) const DISCARDED_BYTES_MIN: usize = 1 << 20;
 
 /// Threads at most: more long bodies at once would only slow each other down.
 const THREADS_MAX: usize = 4;
@@ -47,7 +52,16 @@ where
     answer.await.ok()
 }
 
+/// Drops a body, and what it takes of the budget with it: elsewhere where it is long.
+#[inline]
+pub(crate) fn give_back(bytes: Vec<u8>, reservation: Option<Reservation>) {
+    if bytes.capacity() >= DISCARDED_BYTES_MIN {
+        discard((bytes, reservation));
+    }
+}
+
 /// Drops something that takes long to drop.
+#[cold]
 pub(crate) fn discard(large: impl Send + 'static) {
     submit(Box::new(move || drop(large)));
 }

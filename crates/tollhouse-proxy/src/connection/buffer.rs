@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollhouse_stdx::{ByteRoom, MemoryBudget, Reservation};
 
-use crate::offload;
+use crate::offload::{self, DISCARDED_BYTES_MIN};
 use crate::settings::TURN_BYTES;
 
 /// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
@@ -25,10 +25,6 @@ const ORDINARY_KEPT_MAX: usize = 1024;
 
 /// Large buffers kept: 4 MiB a core.
 const LARGE_KEPT_MAX: usize = 64;
-
-/// From here on, in bytes, another thread gives a buffer back to the system: taking apart what maps
-/// 60 MB takes milliseconds.
-const DISCARDED_BYTES_MIN: usize = 1 << 20;
 
 /// A run of bytes read and not yet consumed, with room behind it.
 #[derive(Debug)]
@@ -173,6 +169,18 @@ impl Buffer {
     }
 }
 
+impl Drop for Buffer {
+    /// Whoever lets go of a long body, with its request or in the middle of it, does not wait for that.
+    #[inline]
+    fn drop(&mut self) {
+        if self.bytes.len() >= DISCARDED_BYTES_MIN {
+            // What it takes of the budget counts until then.
+            let reservation = self.reservation.take();
+            offload::discard((std::mem::take(&mut self.bytes), reservation));
+        }
+    }
+}
+
 /// The buffers of one core that nobody uses right now.
 #[derive(Debug, Default)]
 pub struct BufferPool {
@@ -195,15 +203,14 @@ impl BufferPool {
     /// Takes a buffer back; one that had to grow, or that finds the pool full, is freed.
     #[inline]
     pub fn give(&self, mut buffer: Buffer) {
-        buffer.start = 0;
-        buffer.end = 0;
-        buffer.reservation = None;
         let (kept, kept_max) = match buffer.bytes.len() {
             BUFFER_BYTES => (&self.ordinary, ORDINARY_KEPT_MAX),
             BODY_BUFFER_BYTES => (&self.large, LARGE_KEPT_MAX),
-            size if size >= DISCARDED_BYTES_MIN => return offload::discard(buffer),
             _ => return,
         };
+        buffer.start = 0;
+        buffer.end = 0;
+        buffer.reservation = None;
         let mut kept = kept.borrow_mut();
         if kept.len() < kept_max {
             kept.push(buffer);

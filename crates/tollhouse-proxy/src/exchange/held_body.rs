@@ -66,6 +66,11 @@ impl HeldBody {
         self.reservation.is_some()
     }
 
+    /// The room that work on the body took, for whoever holds what it has brought.
+    pub(crate) fn take_reservation(&mut self) -> Option<Reservation> {
+        self.reservation.take()
+    }
+
     /// Whether a variable was asked for whose value stands in the body.
     pub(crate) fn is_asked(&self) -> bool {
         self.is_asked.get() && self.end.is_none()

@@ -10,6 +10,7 @@ use tollhouse_router::Captures;
 use super::held_body::HeldBody;
 use super::record::Record;
 use crate::head::text::AddressText;
+use crate::offload;
 use crate::plugins::state::PluginState;
 use crate::transfer::pump::Lead;
 
@@ -68,6 +69,9 @@ impl RequestState {
     pub(crate) fn finish(&mut self) {
         for room in [&mut self.out_up, &mut self.out_down, &mut self.path, &mut self.host_up] {
             room.shrink_to(ROOM_KEPT_BYTES_MAX);
+        }
+        if let Some(body) = self.plugins.edits.body.take() {
+            offload::give_back(body, self.held_body.take_reservation());
         }
         self.held_body.finish();
         self.reported_address = None;

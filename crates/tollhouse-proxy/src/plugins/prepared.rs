@@ -5,6 +5,8 @@ use serde_json::Value;
 use tollhouse_plugin::answer::TEXT_PLAIN;
 use tollhouse_plugin::{Answer, AnswerBody, HeaderEdits};
 
+use crate::offload;
+
 /// Room kept for the body of the next answer, in bytes; a longer one is given back.
 const BODY_KEPT_BYTES_MAX: usize = 64 * 1024;
 
@@ -51,7 +53,9 @@ impl Prepared {
         self.headers.clear();
         self.kind = Kind::StatusOnly;
         self.body.clear();
-        self.body.shrink_to(BODY_KEPT_BYTES_MAX);
+        if self.body.capacity() > BODY_KEPT_BYTES_MAX {
+            offload::give_back(std::mem::take(&mut self.body), None);
+        }
         self.place = Place::Own;
     }
 

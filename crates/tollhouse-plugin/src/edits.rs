@@ -177,7 +177,7 @@ impl HeaderEdits {
 
 /// The bit of a length; lengths that are 64 apart share one.
 #[inline]
-const fn length_bit(bytes: usize) -> u64 {
+pub const fn length_bit(bytes: usize) -> u64 {
     1 << (bytes % u64::BITS as usize)
 }
 
@@ -310,7 +310,13 @@ impl Line {
 
     #[inline]
     fn is_named(&self, bytes: &[u8], name: &[u8]) -> bool {
-        self.name_bytes as usize == name.len() && self.name(bytes).eq_ignore_ascii_case(name)
+        // Names of one length that stand together often begin alike.
+        let ends_alike =
+            |own: &[u8]| own.last().zip(name.last()).is_none_or(|(a, b)| (a ^ b) & !0x20 == 0);
+        self.name_bytes as usize == name.len() && {
+            let own = self.name(bytes);
+            ends_alike(own) && own.eq_ignore_ascii_case(name)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tollhouse_model::variable::Lookup;
 
 use crate::context::join_lines;
-use crate::edits::{HeaderEdits, PreparedName, is_own};
+use crate::edits::{HeaderEdits, PreparedName, is_own, length_bit};
 use crate::exchange::Moment;
 use crate::held::HeldBody;
 use crate::memory::Memory;
@@ -16,6 +16,11 @@ pub trait ResponseHead {
     fn find(&self, name: &[u8]) -> Option<&[u8]>;
     /// Calls `visit` with every header line.
     fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
+    /// One bit for the length of each name, as [`length_bit`] has it: most names that are looked for are as long
+    /// as none of them. All bits where it is not known.
+    fn name_lengths(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// Sees every byte of a body on its way to the client. It may be called on another thread than before.
@@ -67,6 +72,8 @@ pub enum Source {
 pub struct ResponseContext<'r> {
     request: &'r dyn Lookup,
     head: &'r dyn ResponseHead,
+    /// See [`ResponseHead::name_lengths`].
+    head_lengths: u64,
     client: &'r dyn crate::exchange::Exchange,
     edits: &'r mut HeaderEdits,
     filters: &'r mut Vec<(Effect, Box<dyn BodyFilter>)>,
@@ -104,6 +111,7 @@ impl<'r> ResponseContext<'r> {
     ) -> Self {
         Self {
             request: client.as_lookup(),
+            head_lengths: head.name_lengths(),
             head,
             client,
             edits,
@@ -146,7 +154,7 @@ impl<'r> ResponseContext<'r> {
         if let Some(value) = self.edits.find(name.as_bytes()) {
             return Some(value);
         }
-        if self.edits.hides(name.as_bytes()) {
+        if self.head_lengths & length_bit(name.len()) == 0 || self.edits.hides(name.as_bytes()) {
             return None;
         }
         self.head.find(name.as_bytes())

@@ -6,6 +6,7 @@ use tollhouse_telemetry::ErrorCode;
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
 use super::prepared::Prepared;
+use super::state::put_back;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
@@ -38,8 +39,8 @@ pub(crate) async fn run<'s>(
         let cx = RequestContext::new(exchange, &snapshot.consumers, &mut memory);
         Phasing { cx, prepared: &mut prepared, upstream: None }.run(snapshot, chains).await
     };
-    exchange.state.plugins.memory = memory;
-    exchange.state.plugins.prepared = prepared;
+    put_back(&mut exchange.state.plugins.memory, memory);
+    put_back(&mut exchange.state.plugins.prepared, prepared);
     // Whatever plugins have made of a body that could not be read.
     match exchange.state.plugins.refused {
         Some(code) => Err(code.into()),

@@ -1,10 +1,12 @@
 //! Runs the response phase: plugins see the head of the answer, change it, and install filters.
 
 use tollhouse_http::ResponseHead as ParsedHead;
+use tollhouse_plugin::edits::length_bit;
 use tollhouse_plugin::response::ResponseFacts;
 use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
 
 use super::chains::Chains;
+use super::state::put_back;
 use crate::exchange::Exchange;
 
 /// Which head plugins see.
@@ -56,9 +58,9 @@ pub(crate) fn run(
         cx.facts()
     };
     let plugins = &mut exchange.state.plugins;
-    plugins.response_edits = edits;
-    plugins.filters = filters;
-    plugins.memory = memory;
+    put_back(&mut plugins.response_edits, edits);
+    put_back(&mut plugins.filters, filters);
+    put_back(&mut plugins.memory, memory);
     facts
 }
 
@@ -78,6 +80,11 @@ impl ResponseHead for NodeHead<'_> {
         for field in self.head.fields.visible() {
             visit(field.name().of_buffer(self.bytes), field.value().of_buffer(self.bytes));
         }
+    }
+
+    fn name_lengths(&self) -> u64 {
+        let lengths = self.head.fields.visible().map(|field| field.name().len as usize);
+        lengths.fold(0, |bits, bytes| bits | length_bit(bytes))
     }
 }
 

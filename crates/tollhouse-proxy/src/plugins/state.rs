@@ -34,6 +34,13 @@ pub(crate) struct PluginState {
     pub(crate) prepared: Prepared,
 }
 
+/// Puts back what was taken out with `mem::take`. Nobody has touched the empty value in its place, so that there is
+/// nothing to drop: looking for it in every part would cost more than the rest.
+#[inline]
+pub(super) fn put_back<T>(place: &mut T, taken: T) {
+    std::mem::forget(std::mem::replace(place, taken));
+}
+
 impl std::fmt::Debug for PluginState {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "PluginState({:?}, {} filters)", self.edits, self.filters.len())

@@ -63,8 +63,6 @@ pub struct Entry<'a> {
     pub http_user_agent: &'a [u8],
     /// The X-Forwarded-For header.
     pub http_x_forwarded_for: &'a [u8],
-    /// The user of Basic authentication.
-    pub remote_user: &'a [u8],
     /// Bytes of the request, head and body.
     pub request_length: u64,
     /// Bytes of the answer, head and body.
@@ -118,7 +116,7 @@ impl Source for Entry<'_> {
         match variable {
             Variable::RemoteAddr => Own(self.remote_addr),
             Variable::RemotePort => Value::of_number(self.remote_port),
-            Variable::RemoteUser => Text(self.remote_user),
+            Variable::RemoteUser => Value::Nothing,
             Variable::ServerAddr => Own(self.server_addr),
             Variable::ServerPort => Value::of_number(self.server_port),
             Variable::TimeLocal => Value::TimeLocal,

@@ -147,16 +147,26 @@ impl Layout {
         }
         let mut pieces = Vec::new();
         let mut rest = format;
+        let mut text = String::new();
         while let Some(dollar) = rest.find('$') {
-            if dollar > 0 {
-                pieces.push(literal(&rest[..dollar]));
-            }
+            text.push_str(&rest[..dollar]);
             let (name, after) = split_name(&rest[dollar + 1..])
                 .ok_or(FormatError::NoName(format.len() - rest.len() + dollar))?;
-            pieces.push(Piece::Variable(variable(name)?));
+            match variable(name)? {
+                // Nobody leaves it behind: what stands for it is text like that around it.
+                Variable::RemoteUser => text.push_str(nothing(escape)),
+                variable => {
+                    if !text.is_empty() {
+                        pieces.push(literal(&std::mem::take(&mut text)));
+                    }
+                    pieces.push(Piece::Variable(variable));
+                }
+            }
             rest = after;
         }
-        pieces.push(literal(&format!("{rest}\n")));
+        text.push_str(rest);
+        text.push('\n');
+        pieces.push(literal(&text));
         Ok(Self { pieces, style: Style::Text(escape) })
     }
 
@@ -221,7 +231,7 @@ fn variable(name: &str) -> Result<Variable, FormatError> {
 fn write_text(value: Value<'_>, escape: Escape, times: &Times, line: &mut Vec<u8>) {
     match value {
         Value::Text([]) | Value::Own([]) | Value::Request { method: [], .. } | Value::Nothing => {
-            line.extend_from_slice(nothing(escape));
+            line.extend_from_slice(nothing(escape).as_bytes());
         }
         Value::Own(text) => line.extend_from_slice(text),
         Value::Text(text) => push_escaped(text, escape, line),
@@ -256,10 +266,10 @@ fn write_json(value: Value<'_>, times: &Times, line: &mut Vec<u8>) {
 }
 
 /// What stands for an absent value.
-fn nothing(escape: Escape) -> &'static [u8] {
+fn nothing(escape: Escape) -> &'static str {
     match escape {
-        Escape::Default => b"-",
-        Escape::Json => b"",
+        Escape::Default => "-",
+        Escape::Json => "",
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! The cost is one look-up and one comparison of bytes an item, whatever the items say.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tollhouse_model::Id;
 
 use crate::declarative::{Document, Item, Kind};

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tollhouse_config::declarative::ShenyuItem;
-use tollhouse_config::{Changes, Document, Fingerprints, diff};
-use tollhouse_model::{Kind, Problem, Problems};
+use tollhouse_config::{Changes, Document, Fingerprints, Item, diff};
+use tollhouse_model::{Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::{Change, Compiler, Settings, ShenyuChange, Snapshot, SnapshotCell};
 use tollhouse_stdx::LogLimit;
@@ -242,15 +242,15 @@ impl Resources {
         if changes.is_empty() && !problems_changed && shenyu.is_none() {
             return None;
         }
-        let mut changes = expand(changes, &document);
+        let mut of_shenyu = Vec::new();
         if let Some(items) = shenyu {
-            changes.extend(replace_shenyu(items));
+            of_shenyu.extend(replace_shenyu(items));
             self.shenyu.clone_from(items);
         }
         self.fingerprints = Arc::new(self.fingerprints.followed_by(&document));
         self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
         self.documents.send_replace(Arc::clone(&self.fingerprints));
-        Some(self.compiler.apply(changes))
+        Some(self.compiler.apply(expand(&changes, &document).chain(of_shenyu)))
     }
 
     /// Brings metrics and control API up to date with a new snapshot.
@@ -332,23 +332,20 @@ pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
 
 /// The compiler's changes. A kind whose order changed is taken out and put in anew, since the order
 /// of insertion decides between routes that are otherwise alike.
-fn expand(changes: Changes, document: &Document) -> Vec<Change> {
-    let is_rearranged = |kind: Kind| changes.rearranged.contains(&kind);
-    let mut expanded: Vec<Change> = Vec::new();
-    for (kind, id) in &changes.deletes {
-        expanded.push(Change::Delete { kind: *kind, id: id.clone() });
-    }
-    let rearranged = document.items.iter().filter(|item| is_rearranged(item.kind));
-    expanded.extend(
-        rearranged.clone().map(|item| Change::Move { kind: item.kind, id: item.id.clone() }),
-    );
-    for item in &changes.upserts {
-        expanded.push(Change::Upsert {
-            kind: item.kind,
-            id: item.id.clone(),
-            value: item.value(),
-            path: item.path.clone(),
-        });
-    }
-    expanded
+///
+/// Values are read one by one as the compiler takes them: all of a large document at once would be most of the memory
+/// of a start.
+fn expand<'d>(changes: &'d Changes, document: &'d Document) -> impl Iterator<Item = Change> + 'd {
+    let is_rearranged = |item: &&Item| changes.rearranged.contains(&item.kind);
+    let deletes = changes.deletes.iter();
+    let deletes = deletes.map(|(kind, id)| Change::Delete { kind: *kind, id: id.clone() });
+    let moves = document.items.iter().filter(is_rearranged);
+    let moves = moves.map(|item| Change::Move { kind: item.kind, id: item.id.clone() });
+    let upserts = changes.upserts.iter().map(|item| Change::Upsert {
+        kind: item.kind,
+        id: item.id.clone(),
+        value: item.value(),
+        path: item.path.clone(),
+    });
+    deletes.chain(moves).chain(upserts)
 }

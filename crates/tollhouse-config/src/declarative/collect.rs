@@ -1,8 +1,8 @@
 //! What both formats share: which keys mean what, and items that stand twice.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use serde_json::Value;
 use tollhouse_model::{Id, Problem, Problems};
 use tollhouse_stdx::nearest;

@@ -1,11 +1,12 @@
 //! The watched file: read when it looks different, or when somebody asks; and the Admin API's view of
 //! it.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
+use hashbrown::DefaultHashBuilder;
 use tollhouse_admin::Mode;
 use tollhouse_config::{Format, declarative};
 use tollhouse_model::encryption::Keyring;
@@ -43,7 +44,7 @@ struct FileMark {
 
 impl FileMark {
     fn new(text: &str) -> Self {
-        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
         Self { bytes: text.len(), hash: SEED.hash_one(text) }
     }
 }

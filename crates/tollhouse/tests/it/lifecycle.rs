@@ -116,6 +116,29 @@ fn what_is_under_way_is_finished_before_the_end() {
 }
 
 #[test]
+fn the_data_plane_drains_beside_the_registry_and_metrics_answer_until_it_has() {
+    let origin = Origin::script(|connection| {
+        if connection.head().is_some() && connection.wire.take(5).is_ok() {
+            connection.send(answer(200, "finished"));
+        }
+    });
+    let resources = everything_to(origin.address());
+    let gateway = gateway().set("drain_time", "1h").registry();
+    let mut gateway = gateway.resources(&resources).start();
+    let (_, registry) = gateway.registry_addresses();
+    let mut busy = gateway.client();
+    busy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
+    origin.wait_requests(1);
+    gateway.terminate();
+    wait_for("a refusal", || TcpStream::connect(gateway.address()).err());
+    wait_for("the registry's refusal", || TcpStream::connect(registry).err());
+    // What operators look at is there for as long as a request is under way.
+    assert_eq!(gateway.metric("tollhouse_requests_open"), 1.0);
+    assert_eq!(busy.ask("hello").text(), "finished");
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+}
+
+#[test]
 fn a_drain_has_an_end() {
     let origin = Origin::script(|connection| {
         connection.request();

@@ -97,6 +97,32 @@ fn ten_thousand_sources_fill_no_more_than_the_table_and_a_session_keeps_its_node
 }
 
 #[test]
+fn sessions_keep_nothing_of_what_they_began_with() {
+    const CLIENTS: usize = 300;
+    const DATAGRAM_BYTES: usize = 60_000;
+    let gateway = udp_gateway()
+        .set("workers", "1")
+        .set("limits.udp_sessions_per_address", "1000")
+        .resources(&everything_to([echo("one")]))
+        .start();
+    let text = "x".repeat(DATAGRAM_BYTES);
+    let talk = || {
+        let client = socket();
+        // The node and this client look at what stands first.
+        assert!(ask(&client, address(&gateway), &text).starts_with("one:xxx"));
+        client
+    };
+    // What one long datagram needs is there before memory is looked at.
+    let first = talk();
+    let memory = gateway.memory_before();
+    let clients: Vec<UdpSocket> = (1..CLIENTS).map(|_| talk()).collect();
+    assert_eq!(gateway.metric("tollhouse_udp_sessions_open"), CLIENTS as f64);
+    let grown = gateway.memory_bytes_grown(memory);
+    assert!(grown < (CLIENTS * DATAGRAM_BYTES / 2) as u64, "{grown} bytes");
+    drop((first, clients));
+}
+
+#[test]
 fn every_datagram_of_a_flood_is_served_or_counted() {
     const SOURCES: u16 = 10_000;
     let gateway = udp_gateway()

@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
         return gate::run(&arguments.program()?);
     }
     let plan = Plan::new(arguments)?;
+    // One case that fails must not cost the figures of hours before it.
     let cases = arguments.chosen_cases();
     let report = Report::new(machine::describe(&plan)?, arguments.quick)?;
     let mut failed = Vec::new();

@@ -71,6 +71,7 @@ fn check_tree() -> Result<Vec<Finding>> {
         findings.extend(changelog::check(&file.path));
     }
     let ratchet = tree.text(RATCHET_PATH).unwrap_or_default();
+    // Checked over all files at once, as a function that moved counts as the one it was.
     findings.extend(functions::check(&long_functions, RATCHET_PATH, ratchet));
     findings.extend(direction::check(&read_packages()?));
     Ok(findings)

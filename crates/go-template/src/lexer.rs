@@ -79,6 +79,7 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
             body = &body[..body.len() - 1];
         }
         let trimmed = body.trim();
+        // Go takes a comment only where it fills the action; behind a pipeline it is a fault of that.
         let is_comment = trimmed.starts_with("/*") && trimmed.ends_with("*/") && trimmed.len() > 3;
         if !is_comment {
             pieces.push(Piece::Action { inside: body, at });
@@ -176,6 +177,7 @@ fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Faul
             let name = word(&rest[1..]);
             Ok((Token::Variable(name.to_owned()), 1 + name.len()))
         }
+        // `.5` is a number in Go, and `.field` never begins with a digit.
         '.' if second.is_some_and(|next| next.is_ascii_digit()) => number(rest),
         '.' => {
             let name = word(&rest[1..]);
@@ -210,6 +212,7 @@ fn word(text: &str) -> &str {
 fn number(rest: &str) -> Result<(Token, usize), Fault> {
     let mut previous = ' ';
     let end = rest.find(|letter: char| {
+        // A sign belongs to the number at its start and behind an exponent alone; `1-2` is no number and must fail.
         let is_sign = letter == '+' || letter == '-';
         let continues = letter.is_ascii_alphanumeric()
             || letter == '.'
@@ -286,6 +289,7 @@ fn unescaped(text: &str) -> Result<String, Fault> {
                     _ => 8,
                 };
                 let code: String = letters.by_ref().take(digits).collect();
+                // Fewer digits than Go asks for are a fault, and not a shorter character.
                 let value = u32::from_str_radix(&code, 16).ok().filter(|_| code.len() == digits);
                 let character = value.and_then(char::from_u32);
                 out.push(character.ok_or_else(|| format!("\\{escape}{code} is not a character"))?);

@@ -145,6 +145,7 @@ impl<'t> Parser<'t> {
                 return Ok(Some(BlockEnd::End(at)));
             }
             "else" => {
+                // `else if` goes on in the same action, so its rest is read as an action of its own.
                 let rest = Tokens { tokens: std::mem::take(&mut tokens.tokens), at };
                 return Ok(Some(BlockEnd::Else { at, rest }));
             }

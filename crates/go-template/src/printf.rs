@@ -42,6 +42,7 @@ pub(super) fn printf(layout: &str, values: &[Value<'_>]) -> String {
         }
     }
     out.push_str(rest);
+    // Go names faults in the text itself and does not fail, and so must this.
     let shown = |value: &Value<'_>| format!("{}={}", go_kind(value), value.to_text());
     let extra: Vec<String> = values.map(shown).collect();
     if !extra.is_empty() {
@@ -88,6 +89,7 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
         ('v', Value::Integer(number)) | ('d', Value::Integer(number)) => {
             signed(format, *number < 0, &grouped(format, number.unsigned_abs().to_string()))
         }
+        // Go's verb for texts is wrong for numbers and flags, and the text says so below.
         ('s', Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => None,
         ('s' | 'v', value) => Some(cut(format, value.to_text().into_owned())),
         ('q', Value::Text(text)) => Some(quoted(text)),

@@ -93,6 +93,7 @@ impl<'v> Renderer<'v, '_> {
                 if let Some(slot) = slot {
                     self.slots[*slot] = value.clone();
                 }
+                // Put back whatever the block did, since a `break` leaves it early.
                 let before = std::mem::replace(&mut self.dot, value);
                 let flow = self.nodes(then, out);
                 self.dot = before;

@@ -77,6 +77,7 @@ async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), F
     let ((account, credentials), remarks) = made.map_err(of_account)?;
     let credentials = serde_json::to_string(&credentials)
         .map_err(|error| Failure::new(Code::AnswerMalformed, error))?;
+    // Whoever reads a copy of the store must not be able to act as this account.
     let record = AccountRecord {
         directory: directory.clone(),
         credentials: shared.keyring.seal(&credentials, ACCOUNT_PLACE),

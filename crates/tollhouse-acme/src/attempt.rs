@@ -267,6 +267,7 @@ impl Attempt<'_> {
         let settings = &self.shared.settings;
         let kind = self.kind();
         let mut left = NONCES_MAX;
+        // A listing that met a bad nonce has lost its place: it begins again, and what it had found goes.
         'anew: loop {
             let mut pending = Vec::new();
             let mut authorizations = order.authorizations();
@@ -396,6 +397,8 @@ impl Attempt<'_> {
         let facts = match certificate::check(pem, &key, self.host, now_s) {
             Ok(facts) => facts,
             Err(failure) => {
+                // An authority that issues what cannot be used would be asked without end, each time against its
+                // limits.
                 kept.unusable = kept.unusable.saturating_add(1);
                 let given_up = kept.unusable >= UNUSABLE_MAX;
                 if given_up {

@@ -410,6 +410,7 @@ async fn run_turn(
     if schedule::due(record, facts.as_ref()).order_at_s > now_s {
         return Ok(());
     }
+    // Somebody deletes what is issued: without this stop the authority's weekly limit for the name would be used up.
     if let Some(free_s) = schedule::issued_too_often(record, now_s) {
         let count = schedule::ISSUED_MAX;
         let reason = format!("{count} certificates were issued for {} within a week", record.host);
@@ -418,6 +419,7 @@ async fn run_turn(
         return Err(failure);
     }
     let window_s = facts.as_ref().and_then(|it| schedule::renewal_of(record, it)?.window_s);
+    // An authority that names no window may not know `replaces` either, and refuses orders that have it.
     let replaces = facts.and_then(|facts| facts.renewal_id).filter(|_| window_s.is_some());
     let host = record.host.clone();
     let attempt = Attempt { shared, lease, host: &host, replaces };
@@ -449,6 +451,7 @@ async fn ask_for_window(
         let window = &info.suggested_window;
         let start_s = u64::try_from(window.start.unix_timestamp()).ok()?;
         let end_s = u64::try_from(window.end.unix_timestamp()).ok()?;
+        // A window that ends before it begins is none (RFC 9773 §4.2).
         (start_s < end_s).then_some((start_s, end_s))
     });
     match (window_s, answer) {

@@ -116,6 +116,7 @@ impl Listing {
         let facts = shared.served(host).await.unwrap_or_default();
         let due_s = schedule::due(&record, facts.as_ref()).order_at_s;
         let now_s = shared.clock.now_s();
+        // What keeps every host waiting says more than what happened to this one.
         let trouble = shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let last_error = trouble.or(record.last_error.clone()).map(ErrorView::from);
         let state = match (&facts, &last_error) {

@@ -68,6 +68,7 @@ impl HttpsTransport {
                 }
             }
             None => {
+                // One file of the system's that cannot be parsed must not take the others along.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }

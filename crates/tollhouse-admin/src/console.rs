@@ -216,6 +216,7 @@ where
 {
     auth::check_reader(&admin.parts.options, call)?;
     let source = || source(admin);
+    // These read their bodies themselves, each within a bound of its own.
     if let ["log" | "doctor" | "reload" | "bench", ..] = segments {
         return process::answer(admin, call, segments, body).await;
     }

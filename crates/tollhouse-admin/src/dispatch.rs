@@ -182,6 +182,7 @@ fn locate<'c>(
     segments: &[&str],
 ) -> Result<crud::Request<'c>, Reply> {
     let (name, rest) = segments.split_first().map_or(("", [].as_slice()), |(n, r)| (*n, r));
+    // Comes first because the reference answers so whatever follows the name.
     if name == "stream_routes" && admin.parts.options.stream_mode == StreamMode::Off {
         return Err(Reply::bad("stream mode is disabled, can not add stream routes"));
     }

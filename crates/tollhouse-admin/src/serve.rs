@@ -84,6 +84,7 @@ where
     let done = tokio::select! {
         done = &mut connection => done,
         () = stopped => {
+            // The request under way is answered; the next one finds another node or the successor.
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -73,6 +73,7 @@ impl Fingerprints {
                 items.entry(key).or_insert(kept);
             }
         }
+        // A kind whose list cannot be read says nothing about its objects: all of them stay as they were.
         for (key, before) in &self.items {
             if document.withheld_kinds.contains(&key.0) {
                 items.insert(key.clone(), before.clone());

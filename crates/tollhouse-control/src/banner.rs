@@ -93,6 +93,7 @@ impl Banner<'_> {
         for (what, secret) in admin.into_iter().chain(registry) {
             println!("\n{what}, generated now and shown only once: {}", secret.expose());
         }
+        // An address with TLS would need a certificate for the command to work as printed.
         let mut plain = self.data_plane.iter().filter(|(_, it)| *it == Transport::Plain);
         if let (true, Some((address, _))) = (self.has_demonstration, plain.next()) {
             println!("\nTry: curl -i http://{}/demo", reachable(*address));

@@ -54,6 +54,7 @@ pub async fn start(
     let settings = settings(acme).context("acme.directory is not set")?;
     let transport = HttpsTransport::new(acme.ca.as_deref());
     let transport = transport.map_err(|error| anyhow::anyhow!("acme.ca: {error}"))?;
+    // A feed out of a file has no store, and accounts and keys must outlive the process.
     let (store, keyring, own) = match feed.stored() {
         Some((store, keyring)) => (store, keyring, None),
         None => {

@@ -72,6 +72,7 @@ impl ConsoleSource for RunningProcess {
         }
         let down = self.cx.outages.list().into_iter();
         let down = down.map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
+        // The soonest to end come first, since the list is cut.
         let mut ends = self.cx.metrics_page.certificates().all().to_vec();
         ends.sort_by_key(|(_, end)| *end);
         let ends = ends.iter().take(CERTIFICATES_LISTED_MAX);

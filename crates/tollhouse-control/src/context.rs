@@ -84,6 +84,7 @@ impl ControlContext {
             plugins::enabled(bootstrap).map_err(|problem| anyhow::anyhow!("{problem}"))?;
         let metrics = Arc::new(Metrics::new());
         let health = Arc::new(HealthSupervisor::new());
+        // Endpoints of plugins show metrics, so they come after the page that collects those.
         let mut services = plugins::services(bootstrap, memory);
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
         services.endpoints =

@@ -118,6 +118,7 @@ pub async fn start(
     let secrets = RegistrySecrets::open(bootstrap)?;
     let access = Arc::new(access(bootstrap, &secrets));
     let (store, cluster) = open_either(bootstrap, database, predecessor).await?;
+    // Taken before the keeper writes: a write between would be missed by who watches from here.
     let newest = store.revision().await.context("the registry's store")?;
     let writes = store.watch("", newest);
     let options = Options {

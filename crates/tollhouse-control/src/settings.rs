@@ -65,6 +65,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
         server: server_token(bootstrap).to_owned(),
         brand: brand(bootstrap),
         show_upstream_status: bootstrap.show_upstream_status_in_response_header,
+        // An empty list means that nobody was named, which is not the same as that nobody is trusted.
         trusted_addresses: (!trusted.is_empty()).then_some(trusted),
         real_ip: RealIp {
             header: bootstrap.real_ip.header.to_ascii_lowercase(),
@@ -178,6 +179,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
     Limits {
         head: HeadLimits {
             line_bytes: limits.request_line_bytes,
+            // The line is part of the head, and each may be as long as its own bound allows.
             head_bytes: limits.request_line_bytes + limits.header_bytes,
             header_count: limits.header_count,
         },

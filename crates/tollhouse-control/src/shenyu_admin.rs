@@ -62,6 +62,7 @@ pub async fn start(
         return Ok(None);
     }
     let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
+    // The gateway's own calls need no listener, only the store behind them.
     let Some(address) = address else { return start_local(cx, store).await.map(Some) };
     let password = cx.bootstrap.shenyu.admin_password.as_ref();
     let first_password = password.map_or(FIRST_PASSWORD, |password| password.expose()).to_owned();

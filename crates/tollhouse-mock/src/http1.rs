@@ -108,6 +108,7 @@ impl<'a, S: Wire> Connection<'a, S> {
         let verdict = worker.verdict();
         let due_ns = worker.due_ns();
         if due_ns.is_some() {
+            // What earlier requests of a pipeline get goes out before this one waits.
             self.send(&[], &[]).await?;
             worker.until(due_ns).await?;
         }

@@ -75,6 +75,7 @@ impl Mock {
             mock.threads.push(thread.map_err(cannot_start)?);
         }
         drop(begun);
+        // Whoever starts a mock connects at once, so every thread has to be listening by then.
         for _ in 0..workers {
             let begun = beginning.recv();
             begun.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(cannot_start)?;

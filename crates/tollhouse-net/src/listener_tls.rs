@@ -76,6 +76,7 @@ impl ListenerTls {
             }
         };
         let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        // These listeners speak HTTP/1.1 alone; a client must not be offered what fails after the handshake.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }

@@ -121,6 +121,7 @@ impl Plugin for Prometheus {
         let (transfer, variables) = (cx.transfer(), cx.variables());
         let [uri, host] = self.matched.each_ref().map(|name| value(variables, name));
         let names = self.names.as_ref().map(|names| {
+            // A name that is empty counts as none, and the id stands instead.
             names.each_ref().map(|name| variables.variable(name).filter(|name| !name.is_empty()))
         });
         let [route_name, service_name] = names.unwrap_or_default();

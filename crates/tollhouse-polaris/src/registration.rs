@@ -55,6 +55,7 @@ pub fn new_instance(request: &InstanceRequest<'_>) -> NewInstance {
         isolated: request.isolate,
         location: request.location.as_ref().map(location_of),
         metadata: metadata_of(request),
+        // Counted before pairs fall together, as the bound is on what was sent.
         metadata_pairs: request.metadata.len() + request.labels_dropped,
         logic_set: text(request.logic_set),
         unknown: unknown_of(request),

@@ -82,6 +82,8 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
     rule.encoded.get_or_encode(|| {
         let layout = layout_of(rule.kind);
         let mut out = Vec::with_capacity(rule.body.len() + 160);
+        // The server's fields come behind the author's, so that they win where both are there (protobuf: last one
+        // wins).
         out.extend_from_slice(&rule.body);
         let put = match layout.texts {
             Texts::Plain => put_text,

@@ -144,6 +144,7 @@ pub struct Worker {
 
 impl Worker {
     pub(crate) fn new(
+        // Cyclic, because tasks that a worker spawns hold it, and it must be able to hand itself to them.
         parts: WorkerParts,
     ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
         Self::with_clock(parts, CoarseClock::new())

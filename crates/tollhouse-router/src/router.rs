@@ -187,6 +187,7 @@ impl<T: Clone> Router<T> {
     }
 
     fn link(&mut self, origin: &Arc<Origin<T>>) {
+        // Compiled once for all hosts and paths of a route, which share it.
         let conditions = Conditions::compile(&origin.spec, self.mode).map(Arc::new);
         let patterns = self.patterns(&origin.spec);
         for host in self.hosts(&origin.spec) {

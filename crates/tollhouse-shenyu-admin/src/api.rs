@@ -252,6 +252,7 @@ async fn answer_operator(
     if let Some(outcome) = special::answer(admin, segments, call).await {
         return outcome;
     }
+    // Last, as the resources would take what the ones above have paths of their own for.
     let (first, rest) = segments.split_first().ok_or_else(no_such_path)?;
     let resource = Resource::find(first).ok_or_else(no_such_path)?;
     objects::answer((admin, caller), resource, rest, call).await

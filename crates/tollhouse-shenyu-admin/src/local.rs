@@ -305,6 +305,7 @@ impl Writer<'_, '_> {
     fn put_rule(&mut self, body: &Row) -> Result<String, Refusal> {
         let selector = required(body, "selectorId")?;
         let known = self.draft.get(Table::Selector, &selector);
+        // One of another namespace is none, or a key of one could write into another.
         let known = known.filter(|known| namespace(known) == self.namespace);
         let known =
             known.ok_or_else(|| Refusal::invalid("selectorId", "there is no such selector"))?;
@@ -393,6 +394,7 @@ impl Writer<'_, '_> {
             parent: String::new(),
             name: path,
         };
+        // A path has one metadata; without an id the call means that one.
         let known = self.draft.find(&named).map(|(id, _)| id);
         let id = row::filled(body, "id").or(known).unwrap_or_else(clock::new_id);
         let mut row = Row::new();
@@ -465,6 +467,7 @@ impl Writer<'_, '_> {
             }
             Removal::Metadata => {
                 let (id, path) = (arguments.get("id"), arguments.get("path"));
+                // Without either, all of them would be meant.
                 if id.is_none() && path.is_none() {
                     return Err(Refusal::missing(&["id"]));
                 }

@@ -207,6 +207,7 @@ fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
                 }
             }
         }
+        // Said once, when the last goes, and not at every round after it.
         if gone > 0 && left == 0 {
             let name = row::text(row, "selectorName").unwrap_or_default();
             tracing::warn!(selector, name, "the last node of a selector is away");
@@ -223,6 +224,7 @@ fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
         let mut list = Vec::new();
         for node in nodes(&row) {
             let mut node = node.clone();
+            // Decided anew inside the write: a node may have registered again since it was probed.
             let verdict = verdict(&node, found, now_ms);
             let state = match verdict {
                 Verdict::Same => None,
@@ -274,6 +276,7 @@ fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<St
             changes = true;
         }
     }
+    // An unchanged row that is written would go out to every gateway.
     if changes {
         let mut selector = (*selector).clone();
         selector.insert("handle".to_owned(), handle.to_string().into());

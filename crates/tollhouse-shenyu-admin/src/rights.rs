@@ -164,6 +164,7 @@ impl Rights {
                 plugins.extend(row::text(&stored.row, "pluginName"));
             }
         }
+        // Both ends of a move count: the plugin that has it and the one that gets it.
         if let Some(stored) = member("pluginId").and_then(|id| tables.get(Table::Plugin, &id)) {
             plugins.extend(row::text(&stored.row, "name"));
         }

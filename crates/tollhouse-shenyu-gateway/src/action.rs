@@ -148,6 +148,7 @@ impl Chain {
                 Err((answer, fallback)) => {
                     cx.edits().refused_by = Some(refusals.named(answer));
                     match fallback {
+                        // A fallback to the path that failed would go round without end.
                         Fallback::Inside(path) if path != turn.asked() => Done::Anew(path),
                         Fallback::Elsewhere(location) => elsewhere(302, location),
                         Fallback::None | Fallback::Inside(_) => refused(answer),

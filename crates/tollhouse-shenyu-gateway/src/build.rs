@@ -422,6 +422,7 @@ impl<'a> Builder<'a> {
             rule.timeout_ms
         )
         .into();
+        // Rules that use a selector's nodes alike share balancing, health and connections.
         let upstream = match self.upstreams.get(&key) {
             Some(upstream) => Arc::clone(upstream),
             None => {

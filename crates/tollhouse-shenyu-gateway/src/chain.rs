@@ -119,6 +119,7 @@ impl Chain {
             match self.select(link, &view) {
                 Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
                 Selected::Action(Action::Proxy { rule, target }) => {
+                    // What works on answers stands behind the proxy in the chain, and is asked by the same view.
                     let is_plain = refuse_size(rule, exchange).is_none()
                         && self
                             .answer_links

@@ -109,6 +109,7 @@ impl Chain {
         mut turn: Turn,
         steps: &mut Vec<CourseStep>,
     ) -> CourseEnd {
+        // The bound of the data plane: redirects inside may lead round in a circle.
         'beginnings: for _ in 0..BEGINNINGS_MAX {
             let rpc_type = turn.facts.rpc_type;
             for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
@@ -163,6 +164,7 @@ impl Chain {
             Action::Waf(rule) => rule.answer().map_or(Next::Plugin(Effect::Passes), answered),
             Action::ContextPath(rule) => {
                 let before = turn.seen().to_owned();
+                // Zero is below every percentage, so that what may happen is told as happening.
                 if !turn.take_off_context(rule, 0) {
                     return answered(Answer::ContextPathIllegal);
                 }

@@ -73,6 +73,7 @@ impl Record {
         set("ruleId", recorder.id.as_str().into());
         set("namespaceId", recorder.namespace.as_str().into());
         set("requestHeader", rule.headers(lines));
+        // Nothing else of the request waits for its body, so that only what is short is read.
         let length = header("content-length").trim().parse::<usize>().unwrap_or(0);
         if (1..=rule.request_bytes_max).contains(&length)
             && cx.read_body(length as u64).await.is_ok()

@@ -35,6 +35,7 @@ pub(crate) fn edit_request(rule: &RequestRule, cx: &mut RequestContext<'_>, turn
     for name in rule.unique_request.iter().flat_map(|(names, _)| names) {
         let values = cx.headers_named(name);
         if let Some((_, unique)) = &rule.unique_request
+            // One value is unique as it is; taken out and put back it would change its place.
             && values.len() > 1
         {
             cx.remove_header(name);

@@ -44,6 +44,7 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
         };
         match made {
             Ok(target) => {
+                // The first selector of a port has it; the next one is a problem, and not a race.
                 ports.insert(target.port);
                 targets.push(target);
             }

@@ -228,6 +228,8 @@ impl BreakerRule {
     pub fn read_sentinel(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: SentinelHandle = handle::read(handle)?;
         let limits = handle.flow_rule_enable != Some(0);
+        // Numbers come as texts, or as numbers, from the admin's versions; what cannot be read is the default, as
+        // there.
         let limit = whole(fraction(handle.flow_rule_count.as_deref(), 1.0));
         let by_calls = handle.flow_rule_grade != Some(0);
         let queues = matches!(handle.flow_rule_control_behavior, Some(2 | 3));
@@ -444,6 +446,8 @@ impl Breaker {
         match (&mut self.state, passed.probe) {
             (State::Trying { left, ended, failed }, Some(opening)) if opening == self.opening => {
                 let Some(has_failed) = has_failed else {
+                    // A probe whose end nobody knows gives its turn to the next one, or the circuit would stay open for
+                    // good.
                     *left += 1;
                     return;
                 };
@@ -479,6 +483,7 @@ impl Breaker {
                 outcomes.front().is_some_and(|first| first.second.saturating_add(size) <= second)
             }
         };
+        // At most as many as there are calls or seconds in the window, so that the sum below is bounded too.
         while is_stale(&self.outcomes) {
             self.outcomes.pop_front();
         }

@@ -115,6 +115,7 @@ impl CryptorRule {
         if fields.len() > FIELDS_MAX {
             return Err(wrong(format!("`fieldNames` has more than {FIELDS_MAX} names")));
         }
+        // Behind what makes the handle malformed: a handle that is both is refused at load, and not at each request.
         if handle.field_names.trim().is_empty() {
             return Ok(Err(Lacks("fieldNames")));
         }
@@ -158,6 +159,7 @@ impl CryptorRule {
         for name in &self.fields {
             found = found.and_then(|value| value.as_object_mut()?.get_mut(name));
         }
+        // What is not there is left alone, as ShenYu does: the request may be one that carries nothing secret.
         let text = match found.as_deref() {
             None | Some(Value::Null) => return Crypted::Untouched,
             Some(Value::String(text)) if text.is_empty() => return Crypted::Untouched,

@@ -124,6 +124,7 @@ pub fn reseal(key: &str, object: &str, keyring: &Keyring) -> Resealing {
         Some(format!("\"{}\"", keyring.seal(&plain, place)))
     });
     Resealing {
+        // What cannot be opened stays as it lies: sealed anew it could never be opened again.
         value: value.filter(|_| is_stale && unopened.is_empty()),
         is_sealed: is_sealed || is_stale,
         unopened,

@@ -269,6 +269,7 @@ fn text_v1(signed: &Signed<'_>) -> Option<String> {
         if own.iter().any(|(own_name, own_value)| name == own_name && value != own_value) {
             return None;
         }
+        // The first value counts, as the plugins behind this one read it: another must not be what was signed.
         let is_first = !signed.parameters[..at].iter().any(|(earlier, _)| earlier == name);
         if is_first {
             members.insert(Cow::Borrowed(name), Cow::Borrowed(value));

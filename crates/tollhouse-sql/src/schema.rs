@@ -154,6 +154,7 @@ async fn lock(connection: &mut Connection, dialect: &Dialect) -> Result<(), Fail
 }
 
 fn steps(dialect: &Dialect) -> Vec<String> {
+    // Each step may be run again: two nodes may start at once, and DDL of MySQL is no part of a transaction.
     let [objects, commits, counter, leases, meta] = TABLES.map(|(table, _)| dialect.table(table));
     match dialect.engine {
         Engine::MySql => {

@@ -84,6 +84,7 @@ impl Writer {
                     let mut group = Group::default();
                     let place = self.options.place();
                     group.add(transaction, answer, room, until, &place);
+                    // Only what waits already joins: a group is never held open, so that a lone commit costs no delay.
                     while !group.weight.is_full()
                         && let Ok(request) = requests.try_recv()
                     {

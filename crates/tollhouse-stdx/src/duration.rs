@@ -59,6 +59,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
             "" => return Err(DurationError::OutOfOrder(quoted(text))),
             unit => unit_ms(unit).ok_or_else(|| DurationError::UnknownUnit(quoted(unit)))?,
         };
+        // Units fall, each at most once: `5s 1m` is more likely a slip than a sum.
         if unit_ms >= smallest_unit_ms {
             return Err(DurationError::OutOfOrder(quoted(text)));
         }

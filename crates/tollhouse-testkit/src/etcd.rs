@@ -227,6 +227,7 @@ impl Etcd {
         let mut command = Command::new(&self.program);
         command
             .args(["--name", &self.name, "--log-level", "error"])
+            // A tenth of etcd's own times: a member that is killed is replaced while a test waits.
             .args(["--heartbeat-interval", "20", "--election-timeout", "200"])
             .arg("--data-dir")
             .arg(self.data())

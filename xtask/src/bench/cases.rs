@@ -112,6 +112,7 @@ fn routes(plan: &Plan) -> Result<CaseResult> {
     let scripts = tempfile::tempdir()?;
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
+        // HAProxy and nginx refuse or take minutes beyond a count; a peer is measured as far as it goes.
         let counts: Vec<usize> = ROUTE_COUNTS.into_iter().filter(|n| peer.can_hold(*n)).collect();
         let mut started = Vec::new();
         for count in &counts {

@@ -114,6 +114,7 @@ pub(crate) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
     let mut missed: Vec<String> = Vec::new();
     let measure = |load: Load| -> Result<f64> {
+        // The start costs millions of instructions; the slope between two runs is free of it.
         let short = count(binary, origin.port(), load, REQUESTS_SHORT)?;
         let long = count(binary, origin.port(), load, REQUESTS_LONG)?;
         Ok(slope(short, long))

@@ -127,6 +127,7 @@ impl Release<'_> {
             ),
         )?;
         let package = folder.join(format!("tollhouse_{version}_{machine}.deb"));
+        // The commit's own time: two builds of it are the same bytes.
         let mut command = Command::new("dpkg-deb");
         command
             .env("SOURCE_DATE_EPOCH", commit_time()?)

@@ -75,6 +75,7 @@ impl Parser<'_> {
             Token::Text(text) => Operand::Text(text.into()),
             Token::Integer(number) => Operand::Integer(number),
             Token::Float(number) => Operand::Float(number),
+            // A field of the request would be taken for one of the value that `.` is there.
             Token::Field(name) if self.dots > 0 => {
                 let why = format!("inside `range` and `with`, `.` is another; write `$.{name}`");
                 return Err(self.error(at, why));

@@ -65,6 +65,7 @@ fn row(id: &str, value: &Value, revision: u64) -> Value {
             row["not_after"] = facts.not_after_unix_s.into();
             row["intermediates"] = facts.intermediates.into();
         }
+        // What cannot be checked is listed all the same: the fault is what the reader came for.
         Err(error) => row["faults"] = vec![error.to_string()].into(),
     }
     let first = CertificateDer::pem_slice_iter(pem.as_bytes()).next().and_then(Result::ok);

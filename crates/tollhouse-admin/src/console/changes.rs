@@ -146,6 +146,7 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
     let after = visible_object(admin, &row.path, row.after.as_deref());
     let both = row.before.is_some() && row.after.is_some();
     let differences = if both {
+        // One more than is listed tells that there are more, without looking for all of them.
         differences::between(&before, &after, DIFFERENCES_LISTED + 1)
     } else {
         Vec::new()

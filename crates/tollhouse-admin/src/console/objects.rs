@@ -84,6 +84,7 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
     let mut value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(format!("{path} is no JSON: {error}")))?;
     encrypt::reveal(resource, &mut value, &admin.parts, Role::Viewer);
+    // Without this a reader could miss a user of the object that its own last write made.
     admin.index.catch_up().await?;
     let known = admin.index.known();
     let users: BTreeSet<&str> = known.users_of(&path).collect();
@@ -129,6 +130,7 @@ fn row(path: &str, value: &[u8], revision: u64) -> Value {
     let mut row = Map::new();
     row.insert("id".into(), path.split_once('/').map_or(path, |(_, id)| id).into());
     row.insert("revision".into(), revision.into());
+    // What is no JSON object was written past the Admin API; its row still leads to it.
     let Ok(Value::Object(mut fields)) = serde_json::from_slice::<Value>(value) else {
         return row.into();
     };

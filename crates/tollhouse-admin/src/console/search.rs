@@ -84,6 +84,7 @@ pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -
     loop {
         let mut seen = 0;
         let after = last.take();
+        // The index is locked for a turn, and never while others have theirs.
         {
             let known = admin.index.known();
             for creation in known.created_after(collection, after.as_ref()).take(OBJECTS_PER_TURN) {

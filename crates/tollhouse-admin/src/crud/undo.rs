@@ -60,6 +60,7 @@ pub(crate) async fn run(
     let mut attempts = Attempts::default();
     loop {
         attempts.begin(admin).await?;
+        // Read anew at each attempt: what was written between is for the check to see, and not for the commit alone.
         let before = Before::read(admin, &key).await?;
         check_unchanged(admin, &request, change, &precondition, before.object())?;
         let transaction = match &row.before {

@@ -52,6 +52,7 @@ pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<R
         Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let whole = alias(read(request, name)?.change(), name)?;
+            // Tried as a new one first: between a look and a write another writer could come.
             let replace = Command::UpdateAlias(name.to_key(), Box::new(change_to(&whole)));
             match request.part.registry.submit(Command::CreateAlias(Box::new(whole))).await {
                 Ok(_) => return reply_with(request, name, StatusCode::CREATED),

@@ -160,6 +160,7 @@ pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
                 Some(Outcome::Instance(instance)) => {
                     Ok(reply(StatusCode::OK, &InstanceOut::from_instance(&instance)))
                 }
+                // Nothing had to change, and the caller gets the instance as after any other change.
                 _ => {
                     let found = request.part.registry.state().instance(id).cloned();
                     let instance = found.ok_or_else(not_found)?;

@@ -47,6 +47,7 @@ pub(super) async fn one(request: &Request<'_>, name: &str) -> Result<Reply, Repl
         Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let change = read(request, name)?.whole();
+            // Tried as a new one first: between a look and a write another writer could come.
             let create = Command::CreateNamespace(name.into(), change.clone());
             match request.part.registry.submit(create).await {
                 Ok(_) => return reply_with(request, name, StatusCode::CREATED),

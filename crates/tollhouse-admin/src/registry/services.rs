@@ -59,6 +59,7 @@ pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<R
         Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let change = Box::new(read(request, name)?.whole());
+            // Tried as a new one first: between a look and a write another writer could come.
             let create = Command::CreateService(name.to_key(), change.clone());
             match request.part.registry.submit(create).await {
                 Ok(_) => return reply_with(request, name, StatusCode::CREATED),

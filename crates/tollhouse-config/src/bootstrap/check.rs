@@ -60,6 +60,7 @@ fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
             );
         }
     }
+    // Addresses are looked at first, so that all that is wrong is named at once.
     if addresses.is_empty() {
         return;
     }

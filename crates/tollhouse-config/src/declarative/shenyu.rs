@@ -67,6 +67,7 @@ pub(super) fn read(section: &Value, problems: &mut Problems) -> Option<Vec<Sheny
     let lists = match section {
         Value::Null => return Some(Vec::new()),
         Value::Object(lists) => lists,
+        // Half a list would take the missing objects out of service; the last good section stays instead.
         other => {
             let problem = Problem::error(SECTION, "wrong type: expected object").with_value(other);
             problems.push(problem.with_hint("begin with a list, such as \"plugins:\""));

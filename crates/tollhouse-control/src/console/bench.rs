@@ -97,6 +97,7 @@ impl Bench {
             serde_json::from_value(question.clone()).map_err(|error| error.to_string())?;
         wanted.check(&self.0.targets)?;
         fs::create_dir_all(&self.0.folder).map_err(|error| format!("the data folder: {error}"))?;
+        // Held until the new one is noted: two starts at once would both find nothing running.
         let mut running = self.running();
         if running.is_some() {
             return Err("another measurement is under way; two would measure each other".into());

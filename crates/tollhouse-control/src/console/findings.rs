@@ -68,6 +68,7 @@ pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> V
         }
     }
     add_doors(bootstrap, &mut add);
+    // A stable sort: within a weight they stay in the order of the checks above.
     found.sort_by_key(|(is_grave, _)| !is_grave);
     found.into_iter().map(|(_, finding)| finding).collect()
 }

@@ -64,6 +64,7 @@ impl Sampler {
     fn take(&self, length: Duration, before: &Traffic, after: &Traffic, at_s: u64) {
         let latencies = after.latencies.since(&before.latencies);
         let failures = ErrorCode::ALL.iter().enumerate().filter_map(|(index, code)| {
+            // Counters may wrap; the difference of two samples is right all the same.
             let count = after.by_code[index].wrapping_sub(before.by_code[index]);
             (count > 0).then_some((*code, count))
         });

@@ -109,6 +109,7 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
         "candidates": listed.map(candidate).collect::<Vec<_>>(),
         "candidate_count": decision.candidates.len(),
     });
+    // A request that ShenYu's plugins answer meets no plugin of a route.
     if let Some(shenyu) = &decision.shenyu {
         add_shenyu(&mut answer, shenyu, decision.winner.as_ref());
         return answer;
@@ -149,6 +150,7 @@ fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
         json!({ "comes_first": shenyu.comes_first, "steps": steps.collect::<Vec<_>>() });
     match &shenyu.course.end {
         CourseEnd::Node { .. } => {}
+        // The member is the one that a refusing route has, so that a reader needs no second case.
         CourseEnd::Answer { status, body } => {
             answer["refused"] =
                 json!({ "status": status, "code": "shenyu", "reason": lossy(body.as_bytes()) });

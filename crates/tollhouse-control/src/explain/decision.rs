@@ -204,6 +204,7 @@ fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
             return refused(ErrorCode::NoNodes, "the route leads to no upstream".to_owned());
         }
     };
+    // Nodes that a discovery brings are not in the object, so that none there means nothing.
     let conf = &upstream.conf;
     if conf.discovery.is_none() && conf.nodes.iter().all(|node| node.weight == 0) {
         let missing = format!("{} has no node with a weight above 0", place(entry, upstream));

@@ -177,6 +177,7 @@ impl Question {
         }
         let mut host = Vec::new();
         head.write_host(&bytes, &mut host);
+        // Plugins see no longer body than this, and a question is answered as they would.
         let mut body = asked.body.clone().unwrap_or_default().into_bytes();
         if body.len() > settings.limits.post_args_bytes {
             body.clear();

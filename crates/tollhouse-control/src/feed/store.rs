@@ -141,6 +141,7 @@ impl StoreFeed {
         let path = copy.path().display().to_string();
         cx.outages.report(Part::Store, format!("{name}: {reason}"));
         let copied = tokio::task::spawn_blocking(move || copy.read()).await?;
+        // A copy that cannot be read must not keep the process from starting: the store may be back any moment.
         let copied = copied.unwrap_or_else(|error| {
             tracing::error!("{path}, the copy of {name}, is not used: {error}");
             None

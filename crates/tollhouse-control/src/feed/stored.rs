@@ -205,6 +205,8 @@ impl Stored {
                 (Err(StartedOver::Everything(all)), Layout::Apisix(_)) => {
                     FeedEvent::Everything(all)
                 }
+                // APISIX's objects replace everything; ShenYu's are cleared first, as they share the snapshot with
+                // those.
                 (Err(StartedOver::Everything(all)), Layout::Shenyu) => {
                     let gone = std::iter::once(Change::Shenyu(ShenyuChange::Clear));
                     FeedEvent::Changes(gone.chain(all).collect())

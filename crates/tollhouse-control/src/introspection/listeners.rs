@@ -88,6 +88,7 @@ pub async fn start_all(
         let bound = side.start(address, Served { app, tls }, predecessor).await;
         side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
     }
+    // The exporter's own switch counts too: APISIX's users turn the page off there.
     if let Some(address) = first(&bootstrap.listen.metrics)
         && exports_metrics(bootstrap)
     {

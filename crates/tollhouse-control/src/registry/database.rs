@@ -132,6 +132,7 @@ pub fn options_from_settings(settings: &RegistryStore) -> anyhow::Result<Option<
     let database = settings.database()?;
     let Some(database) = database else { return Ok(None) };
     let tls = match (settings.tls, &settings.ca) {
+        // A file of authorities without `tls` has no effect; `check` warns of it.
         (false, _) => None,
         (true, None) => Some(Tls::default()),
         (true, Some(path)) => {

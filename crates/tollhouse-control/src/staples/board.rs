@@ -418,6 +418,7 @@ impl Entry {
             FailureView { code, detail, remedy: remedy(code), at: now }
         }));
         let state = match (shown, &self.failure) {
+            // Revoked outweighs the rest: no answer that is still held makes it good.
             _ if self.is_revoked => StapleState::Revoked,
             (Some(_), None) => StapleState::Stapled,
             (Some(_), Some(_)) => StapleState::RenewalFailing,

@@ -72,6 +72,7 @@ fn place(host: &str) -> Result<Place, String> {
             let path = rest.strip_prefix("//").unwrap_or(rest);
             return Ok(Place::Socket(path.to_owned()));
         }
+        // `dns:8080` is a host and a port, as gRPC reads it.
         Some(("dns" | "passthrough", rest)) if !rest.bytes().all(|byte| byte.is_ascii_digit()) => {
             after_authority(rest)
         }

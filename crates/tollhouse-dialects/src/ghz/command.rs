@@ -19,6 +19,7 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
         Asked::Run(command) => command,
         Asked::Print(text) => return process.print(&text),
     };
+    // Before the load: a run of minutes must not end with a file that cannot be written.
     if let Some(path) = &command.options.output {
         file::check_writable(path)?;
     }

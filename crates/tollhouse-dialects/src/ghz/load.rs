@@ -186,6 +186,7 @@ fn lanes(
         }
         return Ok((schedule, Occupancy::All, within(settings, "concurrency", lanes)?));
     }
+    // ghz's defaults of files and of flags differ.
     let start_default = u64::from(settings.has_file());
     let start = settings.count("concurrency-start")?.unwrap_or(start_default);
     let end = settings.count("concurrency-end")?.unwrap_or(0);

@@ -64,6 +64,7 @@ impl Script {
             return Err(cursor.unsupported(""));
         }
         let mut value = cursor.string()?;
+        // Scripts join long bodies from pieces, which is the one operator they need.
         while cursor.passes("..") {
             value.push_str(&cursor.string()?);
         }

@@ -98,6 +98,7 @@ fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> 
         ]);
     }
     let mut lines = table::columns(&rows, 2);
+    // Its cost is the whole machine's, which must not be read as that of one process.
     if held.costs.iter().any(|cost| cost.role == "kernel") {
         lines.push(format!(
             "  {}",

@@ -261,6 +261,7 @@ fn environments(before: &Environment, after: &Environment) -> Vec<Difference> {
     }
     pairs
         .into_iter()
+        // The label is kept when it differs: it is how people name a machine.
         .filter(|(what, before, after)| before != after && what != NEVER_ALIKE)
         .map(|(what, before, after)| Difference { what, before, after })
         .collect()

@@ -45,6 +45,7 @@ pub fn render(report: &Report) -> String {
     let rows = row::rows(&report.results);
     let published = row::rows(&report.published);
     let subjects = row::subjects(&rows).into_iter().chain(row::subjects(&published));
+    // One palette for both tables, so that a subject has the same colour in the measured and the published figures.
     let palette = Palette::new(subjects);
     let layout = column::layout(report.suite.as_deref());
     let charts = Charts::new(&rows, &published, &palette);

@@ -23,6 +23,7 @@ enum Kind {
 /// All results.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
+    // All samples of a name stand together, as the text format asks (one block a family).
     let mut gauge = |name: &str, help: &str, of: &dyn Fn(&CaseResult) -> f64| {
         head(&mut text, name, help, Kind::Gauge);
         for result in &report.results {

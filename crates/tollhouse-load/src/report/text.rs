@@ -80,6 +80,7 @@ fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let ends = results.iter().filter(|result| result.end == End::Interrupted);
     lines.extend(ends.map(|result| format!("  {} was interrupted.", name(result))));
     let mut missed = Vec::new();
+    // Below the table, and not in it: a threshold that was missed must not be looked for in a column.
     for result in results {
         let lines = result.missed_thresholds.iter();
         missed.extend(lines.map(|line| paint.bad(format!("  missed  {}: {line}", name(result)))));

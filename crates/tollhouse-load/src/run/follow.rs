@@ -205,6 +205,7 @@ impl Follower {
             self.counts.failed += interval.failed;
             self.counts.succeeded += interval.completed - interval.failed;
             self.counts.received_bytes += interval.received_bytes;
+            // Both have the same bounds, so that adding cannot fail.
             let _ = self.times.add(&times);
             self.series.push(interval.clone());
         }

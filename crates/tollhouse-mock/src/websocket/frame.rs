@@ -64,6 +64,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Frame>, u16> {
     if is_control && (!is_final || length > CONTROL_BYTES_MAX) {
         return Err(PROTOCOL_ERROR);
     }
+    // Refused by the length that is announced, before a byte of it is waited for.
     if length > FRAME_BYTES_MAX {
         return Err(TOO_BIG);
     }

@@ -201,6 +201,7 @@ fn operation(tokens: &mut Tokens<'_>) -> Option<Operation> {
     }
     loop {
         match tokens.next()?? {
+            // A selection without a field is no operation by the grammar, and would pass every check of fields.
             Token::Mark('}') if operation.root_fields.is_empty() => return None,
             Token::Mark('}') => return Some(operation),
             Token::Word(word) => operation.root_fields.push(field(tokens, word)?.into()),

@@ -301,6 +301,7 @@ impl<'a> Signed<'a> {
         const OUTER: StatusError = StatusError::Malformed("it is no answer of a responder");
         let mut whole = Der::new(answer);
         let mut outer = Der::new(whole.expect(der::SEQUENCE).ok_or(OUTER)?.content);
+        // Bytes behind the answer would be stapled along, unsigned.
         if whole.next().is_some() || !whole.is_at_end() {
             return Err(StatusError::Malformed("something follows behind it"));
         }

@@ -101,6 +101,7 @@ impl Parser<'_> {
                 (Sense::Plain, operator, Some(right))
             }
             [_, operator] if operator_name(operator).is_some() => (Sense::Plain, operator, None),
+            // Two items are a comparison unless the second is an operator, as in the reference's expressions.
             [_, right] => {
                 let test = Test::Equal(self.right(right));
                 let variable = self.variable(value, name)?;

@@ -78,6 +78,7 @@ impl<'t> Document<'t> {
                 }
                 Some(b'"') => at = scan::string_end(text, at),
                 Some(b',' | b':' | b' ' | b'\n' | b'\r' | b'\t') => at += 1,
+                // At least one byte on, whatever stands there: a text that is no JSON must not hold the walk.
                 Some(_) => at = scan::word_end(text, at).max(at + 1),
                 None => return text.len(),
             }

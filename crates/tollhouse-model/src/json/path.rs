@@ -212,6 +212,7 @@ fn select<'d>(selector: &Selector, piece: Piece<'d>, visit: Visit<'_, 'd>) -> Go
             let items = piece.items().skip(from).take(to.saturating_sub(from));
             items.step_by(*step).try_for_each(visit)
         }
+        // Items before members: of the two a piece has one kind alone, and the other visits nothing.
         Selector::Any => {
             piece.items().try_for_each(&mut *visit)?;
             piece.members().map(|(_, value)| value).try_for_each(visit)

@@ -72,6 +72,7 @@ impl Reader<'_> {
             return None;
         };
         let Some(integer) = whole(number) else {
+            // A number beyond 64 bits is whole, yet no integer here; its fault is its size.
             let huge = number.as_f64().is_some_and(|float| float.abs() >= FLOAT_INTEGER_MAX);
             if huge {
                 let shown = number_text(number);

@@ -62,6 +62,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
     check_together(reader, fields);
     reader.own_keys(fields, Some(&id));
     let description = reader.description(fields);
+    // Read apart from the fields below, since its default is not that of its type.
     let enabled = reader.optional(fields, "status", |reader, value| read_status(reader, value));
     Route {
         id,

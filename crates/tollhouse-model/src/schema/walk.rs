@@ -230,6 +230,7 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some(divisor) = rules.multiple_of {
+            // A whole divisor is exact by remainder; with a fraction the remainder is off by rounding (0.3 by 0.1).
             let whole = if divisor.fract() == 0.0 {
                 value % divisor == 0.0
             } else {

@@ -126,6 +126,7 @@ pub fn parse_address(text: &str) -> Result<(String, Option<u16>), AddressError> 
         }
     } else {
         match text.split_once(':') {
+            // A second colon is an IPv6 address whose port cannot be told from its last group.
             Some((_, port)) if port.contains(':') => {
                 return Err(AddressError::Brackets);
             }

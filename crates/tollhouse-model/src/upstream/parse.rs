@@ -242,6 +242,7 @@ fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls
         let text = reader.secret_within(value, PRIVATE_KEY_CHARS.0..=PRIVATE_KEY_CHARS.1)?;
         pem(reader, text, "failed to decrypt previous encrypted key")
     });
+    // Half a pair has its problem by now, and must not become a handshake without a certificate.
     let pair = client_cert.zip(client_key);
     let pair = pair.map(|(client_cert, client_key)| UpstreamTls::Pair { client_cert, client_key });
     Some(object.map(UpstreamTls::Object).or(pair))

@@ -131,6 +131,7 @@ impl ServerTls {
                     self.accept(context, accepted, choose)?;
                 }
                 Session::Open(session) => {
+                    // What is to be sent goes first: the client may be waiting for it, and says nothing until then.
                     let (wants_write, goes_on) = (session.wants_write(), session.is_handshaking());
                     if wants_write {
                         let sent = ready!(self.poll_send(context));

@@ -203,6 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             Poll::Ready(_) => Moved::Ended,
         };
+        // Calls begin when the buffer is back: one that reads at once would find it taken.
         link.server.read_buffer.replace(buffer);
         for begun in self.begun.drain(..) {
             call::begin(link, begun, cx);

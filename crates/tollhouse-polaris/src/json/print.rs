@@ -254,6 +254,8 @@ impl Printer<'_> {
             return Ok(());
         }
         self.out.push_str("{\"@type\":");
+        // Types with a JSON form of their own lie under `value`; others lie beside the name (proto3's JSON mapping of
+        // `Any`).
         self.text(url);
         let name = url.rsplit('/').next().unwrap_or_default();
         let known = descriptors().get_message_by_name(name);

@@ -57,6 +57,7 @@ impl Routes {
                 kept.iter().map(|group| destination(rule, &part.name, group)).collect()
             };
             let extend_info = || HashMap::from([(RULE_ID_KEY.to_owned(), String::from(&*rule.id))]);
+            // A service may be both called and calling in one rule; SDKs look for it in each list.
             let called = near(&part.destinations, service, |it| (&*it.namespace, &*it.service));
             if let Some((nearness, kept)) = called {
                 let route = v1::Route {

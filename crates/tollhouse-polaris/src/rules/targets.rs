@@ -17,6 +17,7 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
         }
         RuleKind::Routing | RuleKind::NearbyRouting => {
             let rule: v1::RouteRule = decode(message)?;
+            // The message says which of both kinds it is; the call it came by does not count.
             kind = kind_of_policy(&rule)?;
             of_route_rule(rule)?
         }

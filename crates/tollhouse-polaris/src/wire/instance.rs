@@ -72,6 +72,7 @@ pub fn put_instance(out: &mut Vec<u8>, instance: &Instance, reader: Reader) {
         put_flag_value(out, 20, true);
     }
     put_given(out, 21, &instance.vpc_id);
+    // Fields that this version does not know go back as they came, or a newer SDK would lose them here.
     out.extend_from_slice(&instance.unknown);
 }
 

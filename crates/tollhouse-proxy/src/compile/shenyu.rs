@@ -190,6 +190,7 @@ impl Compiler {
                 target: Target::Inline(upstream),
                 chain: PluginChain::default(),
             };
+            // Before the configuration's own: a route without a port would take the connections otherwise.
             self.snapshot.streams.insert(0, Arc::new(entry));
             self.shenyu.stream_routes.push(id);
         }

@@ -70,6 +70,7 @@ pub(crate) async fn follow(worker: Rc<Worker>, mut phase: watch::Receiver<Phase>
     loop {
         let wanted = wanted(&worker);
         ports.keep(&wanted);
+        // Ended before new ones begin, so that a port which changes hands is free by then.
         acceptors.retain(|port, acceptor| {
             let stays = wanted.contains(port) && !acceptor.is_finished();
             if !stays {

@@ -189,6 +189,7 @@ fn write_upstreams(
             upstream.remove(AWAY_SINCE);
         }
         upstream.insert("discoveryHandlerId".to_owned(), selector.into());
+        // A node is known by its address: who registers again replaces itself.
         all.retain(|known| known.get("url") != upstream.get("url"));
         all.push(Value::Object(upstream));
     }

@@ -84,6 +84,7 @@ pub(super) async fn answer(
         let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
         let supported = methods.iter().filter(|method| find_action(method, rest).is_some());
         let supported: Vec<&str> = supported.map(Method::as_str).collect();
+        // A path that no method has is not there; one that another has is asked the wrong way.
         if supported.is_empty() {
             return Err(no_such_path());
         }
@@ -328,6 +329,7 @@ pub(crate) fn remove_with_dependents(draft: &mut Draft<'_>, table: Table, key: &
             for (id, _) in draft.find_all(Table::Rule, belongs("selectorId", key.to_owned())) {
                 draft.delete(Table::Rule, &id);
             }
+            // Nodes that stay would come back with the next selector of that id.
             draft.delete(Table::DiscoveryUpstream, key);
         }
         Table::ProxySelector => {
@@ -366,6 +368,7 @@ async fn switch(
                     }
                     _ => None,
                 };
+                // Scripts older than namespaces name the plugin alone.
                 let found = found.or_else(|| find(draft, resource.table, id));
                 let (key, row) = found.ok_or_else(missing)?;
                 let mut row = (*row).clone();

@@ -54,6 +54,7 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::POST, "appAuth", ["apply"]) => Some(apply(admin, call).await),
         (_, "appAuth", ["updateSk"]) => Some(update_secret(admin, call).await),
         (&Method::POST, "appAuth", ["updateDetailPath"]) => Some(update_paths(admin, call).await),
+        // It is no table, so that the calls of a resource must not reach it.
         (_, "platform", _) => Some(Err(no_such_path())),
         _ => None,
     }

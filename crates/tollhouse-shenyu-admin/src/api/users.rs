@@ -92,6 +92,7 @@ async fn modify_password(
     admin
         .book
         .write(move |draft| {
+            // Read again: hashing took a while, and the user may be another or gone by now.
             let user = draft.get(Table::User, &id);
             let mut user = (*user.ok_or_else(|| Refusal::not_found("user is not found"))?).clone();
             user.insert("password".to_owned(), Value::from(kept.clone()));

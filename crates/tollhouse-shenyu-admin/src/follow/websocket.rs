@@ -179,6 +179,7 @@ async fn connect(
     };
     let headers = request.headers_mut();
     headers.insert("namespaceId", header(following.namespace())?);
+    // ShenYu's admin lets no other origin than its own connect.
     headers.insert("origin", header(&format!("http://{authority}"))?);
     if let Some(token) = &following.token {
         let mut token = header(token)?;

@@ -295,6 +295,7 @@ fn put_metadata(
         let made = dated(draft, made);
         return draft.put(Table::Metadata, &id, made);
     };
+    // Services register at every start; what is as it was costs no write.
     if !same(&before) {
         made["dateCreated"] = before.get("dateCreated").cloned().unwrap_or_default();
         let made = dated(draft, made);

@@ -260,6 +260,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         let plugin = self.plugin_id(target, &name);
         let plugin = plugin.ok_or_else(|| format!("its plugin {name} is not there"))?;
         body.insert("pluginId".to_owned(), plugin.into());
+        // Ids may be taken by another namespace here, so that what follows goes by the new one.
         let id = self.id(Table::Selector, &body, target);
         if let Some(handler) = body.get("discoveryHandler").and_then(Value::as_object)
             && let Some(handler) = row::filled(handler, "id")

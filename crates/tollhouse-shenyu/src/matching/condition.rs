@@ -274,6 +274,7 @@ impl Test {
             "match" if is_path => Self::Ant(AntPattern::compile(value?)?),
             "exclude" if is_path => Self::NotAnt(AntPattern::compile(value?)?),
             "pathPattern" if is_path => Self::Path(PathPattern::compile(value?)?),
+            // Away from the path ShenYu's path operators mean no more than this.
             "match" | "pathPattern" | "contains" => Self::Contains(text()?),
             "exclude" => Self::ContainsNot(text()?),
             "=" => Self::Equals(text()?),

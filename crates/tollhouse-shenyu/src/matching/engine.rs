@@ -158,6 +158,7 @@ impl Engine {
                 }
             })
             .collect();
+        // Stable, so that plugins of one order run as they are listed.
         plugins.sort_by_key(|entry| entry.order);
         let metadata_before = before.map(|before| &before.metadata);
         let metadata = MetadataTable::build(objects.metadata, metadata_before, &mut problems);

@@ -67,6 +67,7 @@ impl Engine {
             }
             Outcome::Off | Outcome::NoSelector | Outcome::Unavailable { .. } => (None, None),
         };
+        // Rules are compared within the selector that won: those of others were never looked at.
         let chosen = entry.selectors.iter().find(|each| Some(&each.value.selector.id) == selector);
         Some(Explanation {
             selectors: candidates(&entry.selectors, request, |entry| Row {

@@ -47,6 +47,7 @@ impl CivilTime {
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let separators = [(4, b'-'), (7, b'-'), (10, b' '), (13, b':'), (16, b':')];
+        // Lengths and places first, so that the ranges below are in the text.
         if bytes.len() != 19 || separators.iter().any(|(at, byte)| bytes[*at] != *byte) {
             return None;
         }

@@ -160,6 +160,7 @@ impl MetadataTable {
                 (_, Err(error)) => problem(format!("{error}: `{}`", metadata.rpc_type)),
             }
         }
+        // A path that is named outright wins over a pattern that also holds it.
         entries.sort_by_key(|entry| !matches!(entry.pattern.anchor(), Some(Anchor::Exact(_))));
         let anchors = entries
             .iter()

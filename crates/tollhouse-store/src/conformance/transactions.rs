@@ -54,6 +54,7 @@ async fn a_failed_condition_changes_nothing(fixture: Fixture) {
         (write().when_modified_at("here", later), "here"),
         (write().when_modified_at("gone", first), "gone"),
         (write().when_unchanged_since("here", before), "here"),
+        // Of several that fail the first is named, on every backend.
         (write().when_exists("here").when_absent("gone").when_exists("a").when_exists("b"), "a"),
     ];
     for (transaction, key) in cases {

@@ -94,6 +94,7 @@ impl CoreSeries {
         if self.entries.len() >= self.label_sets_max {
             self.sweep(traffic, served.now_s);
         }
+        // The folded set itself is let in beyond the bound, or it would be folded without end.
         let is_folded = served.values.route == FOLDED.as_bytes()
             && served.values.matched_uri == FOLDED.as_bytes();
         if self.entries.len() >= self.label_sets_max && !is_folded {

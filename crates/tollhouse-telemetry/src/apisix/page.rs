@@ -106,6 +106,7 @@ impl Page {
             return;
         }
         let shown: Group;
+        // Copied only where some have expired, which is rare; else the group is written as it is.
         let group = match group.iter().all(|series| is_shown(series)) {
             true => group,
             false => {

@@ -68,6 +68,7 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     }
     let keyring = secrets::keyring_path(&loaded.bootstrap);
     let keys_file = with_suffix(&arguments.file, KEYRING_SUFFIX);
+    // Before anything is copied: a copy of the store without the keys that were asked for is worse than none.
     if arguments.with_keyring && keys_file.exists() {
         bail!("failed to copy the keyring: {} is there already", keys_file.display());
     }

@@ -126,6 +126,7 @@ fn describe_staples(staples: &[Staple]) -> String {
         ]);
     }
     let mut text = format!("\n{}", table.render());
+    // Below the table: an error has a remedy, which is longer than a cell.
     for staple in asked {
         if let Some(error) = &staple.last_error {
             text.push_str(&describe_error(&format!("ssl {}", staple.ssl), error));

@@ -143,6 +143,7 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     };
     let mut target = Target::open(arguments, &loaded.bootstrap)?;
     let there = target.objects()?;
+    // Sealed for a keyring that the target has; compared as they lie there, not as they were written.
     let document = opened(document, target.keyring());
     let all = remaining(&there, &document, arguments);
     let found = check::check_beside(&document, &all, &loaded.bootstrap.skip_plugins);

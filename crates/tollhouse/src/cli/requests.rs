@@ -66,6 +66,7 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
             Some(Value::Array(rows)) => rows,
             _ => Vec::new(),
         };
+        // The ring is asked for anew each time, and answers with rows that were printed already.
         let (mut new, seen) = unseen(rows, &before);
         before = seen;
         if is_first {

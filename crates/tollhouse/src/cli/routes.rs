@@ -49,6 +49,7 @@ pub fn run(arguments: &RoutesArguments) -> anyhow::Result<ExitCode> {
         let mut answer = client.get("objects/routes", &wanted)?;
         total = answer["total"].as_u64().unwrap_or(0);
         let Some(Value::Array(found)) = answer.get_mut("rows").map(Value::take) else { break };
+        // A short page is the last; a full one may be, which another question finds out.
         let is_last = found.len() < PAGE_ROWS;
         rows.extend(found);
         if is_last || rows.len() >= arguments.limit {

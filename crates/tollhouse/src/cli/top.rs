@@ -43,6 +43,7 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
         Ok(client) => client,
         Err(code) => return Ok(code),
     };
+    // Only a terminal is cleared: in a file or a pipe the codes would be noise.
     let clears = !arguments.once && !arguments.json && io::stdout().is_terminal();
     loop {
         let overview = client.get("overview", &[])?;

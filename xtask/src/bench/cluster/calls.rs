@@ -74,6 +74,7 @@ fn beats(plan: &Plan, engines: &Engines, first: Node) -> Result<Vec<Figure>> {
         "health_check": { "type": 1, "heartbeat": { "ttl": BEAT_SECONDS } },
     });
     let grpc = nodes[0].ports.grpc;
+    // Of all three: nodes that get no call pay for those of the others.
     let cpu = || nodes.iter().map(Node::cpu_time).sum::<Result<Duration>>();
     Load::closed("RegisterInstance", instance, IN_FLIGHT, End::Calls(beating))
         .run_at(plan, grpc, &cpu)?;

@@ -98,6 +98,7 @@ impl EdgeProxy {
                 command
             }
         };
+        // The port with TLS opens last in some peers, so that both are waited for.
         let mut running = Running::start(command, folder)?;
         running.wait_until_it_listens(ports.tls).with_context(|| peer.name())?;
         running.wait_until_it_listens(ports.plain).with_context(|| peer.name())?;

@@ -77,6 +77,7 @@ impl Wanted {
             return Err("name: is at most 100 bytes of one line".to_owned());
         }
         let (host, authority) = authority_of(&self.url)?;
+        // A page must not become a way to put load on anybody whom the operator has not named.
         let is_here = host == "localhost"
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         let is_named = targets.iter().any(|target| *target == authority || *target == host);

@@ -64,6 +64,7 @@ pub(super) struct Detail {
 impl<'a> Figures<'a> {
     pub(super) fn new(result: &CaseResult, options: &'a GhzOptions) -> Self {
         let details = details(result, options);
+        // ghz counts over the details where it has them, which leaves out what they leave out.
         let seen = if details.is_empty() {
             Seen::of_counts(result)
         } else {

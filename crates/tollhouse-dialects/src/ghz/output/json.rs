@@ -76,6 +76,7 @@ impl<'a> Report<'a> {
             rps: figures.rate,
             errors: &figures.errors,
             statuses: &figures.statuses,
+            // A list without entries is null in ghz's output, and absent is something else to its readers.
             latencies: present(latencies.map(|(percentage, latency)| Latency {
                 percentage: *percentage,
                 latency: *latency,

@@ -102,6 +102,7 @@ fn labels(figures: &Figures<'_>) -> String {
     for (schedule, kind) in
         [(&echo.concurrency_schedule, "concurrency-"), (&echo.load_schedule, "load-")]
     {
+        // ghz leaves out the keys of a schedule that is none.
         if schedule == "const" {
             labels.retain(|name, _| !name.starts_with(kind));
         }

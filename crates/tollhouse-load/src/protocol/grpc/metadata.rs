@@ -178,6 +178,7 @@ fn headers(
         };
         let template =
             template.map_err(|error| MetadataError::Template { key: key.clone(), error })?;
+        // What no template fills is made once, here, and not at every call.
         if !template.is_static() {
             all.filled.push((name, template));
             continue;

@@ -196,6 +196,7 @@ pub(super) fn write_peers(
         })
     };
     let groups: Vec<Group> = peers.iter().filter_map(group).collect();
+    // A heading over an empty table would say that somebody was compared.
     if groups.is_empty() {
         return;
     }

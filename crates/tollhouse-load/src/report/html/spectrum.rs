@@ -62,6 +62,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
         })
         .take(LINES_MAX)
         .collect();
+    // Curves that were not corrected count too: the axis must hold both, or their distance could not be seen.
     let points = || {
         let lines = curves.iter().flat_map(|(_, curve, below)| [Some(curve), below.as_ref()]);
         lines.flatten().flat_map(|curve| curve.points.iter().copied())
@@ -175,6 +176,8 @@ impl Drawing {
         }
         for (percent, text) in LABELLED {
             let at = spread_out(1.0 - percent / 100.0);
+            // The spectrum ends where the last request is; a label beyond it would promise figures that nobody
+            // measured.
             if at <= self.reach + 1e-9 {
                 let x = self.x(at);
                 grid(html, &format!("M{x:.1} {TOP}V{bottom}"));

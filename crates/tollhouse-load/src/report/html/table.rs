@@ -235,6 +235,7 @@ fn write_heads(html: &mut Html, table: &Table) {
             Direction::Lower => Some(("↓", "lower is better")),
         };
         if let Some((sign, words)) = direction {
+            // An arrow alone says nothing to who listens to the page.
             html.raw(" ").open("span", &[("class", "way"), ("title", words)]).text(sign);
             html.element("span", &[("class", "unseen")], words).close("span");
         }

@@ -147,6 +147,7 @@ fn beside_direct(rows: &[Row<'_>], own: &[&Row<'_>], doubts: &[Warning]) -> Opti
     let pairs = own.iter().filter_map(|row| Some((*row, baseline_of(rows, row)?)));
     let (valid, invalid): (Vec<_>, Vec<_>) =
         pairs.partition(|(row, direct)| !is_invalid(row, doubts) && !is_invalid(direct, doubts));
+    // At a rate of its own a run passes on what it was asked for, which says nothing of what could be passed on.
     let known = valid.iter().filter(|(row, _)| !row.first().open_loop);
     let known: Vec<(Spread, Spread)> =
         known.filter_map(|(row, direct)| Some((row.throughput()?, direct.throughput()?))).collect();

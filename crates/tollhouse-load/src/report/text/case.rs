@@ -123,6 +123,7 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     let failed = if counts.failed > 0 { paint.bad(failed) } else { failed };
     let completed = figure::count(counts.completed);
     lines.push(format!("  requests    {completed} completed, {failed}"));
+    // Requests that were never sent have no time, so that only this line tells of them.
     if counts.unsent > 0 {
         let unsent = format!("{} were due and never sent", figure::count(counts.unsent));
         lines.push(format!("              {}", paint.bad(unsent)));

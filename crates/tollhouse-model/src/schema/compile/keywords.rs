@@ -34,6 +34,7 @@ const NO_BRANCH: &str = "object matches none of the required";
 
 impl<'d> Compiler<'d> {
     pub(super) fn rules(&mut self, fields: &'d Fields) -> Result<Node, SchemaError> {
+        // Most nodes have one kind of keywords; what is absent takes no room and no time in a walk.
         let has = |keywords: &[&str]| keywords.iter().any(|name| fields.contains_key(*name));
         let mut rules = Rules { types: types(fields)?, ..Rules::default() };
         if has(&OBJECT_KEYWORDS) {
@@ -72,6 +73,7 @@ impl<'d> Compiler<'d> {
         };
         let mut required = required(fields)?;
         let dependencies = map_at(fields, "dependencies")?;
+        // What is known of a name lies together, so that a walk looks at each member of an object once.
         for (name, schema) in map_at(fields, "properties")?.into_iter().flatten() {
             let listed = required.iter().position(|listed| **listed == **name);
             let presence = match listed {

@@ -333,6 +333,7 @@ fn find_labels(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let name = query.required("service", Code::InvalidServiceName)?;
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
     let found = state.resolve(ServiceRef { namespace, name }).ok_or(Code::NotFoundService)?;
+    // Sorted, so that two answers about one state are the same bytes.
     let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for instance in found.view.instances() {
         let metadata: &Metadata = &instance.metadata;

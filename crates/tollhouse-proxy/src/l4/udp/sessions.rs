@@ -238,6 +238,7 @@ impl Place {
         if count >= settings.udp_sessions_per_address {
             return Err(DatagramDrop::LimitPerAddress);
         }
+        // Last of the checks, as it takes what it counts: a refusal behind it would have to give that back.
         if !sessions.count_waiting(first_bytes) {
             return Err(DatagramDrop::Waiting);
         }

@@ -96,6 +96,7 @@ pub struct ConnectionsArguments {
 /// # Errors
 /// What keeps it from being measured.
 pub fn run(arguments: &ConnectionsArguments) -> Result<ExitCode, BenchError> {
+    // What the processes run that this command starts for itself.
     if arguments.part.is_some() {
         return part();
     }

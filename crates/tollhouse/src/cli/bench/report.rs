@@ -81,6 +81,7 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     if let Some(text) = &arguments.only {
         keep_only(&mut report, text)?;
     }
+    // A file may be older than the rules, or have been written by somebody who left them out.
     report.warnings = honesty::evaluate(&report);
     let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
     let Some(path) = &arguments.output else {

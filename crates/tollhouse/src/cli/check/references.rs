@@ -70,6 +70,7 @@ impl References {
         for withheld in &document.withheld {
             ids.entry(withheld.kind).or_default().push(withheld.id.clone());
         }
+        // Sorted once for the search by halves that every reference makes.
         ids.values_mut().for_each(|ids| ids.sort());
         let services = document.items.iter().filter(|item| item.kind == Kind::Service);
         let bare = services.filter(|item| item.value().is_ok_and(|value| is_bare(&value)));
@@ -117,6 +118,7 @@ impl References {
         let path = format!("{path}.plugins.{TRANSCODE}");
         let ids = self.ids.get(&Kind::Proto).map(Vec::as_slice).unwrap_or_default();
         if ids.binary_search(&id).is_err() {
+            // A list that cannot be read has its problem, and does not make every reference into it another.
             if !self.unknown.contains(&Kind::Proto) {
                 let mut hint = "its requests pass on as they are".to_owned();
                 if let Some(near) = nearest(id.as_str(), ids.iter().map(Id::as_str)) {

@@ -104,6 +104,7 @@ fn item_problems(
         Err(problem) => return Problems::from_iter([problem]),
     };
     let (id, path) = (item.id.clone(), item.path.as_str());
+    // What cannot be unsealed is no conf that a plugin could check; its one problem says so.
     if let Some(problem) = validation::unopened_beside_plugins(&value, path) {
         return Problems::from_iter([problem]);
     }

@@ -41,6 +41,7 @@ impl Offline {
     pub(super) fn compile(loaded: &Loaded, runtime: &Handle, view: View) -> Self {
         let document = &loaded.document;
         let mut settings = loaded.settings.clone();
+        // Without hosts in the index, those that lose by their host come up as candidates too.
         if view == View::Revealing && settings.router_mode == Mode::HostUri {
             settings.router_mode = Mode::Uri;
         }

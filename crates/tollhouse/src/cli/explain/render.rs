@@ -151,6 +151,7 @@ fn upstream(
     if let Some(discovery) = &conf.discovery {
         page.line("", &format!("{}; {}", discovered(discovery), host_rule(conf)));
     }
+    // A command line does not see the registry; the process that serves does.
     if matches!(conf.discovery, Some(Discovery::Registry(_))) {
         let path = "/v1/discovery/registry";
         page.line("", &format!("how many these are now, and why: GET {path} of its control API"));
@@ -273,6 +274,7 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     page.text.push_str("\ncandidates, in the order tried\n");
     let listed = &candidates[..candidates.len().min(CANDIDATES_SHOWN_MAX)];
     let width = |text: &dyn Fn(&Candidate) -> usize| listed.iter().map(text).max().unwrap_or(0);
+    // Widths over what is listed alone, or a long id that is cut would stretch the table.
     let id_chars = width(&|candidate| candidate.verdict.id.as_str().chars().count());
     let uri_chars = width(&|candidate| candidate.verdict.uri.chars().count());
     for (index, candidate) in listed.iter().enumerate() {

@@ -23,6 +23,7 @@ pub(super) fn way(page: &mut Page, shenyu: &ByShenyu, global_plugins: &[String])
         kind => page.line("route", &format!("ShenYu's plugins, {why}, as {kind}")),
     }
     let steps = course.steps.iter().filter(|step| !is_idle(step)).map(step_line);
+    // Global rules run first, as for any request.
     let lines: Vec<String> = global_plugins.iter().cloned().chain(steps).collect();
     for (index, line) in lines.iter().enumerate() {
         page.line(if index == 0 { "plugins" } else { "" }, line);

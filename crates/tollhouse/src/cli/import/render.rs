@@ -59,6 +59,7 @@ fn add_change(text: &mut String, change: &Change, paint: Paint, keyring: &Keyrin
     writeln!(text, "{} {place}", painted(paint, '~')).expect(STRING);
     let before = masked(kind, &old.value, keyring);
     let after = masked(kind, &new.value, keyring);
+    // Found in what is stored and printed masked: a secret that changed is named, and not disclosed.
     for path in changed_fields(&old.value, &new.value) {
         let name = path.join(".");
         match (at(&before, &path), at(&after, &path)) {

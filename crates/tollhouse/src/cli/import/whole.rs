@@ -40,6 +40,7 @@ impl WholeImport<'_> {
         operations.into_iter().for_each(|operation| batches.add(operation));
         let mut batches = batches.finish();
         let mut left = Vec::new();
+        // One commit needs no marker: it is there as a whole or not at all.
         if batches.len() <= 1 {
             let only = batches.pop().unwrap_or_default();
             self.commit(only, |it| self.marker.alone(it), &mut left)

@@ -141,6 +141,7 @@ fn render(facts: &Facts, findings: &[Finding]) -> String {
         }
     }
     text.push_str(&render_findings(findings));
+    // Names come from clients, who must not be able to steer the terminal of who looks.
     text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 

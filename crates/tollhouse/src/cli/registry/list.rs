@@ -53,6 +53,7 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     };
     let found = remote.list(&path, &query)?;
     if lists_instances {
+        // Ages are told by the registry's clock; the one here may differ.
         let now_ms = remote.get("GET", "status", None)?["now_ms"].as_u64().unwrap_or_default();
         return show(arguments, &found, |instances| instance_table(instances, now_ms));
     }

@@ -59,6 +59,7 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.context("the watch was cut off")?.into_data() else { continue };
         pending.extend_from_slice(&data);
+        // Frames end anywhere; only whole lines are read.
         let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
             if pending.len() > LINE_BYTES_MAX {
                 bail!("a line of the watch is longer than {LINE_BYTES_MAX} bytes");

@@ -78,6 +78,7 @@ fn services(facts: &Facts, found: &mut Vec<Finding>) {
                           internal-service-protectthreshold";
             found.push(Finding::new(Severity::Problem, what, remedy));
         }
+        // Isolated on purpose, so that a lack of healthy ones is not said on top of it.
         if counted.total > 0 && counted.isolated == counted.total {
             let what = format!("{name} gets no traffic: all of its instances are isolated");
             let remedy = "set isolated to false for some, by PATCH of the Admin API";

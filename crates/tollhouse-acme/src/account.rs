@@ -45,11 +45,11 @@ async fn restore(
         .map_err(|error| Failure::new(Code::KeyUnopened, format!("the account: {error}")))?;
     let (client, remarks) = shared.authority();
     let account = Account::builder_with_http(client).from_credentials(credentials).await;
-    let account = account.map_err(of_account)?;
+    let account = account.map_err(account_failure)?;
     let contact = &shared.settings.contact;
     if record.contact != *contact {
         let urls: Vec<&str> = contact.iter().map(String::as_str).collect();
-        past_bad_nonces!(account.update_contacts(&urls)).map_err(of_account)?;
+        past_bad_nonces!(account.update_contacts(&urls)).map_err(account_failure)?;
         record.contact.clone_from(contact);
         let put = Transaction::new().put(keys::account(&record.directory), to_json(&record));
         shared.commit(lease, put).await?;
@@ -74,7 +74,7 @@ async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), F
         let made = builder.create(&new, directory.clone(), external.as_ref()).await?;
         Ok::<_, Error>((made, remarks))
     });
-    let ((account, credentials), remarks) = made.map_err(of_account)?;
+    let ((account, credentials), remarks) = made.map_err(account_failure)?;
     let credentials = serde_json::to_string(&credentials)
         .map_err(|error| Failure::new(Code::AnswerMalformed, error))?;
     // Whoever reads a copy of the store must not be able to act as this account.
@@ -94,12 +94,13 @@ fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, F
     // Authorities write the padding or leave it out.
     let key = external.key.expose().trim_end_matches('=');
     let key = BASE64_URL_SAFE_NO_PAD.decode(key).map_err(|_| {
-        Failure::new(Code::AccountRefused, "acme.eab.key is not in base64url").of_authority()
+        Failure::new(Code::AccountRefused, "acme.eab.key is not in base64url")
+            .with_authority_scope()
     })?;
     Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
 }
 
 /// Without an account nothing can be asked of the authority.
-fn of_account(error: Error) -> Failure {
-    from_protocol(error, Code::AccountRefused).of_authority()
+fn account_failure(error: Error) -> Failure {
+    from_protocol(error, Code::AccountRefused).with_authority_scope()
 }

@@ -90,7 +90,7 @@ pub(crate) struct ObjectParts<'a> {
 }
 
 /// What is known of the certificate in an object, if it can be served for the name.
-pub(crate) fn of_object(bytes: &[u8], keyring: &Keyring, host: &str, now_s: u64) -> Option<Facts> {
+pub(crate) fn read_facts(bytes: &[u8], keyring: &Keyring, host: &str, now_s: u64) -> Option<Facts> {
     let mut object: Value = serde_json::from_slice(bytes).ok()?;
     if !open_fields(&mut object, "ssl", &SSL_FIELDS, keyring).is_empty() {
         return None;

@@ -132,7 +132,7 @@ impl Failure {
     }
 
     /// Of everything that is asked of the authority.
-    pub(crate) fn of_authority(mut self) -> Self {
+    pub(crate) fn with_authority_scope(mut self) -> Self {
         self.scope = Scope::Authority;
         self
     }
@@ -215,7 +215,7 @@ pub(crate) fn from_problem(problem: &Problem, refused: Code) -> Failure {
 fn from_fault(fault: Fault, refused: Code) -> Failure {
     let text = fault.to_string();
     match fault {
-        Fault::NoAnswer(_) => Failure::new(Code::Unreachable, text).of_authority(),
+        Fault::NoAnswer(_) => Failure::new(Code::Unreachable, text).with_authority_scope(),
         Fault::Later { status, wait, problem, .. } => {
             let code = if status == 429 { Code::RateLimited } else { Code::Unavailable };
             // Limits on orders are of names and sets of names; all others are ours.

@@ -256,7 +256,7 @@ impl Tenure {
             let known = self.served.get(host).is_some_and(|(at, _)| *at == entry.mod_revision);
             // Reading a certificate and its key costs a hundred microseconds: once for each is enough.
             if !known {
-                let facts = certificate::of_object(&entry.value, &shared.keyring, host, now_s);
+                let facts = certificate::read_facts(&entry.value, &shared.keyring, host, now_s);
                 self.served.insert(host.clone(), (entry.mod_revision, facts));
             }
         }

@@ -102,7 +102,7 @@ impl Shared {
         let key = keys::object(&self.prefix, &keys::certificate_id(host));
         let entry = self.store.get(&key).await?;
         let facts = entry.and_then(|entry| {
-            certificate::of_object(&entry.value, &self.keyring, host, self.clock.now_s())
+            certificate::read_facts(&entry.value, &self.keyring, host, self.clock.now_s())
         });
         Ok(facts)
     }

@@ -70,7 +70,7 @@ async fn route(request: &Request<'_>, segments: &[&str]) -> Result<Reply, Reply>
             services::one(request, ServiceRef { namespace, name }).await
         }
         ["services", namespace, name, "instances"] => {
-            instances::of_service(request, ServiceRef { namespace, name }).await
+            instances::service_instances(request, ServiceRef { namespace, name }).await
         }
         ["instances"] => instances::collection(request).await,
         ["instances", id] => instances::one(request, id).await,

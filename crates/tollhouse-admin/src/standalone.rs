@@ -140,7 +140,7 @@ fn differences(
     let seal = |path: &str, value: &Value| {
         let mut value = value.clone();
         let list = path.split('/').next().unwrap_or_default();
-        if let Some(kind) = Kind::of_list(list) {
+        if let Some(kind) = Kind::from_list_name(list) {
             encrypt::hide(kind, &mut value, &admin.parts);
         }
         value.to_string()
@@ -172,7 +172,8 @@ fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
 /// Seals what a viewer must not read, with a key that nobody keeps.
 fn hide_secrets(fields: &mut Fields, admin: &Admin) {
     for list in LISTS {
-        let (Some(kind), Some(Value::Array(items))) = (Kind::of_list(list), fields.get_mut(list))
+        let (Some(kind), Some(Value::Array(items))) =
+            (Kind::from_list_name(list), fields.get_mut(list))
         else {
             continue;
         };

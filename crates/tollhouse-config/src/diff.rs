@@ -83,7 +83,7 @@ impl Fingerprints {
     }
 
     /// The items of one kind, in the order of the document.
-    pub fn of_kind(&self, kind: Kind) -> Vec<Known> {
+    pub fn items_by_kind(&self, kind: Kind) -> Vec<Known> {
         let mut items: Vec<_> = self.items.iter().filter(|((of, _), _)| *of == kind).collect();
         items.sort_by_key(|(_, print)| print.position);
         items.into_iter().map(|((_, id), print)| print.known(id)).collect()
@@ -261,7 +261,7 @@ mod tests {
         {
             prints = prints.followed_by(&document(&routes));
         }
-        let known = prints.of_kind(Kind::Route).into_iter();
+        let known = prints.items_by_kind(Kind::Route).into_iter();
         let told: Vec<_> =
             known.map(|it| (it.id.as_str().to_owned(), it.created, it.modified)).collect();
         assert_eq!(told, [("c".to_owned(), 3, 3), ("b".to_owned(), 1, 2)]);

@@ -23,7 +23,7 @@ pub fn kind_prefix(prefix: &str, kind: Kind) -> String {
 /// What a key names; `None` for keys that hold no object.
 pub fn parse_store_key(prefix: &str, key: &str) -> Option<(Kind, Id)> {
     let (list, name) = key.strip_prefix(prefix)?.strip_prefix('/')?.split_once('/')?;
-    let list = Kind::of_list(list)?;
+    let list = Kind::from_list_name(list)?;
     let kind = match list {
         Kind::Consumer if Credential::split_key(name).is_some() => Kind::Credential,
         _ => list,

@@ -128,15 +128,15 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn log_lines(&self, from: u64) -> Value {
-        process_log::of_this_process().lines(from)
+        process_log::process_log().lines(from)
     }
 
     fn log_level(&self) -> Value {
-        process_log::of_this_process().level()
+        process_log::process_log().level()
     }
 
     fn set_log_level(&self, level: &str, seconds: u64) -> Result<(), String> {
-        process_log::of_this_process().set_level(level, Duration::from_secs(seconds))
+        process_log::process_log().set_level(level, Duration::from_secs(seconds))
     }
 
     fn findings(&self) -> Value {

@@ -57,7 +57,7 @@ struct Other {
 }
 
 /// The log of this process.
-pub fn of_this_process() -> &'static ProcessLog {
+pub fn process_log() -> &'static ProcessLog {
     static LOG: OnceLock<ProcessLog> = OnceLock::new();
     LOG.get_or_init(ProcessLog::default)
 }
@@ -188,7 +188,7 @@ impl Drop for KeptStderr {
         // One call a line: what several threads say does not run into each other. A log that cannot be written is
         // no reason to end.
         let _ = io::stderr().write_all(&self.0);
-        String::from_utf8_lossy(&self.0).lines().for_each(|line| of_this_process().keep(line));
+        String::from_utf8_lossy(&self.0).lines().for_each(|line| process_log().keep(line));
     }
 }
 

@@ -44,7 +44,7 @@ pub async fn examine(options: &EtcdOptions) -> Result<Vec<ExaminedMember>, Store
         let endpoints = Endpoints::new(&one)?;
         let outcome = match endpoints.read(&STATUS, &StatusRequest {}).await {
             Ok(answer) => Ok(to_status(answer)),
-            Err(failure) => Err(Failure::of_read(failure, endpoints.place())),
+            Err(failure) => Err(Failure::into_read_error(failure, endpoints.place())),
         };
         examined.push(ExaminedMember { endpoint: endpoint.clone(), outcome });
     }

@@ -55,7 +55,7 @@ impl Failure {
     }
 
     /// As the error of a read: nothing was changed by it.
-    pub(crate) fn of_read(self, place: &str) -> StoreError {
+    pub(crate) fn into_read_error(self, place: &str) -> StoreError {
         let place = place.into();
         match self {
             Self::Unsent(reason) | Self::Unanswered(reason) => {
@@ -71,10 +71,10 @@ impl Failure {
     }
 
     /// As the error of a change.
-    pub(crate) fn of_write(self, place: &str) -> StoreError {
+    pub(crate) fn into_write_error(self, place: &str) -> StoreError {
         match self {
             Self::Unanswered(reason) => StoreError::Unanswered { place: place.into(), reason },
-            failure @ (Self::Unsent(_) | Self::Declined { .. }) => failure.of_read(place),
+            failure @ (Self::Unsent(_) | Self::Declined { .. }) => failure.into_read_error(place),
         }
     }
 }

@@ -52,7 +52,7 @@ impl Leases<'_> {
         match self.endpoints.read(&REVOKE, &request).await {
             Ok(_) => Ok(()),
             Err(failure) if failure.is_lease_gone() => Ok(()),
-            Err(failure) => Err(failure.of_write(self.endpoints.place())),
+            Err(failure) => Err(failure.into_write_error(self.endpoints.place())),
         }
     }
 
@@ -82,6 +82,6 @@ impl Leases<'_> {
     }
 
     fn failed(&self, failure: Failure) -> StoreError {
-        failure.of_read(self.endpoints.place())
+        failure.into_read_error(self.endpoints.place())
     }
 }

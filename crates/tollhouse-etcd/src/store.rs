@@ -69,7 +69,7 @@ impl EtcdStore {
     }
 
     fn failed(&self, failure: Failure) -> StoreError {
-        failure.of_read(self.shared.endpoints.place())
+        failure.into_read_error(self.shared.endpoints.place())
     }
 
     async fn commit_checked(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
@@ -79,11 +79,11 @@ impl EtcdStore {
             Ok(answer) => transaction::to_committed(keys, transaction, answer),
             Err(failure @ Failure::Unanswered(_)) => {
                 let found = self.find_commit(transaction).await;
-                found.ok_or_else(|| failure.of_write(endpoints.place()))
+                found.ok_or_else(|| failure.into_write_error(endpoints.place()))
             }
             Err(failure) => match transaction::first_lease(transaction) {
                 Some(lease) if failure.is_lease_gone() => Err(StoreError::Fenced { lease }),
-                _ => Err(failure.of_write(endpoints.place())),
+                _ => Err(failure.into_write_error(endpoints.place())),
             },
         }
     }

@@ -249,8 +249,8 @@ fn malformed(field: &Field<'_>) -> Malformed {
 fn is_same_authority(one: &[u8], other: &[u8], default_port: &[u8]) -> bool {
     let parts = |text: &[u8]| {
         let (host, port) = authority::split(text)?;
-        let host = host.of_buffer(text).to_ascii_lowercase();
-        let port = port.map_or(&b""[..], |port| port.of_buffer(text));
+        let host = host.bytes_in(text).to_ascii_lowercase();
+        let port = port.map_or(&b""[..], |port| port.bytes_in(text));
         let port = if port.is_empty() { default_port } else { port };
         Some((host, port.to_vec()))
     };

@@ -20,7 +20,7 @@ impl<'a> Method<'a> {
     /// The one that `head` was sent with; `buffer` is what it was parsed from.
     #[inline]
     pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
-        Self(head.method.of_buffer(buffer))
+        Self(head.method.bytes_in(buffer))
     }
 
     /// Its bytes.
@@ -80,7 +80,7 @@ impl<'a> Authority<'a> {
     /// from.
     #[inline]
     pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Option<Self> {
-        let text = head.authority.of_buffer(buffer);
+        let text = head.authority.bytes_in(buffer);
         (!text.is_empty()).then_some(Self(text))
     }
 
@@ -177,7 +177,7 @@ impl<'a> FieldValue<'a> {
     /// The value at `span` of a head that was parsed from `buffer`.
     #[inline]
     pub fn from_span(span: Span, buffer: &'a [u8]) -> Self {
-        Self(span.of_buffer(buffer))
+        Self(span.bytes_in(buffer))
     }
 
     /// Its bytes.

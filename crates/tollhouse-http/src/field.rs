@@ -320,12 +320,12 @@ impl Fields {
         // The length rules out nearly all, and of the rest most differ in their first letter.
         let is_meant = |field: &&Field| {
             field.name_bytes == name_bytes && field.known != Known::Hidden && {
-                let found = field.name().of_buffer(buffer);
+                let found = field.name().bytes_in(buffer);
                 found.first().is_some_and(|first| (first ^ initial) & !0x20 == 0)
                     && found.eq_ignore_ascii_case(name)
             }
         };
-        self.list.iter().find(is_meant).map(|field| field.value().of_buffer(buffer))
+        self.list.iter().find(is_meant).map(|field| field.value().bytes_in(buffer))
     }
 
     /// How many.
@@ -344,7 +344,7 @@ impl Fields {
         for field in &mut self.list {
             let is_end_to_end = matches!(field.known, Known::Other | Known::Trailer)
                 || STAND_ONCE & bit(field.known) != 0;
-            if is_end_to_end && field.name().of_buffer(buffer).eq_ignore_ascii_case(option) {
+            if is_end_to_end && field.name().bytes_in(buffer).eq_ignore_ascii_case(option) {
                 field.known = Known::Hidden;
             }
         }

@@ -52,7 +52,7 @@ fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
     if fields.is_repeated(Known::ContentLength) {
         return Err(HeadError::BadFraming);
     }
-    let digits = only.of_buffer(buffer);
+    let digits = only.bytes_in(buffer);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(HeadError::BadFraming);
     }
@@ -68,7 +68,7 @@ fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
 /// `chunked` and nothing else: it must be last, and other codings are not implemented.
 fn transfer_coding(fields: &Fields, buffer: &[u8]) -> Result<(), HeadError> {
     if !fields.is_repeated(Known::TransferEncoding) {
-        let value = fields.first(Known::TransferEncoding).unwrap_or_default().of_buffer(buffer);
+        let value = fields.first(Known::TransferEncoding).unwrap_or_default().bytes_in(buffer);
         if value.eq_ignore_ascii_case(b"chunked") {
             return Ok(());
         }
@@ -83,7 +83,7 @@ fn coding_error(fields: &Fields, buffer: &[u8]) -> HeadError {
         fields
             .iter()
             .filter(|field| field.known == Known::TransferEncoding)
-            .flat_map(|field| list_elements(field.value().of_buffer(buffer)))
+            .flat_map(|field| list_elements(field.value().bytes_in(buffer)))
     };
     let chunked = codings().filter(|coding| coding.eq_ignore_ascii_case(b"chunked")).count();
     let is_last = codings().last().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));

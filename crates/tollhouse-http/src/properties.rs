@@ -140,8 +140,8 @@ fn is_host(name: &str) -> bool {
 fn assert_same_fields(fields: &Fields, others: &[httparse::Header<'_>], bytes: &[u8]) {
     assert_eq!(fields.len(), others.len(), "{}", printable(bytes));
     for (field, other) in fields.iter().zip(others) {
-        assert_eq!(field.name().of_buffer(bytes), other.name.as_bytes(), "{}", printable(bytes));
-        assert_eq!(field.value().of_buffer(bytes), other.value, "{}", printable(bytes));
+        assert_eq!(field.name().bytes_in(bytes), other.name.as_bytes(), "{}", printable(bytes));
+        assert_eq!(field.value().bytes_in(bytes), other.value, "{}", printable(bytes));
     }
 }
 
@@ -183,12 +183,12 @@ proptest! {
             let whole = httparse::Status::Complete(head.head_bytes);
             prop_assert_eq!(other.parse(&bytes), Ok(whole), "{}", printable(&bytes));
             let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
-            prop_assert_eq!(head.method.of_buffer(&bytes), text(other.method));
-            prop_assert_eq!(head.target.of_buffer(&bytes), text(other.path));
+            prop_assert_eq!(head.method.bytes_in(&bytes), text(other.method));
+            prop_assert_eq!(head.target.bytes_in(&bytes), text(other.path));
             if let Some(authority) = head.parts.authority {
                 // The host of an absolute target takes the place of the one sent beside it.
                 let sent = other.headers.iter_mut().find(|sent| is_host(sent.name));
-                sent.into_iter().for_each(|sent| sent.value = authority.of_buffer(&bytes));
+                sent.into_iter().for_each(|sent| sent.value = authority.bytes_in(&bytes));
             }
             assert_same_fields(&head.fields, other.headers, &bytes);
         }

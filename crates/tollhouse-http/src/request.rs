@@ -157,7 +157,7 @@ impl RequestHead {
         let target = Span::new(start + parts.method_end + 1, start + parts.target_end);
         // A space within the target means that the line has more than three parts.
         self.parts = target::parse(buffer, target, method).map_err(|error| {
-            if target.of_buffer(buffer).contains(&b' ') { HeadError::BadLine } else { error }
+            if target.bytes_in(buffer).contains(&b' ') { HeadError::BadLine } else { error }
         })?;
         self.target = target;
         self.method = Span::new(start, start + parts.method_end);
@@ -175,7 +175,7 @@ impl RequestHead {
             return Err(HeadError::BadHost);
         }
         if let Some(header) = header {
-            let (host, _) = authority::split(header.of_buffer(buffer)).ok_or(HeadError::BadHost)?;
+            let (host, _) = authority::split(header.bytes_in(buffer)).ok_or(HeadError::BadHost)?;
             self.authority = header;
             self.host_bytes = host.len;
         } else {
@@ -183,7 +183,7 @@ impl RequestHead {
             self.host_bytes = 0;
         }
         if let Some(absolute) = self.parts.authority {
-            let split = authority::split(absolute.of_buffer(buffer)).ok_or(HeadError::BadHost)?;
+            let split = authority::split(absolute.bytes_in(buffer)).ok_or(HeadError::BadHost)?;
             self.authority = absolute;
             self.host_bytes = split.0.len;
             // Whoever reads `Host` later reads what the request was routed by (RFC 9112 §3.2.2).
@@ -197,7 +197,7 @@ impl RequestHead {
     #[inline]
     pub fn write_host(&self, buffer: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
-        let (host, behind) = self.authority.of_buffer(buffer).split_at(self.host_bytes as usize);
+        let (host, behind) = self.authority.bytes_in(buffer).split_at(self.host_bytes as usize);
         out.extend_from_slice(host);
         out.extend_from_slice(behind.strip_prefix(b".").unwrap_or(behind));
         out[start..].make_ascii_lowercase();
@@ -214,7 +214,7 @@ impl RequestHead {
         }
         match query {
             None => Cow::Borrowed(b"/"),
-            Some(query) => Cow::Owned([b"/?", query.of_buffer(buffer)].concat()),
+            Some(query) => Cow::Owned([b"/?", query.bytes_in(buffer)].concat()),
         }
     }
 
@@ -241,7 +241,7 @@ impl RequestHead {
             return Ok(());
         }
         let is_continue =
-            |field: &Field| field.value().of_buffer(buffer).eq_ignore_ascii_case(b"100-continue");
+            |field: &Field| field.value().bytes_in(buffer).eq_ignore_ascii_case(b"100-continue");
         let mut expectations = self.fields.iter().filter(|field| field.known == Known::Expect);
         if !expectations.all(is_continue) {
             return Err(HeadError::ExpectationFailed);
@@ -257,7 +257,7 @@ impl RequestHead {
 fn names_websocket(fields: &Fields, buffer: &[u8]) -> bool {
     let mut lines = fields.iter().filter(|field| field.known == Known::Upgrade);
     let is_websocket = |name: &[u8]| name.eq_ignore_ascii_case(b"websocket");
-    lines.any(|field| list_elements(field.value().of_buffer(buffer)).any(is_websocket))
+    lines.any(|field| list_elements(field.value().bytes_in(buffer)).any(is_websocket))
 }
 
 /// What a `Connection` header asks for.
@@ -278,7 +278,7 @@ pub(crate) fn read_connection_options(
     let mut options = ConnectionOptions::default();
     if !fields.is_repeated(Known::Connection) {
         // What most messages say needs no splitting.
-        match fields.first(Known::Connection).unwrap_or_default().of_buffer(buffer) {
+        match fields.first(Known::Connection).unwrap_or_default().bytes_in(buffer) {
             b"keep-alive" => options.keep_alive = true,
             b"close" => options.close = true,
             list => options.read_list(list, fields, buffer)?,
@@ -287,7 +287,7 @@ pub(crate) fn read_connection_options(
     }
     for index in 0..fields.len() {
         let Some(value) = fields.value_at(index, Known::Connection) else { continue };
-        options.read_list(value.of_buffer(buffer), fields, buffer)?;
+        options.read_list(value.bytes_in(buffer), fields, buffer)?;
     }
     Ok(options)
 }

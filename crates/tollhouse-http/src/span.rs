@@ -31,7 +31,7 @@ impl Span {
 
     /// The bytes; empty when `buffer` is not the one the span was made from.
     #[inline]
-    pub fn of_buffer(self, buffer: &[u8]) -> &[u8] {
+    pub fn bytes_in(self, buffer: &[u8]) -> &[u8] {
         buffer.get(self.start as usize..self.end()).unwrap_or_default()
     }
 }

@@ -18,14 +18,14 @@ pub struct Target {
 impl Target {
     /// Whether this is the asterisk form.
     pub fn is_asterisk(&self, buffer: &[u8]) -> bool {
-        self.path.of_buffer(buffer) == b"*"
+        self.path.bytes_in(buffer) == b"*"
     }
 }
 
 /// Takes apart the target at `span` of `buffer`.
 #[inline]
 pub(crate) fn parse(buffer: &[u8], span: Span, method: &[u8]) -> Result<Target, HeadError> {
-    let text = span.of_buffer(buffer);
+    let text = span.bytes_in(buffer);
     if text.first() == Some(&b'/') {
         return origin(buffer, span.start as usize, span.end(), None);
     }
@@ -64,7 +64,7 @@ pub(crate) fn has_stray(text: &[u8]) -> bool {
 }
 
 fn absolute(buffer: &[u8], span: Span) -> Result<Target, HeadError> {
-    let text = span.of_buffer(buffer);
+    let text = span.bytes_in(buffer);
     let scheme = [&b"http://"[..], b"https://"].into_iter().find(|scheme| {
         text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     });

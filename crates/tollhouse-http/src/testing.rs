@@ -43,7 +43,7 @@ impl Feed for ResponseFeed {
 }
 
 fn text(span: Span, buffer: &[u8]) -> String {
-    span.of_buffer(buffer).escape_ascii().to_string()
+    span.bytes_in(buffer).escape_ascii().to_string()
 }
 
 fn version(version: Version) -> &'static str {
@@ -78,8 +78,8 @@ fn fields(fields: &Fields, buffer: &[u8]) -> String {
 
 /// `METHOD target version @authority body flags | fields`.
 pub(crate) fn request_facts(head: &RequestHead, buffer: &[u8]) -> String {
-    let host = &head.authority.of_buffer(buffer)[..head.host_bytes as usize];
-    let port = &head.authority.of_buffer(buffer)[head.host_bytes as usize..];
+    let host = &head.authority.bytes_in(buffer)[..head.host_bytes as usize];
+    let port = &head.authority.bytes_in(buffer)[head.host_bytes as usize..];
     let mut facts = format!(
         "{} {} {} @{}{} {}",
         text(head.method, buffer),

@@ -111,7 +111,7 @@ fn verdict(bytes: &[u8]) -> String {
         }
         BodyLength::UntilClose => "until-close".to_owned(),
     };
-    let (method, target) = (head.method.of_buffer(bytes), head.target.of_buffer(bytes));
+    let (method, target) = (head.method.bytes_in(bytes), head.target.bytes_in(bytes));
     format!("accept {} {} {body}", escape(method), escape(target))
 }
 

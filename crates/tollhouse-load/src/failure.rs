@@ -92,7 +92,7 @@ impl Failure {
     }
 
     /// The failure that an error of the operating system is; `otherwise` when the error itself does not tell.
-    pub fn of_io(error: &std::io::Error, otherwise: FailureClass) -> Self {
+    pub fn from_io(error: &std::io::Error, otherwise: FailureClass) -> Self {
         use std::io::ErrorKind;
         let class = match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {

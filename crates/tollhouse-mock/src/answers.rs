@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_long_body_is_held_once() {
-        let body = Body::of_length(JOINED_BYTES_MAX + 1).expect("length");
+        let body = Body::with_length(JOINED_BYTES_MAX + 1).expect("length");
         let answers = answers(Behaviour { body, ..Behaviour::default() });
         let [head, rest] = answers.by_status[0].message(Persistence::Stays);
         assert!(head.ends_with(b"\r\n\r\n"));

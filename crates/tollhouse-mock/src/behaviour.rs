@@ -95,7 +95,7 @@ impl Body {
     ///
     /// # Errors
     /// When it is too long.
-    pub fn of_length(bytes: usize) -> Result<Self, MockError> {
+    pub fn with_length(bytes: usize) -> Result<Self, MockError> {
         if bytes > BODY_BYTES_MAX {
             let why = format!("{bytes} is more than {BODY_BYTES_MAX}; choose a shorter body");
             return Err(MockError::Setting { key: "body-bytes".into(), why });
@@ -107,7 +107,7 @@ impl Body {
     ///
     /// # Errors
     /// When it cannot be read, or is too long.
-    pub fn of_file(path: &std::path::Path) -> Result<Self, MockError> {
+    pub fn read(path: &std::path::Path) -> Result<Self, MockError> {
         let error = |why: String| MockError::File { path: path.to_owned(), why };
         let size = std::fs::metadata(path).map_err(|reason| error(reason.to_string()))?.len();
         if size > BODY_BYTES_MAX as u64 {
@@ -316,9 +316,9 @@ mod tests {
             let error = behaviour.check().expect_err(key).to_string();
             assert!(error.starts_with(key), "{error}");
         }
-        assert!(Body::of_length(BODY_BYTES_MAX + 1).is_err());
-        assert!(Body::of_file(std::path::Path::new("/nowhere/at/all")).is_err());
-        let Ok(Body::Bytes(bytes)) = Body::of_length(2_048) else { panic!("bytes") };
+        assert!(Body::with_length(BODY_BYTES_MAX + 1).is_err());
+        assert!(Body::read(std::path::Path::new("/nowhere/at/all")).is_err());
+        let Ok(Body::Bytes(bytes)) = Body::with_length(2_048) else { panic!("bytes") };
         assert_eq!(bytes.len(), 2_048);
     }
 }

@@ -81,7 +81,7 @@ impl Kind {
 
     /// The kind whose list a document holds under `name`. Credentials have none: see
     /// [`Kind::plural`].
-    pub fn of_list(name: &str) -> Option<Kind> {
+    pub fn from_list_name(name: &str) -> Option<Kind> {
         Self::lists().find(|kind| kind.plural() == name)
     }
 
@@ -204,8 +204,8 @@ mod tests {
     fn every_list_is_found_by_its_name_and_credentials_have_none() {
         for kind in Kind::ALL {
             let expected = (kind != Kind::Credential).then_some(kind);
-            assert_eq!(Kind::of_list(kind.plural()), expected, "{kind}");
+            assert_eq!(Kind::from_list_name(kind.plural()), expected, "{kind}");
         }
-        assert_eq!(Kind::of_list("route"), None);
+        assert_eq!(Kind::from_list_name("route"), None);
     }
 }

@@ -106,7 +106,7 @@ impl Secret {
     /// Manager and id of a keeper's key, such as `vault/1`; `None` for any other text.
     pub fn split_key(key: &str) -> Option<(Manager, &str)> {
         let (manager, id) = key.split_once('/')?;
-        Some((Manager::of_name(manager)?, id))
+        Some((Manager::from_name(manager)?, id))
     }
 
     /// The key of the keeper `id` of `manager`.

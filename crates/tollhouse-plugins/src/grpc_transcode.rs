@@ -201,7 +201,7 @@ impl Plugin for GrpcTranscode {
             })
         });
         let name = format!("{}/{}", config.service, config.method);
-        Ok(Self { name, terms, deadline: Deadline::of_conf(config.deadline) })
+        Ok(Self { name, terms, deadline: Deadline::from_milliseconds(config.deadline) })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -210,7 +210,7 @@ impl Plugin for GrpcTranscode {
             let message = format!("Undefined service method: {}", self.name);
             return Answer::error_msg(503, &message).into();
         };
-        match Fields::of_request(cx) {
+        match Fields::from_request(cx) {
             Fields::Query => {
                 let arguments = document_of_arguments(cx.query().unwrap_or_default());
                 match encoded(method, &arguments) {
@@ -235,7 +235,7 @@ impl Plugin for GrpcTranscode {
         let Some(terms) = &self.terms else { return };
         let is_call = cx.recall::<Called>().is_some() && cx.source() == Source::Upstream;
         let Some(method) = terms.method.as_ref().filter(|_| is_call) else { return };
-        let failed = Outcome::of_lines(|name| cx.header(name)).filter(|outcome| !outcome.is_ok());
+        let failed = Outcome::find_in(|name| cx.header(name)).filter(|outcome| !outcome.is_ok());
         if let Some(outcome) = failed {
             if cx.status() < 300 {
                 cx.set_status(http_status(outcome.code));
@@ -281,7 +281,7 @@ impl GrpcTranscode {
 
 impl Deadline {
     /// Of milliseconds; `None` for 0 and less.
-    fn of_conf(milliseconds: f64) -> Option<Self> {
+    fn from_milliseconds(milliseconds: f64) -> Option<Self> {
         // Saturates, and a part of a millisecond is one.
         let milliseconds = milliseconds.ceil() as u64;
         let field = match milliseconds {
@@ -324,7 +324,7 @@ enum Fields {
 }
 
 impl Fields {
-    fn of_request(cx: &RequestContext<'_>) -> Self {
+    fn from_request(cx: &RequestContext<'_>) -> Self {
         let content_type = cx.header("Content-Type").unwrap_or_default().to_ascii_lowercase();
         let is_json = memchr::memmem::find(&content_type, b"application/json").is_some();
         match cx.method() {

@@ -172,7 +172,7 @@ impl Code {
     }
 
     /// The code of a list of calls: the one they share, else the worst kind among them.
-    pub fn of_batch(codes: impl IntoIterator<Item = Self>) -> Self {
+    pub fn from_batch(codes: impl IntoIterator<Item = Self>) -> Self {
         let mut codes = codes.into_iter();
         let Some(first) = codes.next() else {
             return Self::ExecuteSuccess;
@@ -248,7 +248,7 @@ mod tests {
             (&[InvalidMetadata, StoreLayerException, ExecuteSuccess], ExecuteException),
         ];
         for (codes, expected) in cases {
-            assert_eq!(Code::of_batch(codes.iter().copied()), expected, "{codes:?}");
+            assert_eq!(Code::from_batch(codes.iter().copied()), expected, "{codes:?}");
         }
     }
 }

@@ -390,8 +390,9 @@ impl Touched {
     /// that depend on something changed.
     fn routes_in_order(self, dependents: &Dependents) -> Vec<Id> {
         let mut seen = hashbrown::HashSet::new();
-        let of_services = self.services.iter().flat_map(|id| dependents.of_service(id));
-        let of_configs = self.plugin_configs.iter().flat_map(|id| dependents.of_plugin_config(id));
+        let of_services = self.services.iter().flat_map(|id| dependents.routes_by_service(id));
+        let of_configs =
+            self.plugin_configs.iter().flat_map(|id| dependents.routes_by_plugin_config(id));
         let all = self.routes.into_iter().chain(of_services).chain(of_configs);
         all.filter(|id| seen.insert(id.clone())).collect()
     }

@@ -72,7 +72,7 @@ impl Exchange<'_> {
     /// The method that the client asks with.
     #[inline]
     pub(crate) fn client_method(&self) -> &[u8] {
-        self.state.head.method.of_buffer(self.request_bytes())
+        self.state.head.method.bytes_in(self.request_bytes())
     }
 
     /// Whether the client asks with HEAD, which is what frames the answer that it gets.
@@ -94,13 +94,13 @@ impl Exchange<'_> {
         if self.state.path_is_rewritten {
             return &self.state.path;
         }
-        self.state.head.parts.path.of_buffer(self.request_bytes())
+        self.state.head.parts.path.bytes_in(self.request_bytes())
     }
 
     /// The query without its `?`.
     #[inline]
     pub(crate) fn raw_query(&self) -> Option<&[u8]> {
-        self.state.head.parts.query.map(|query| query.of_buffer(self.request_bytes()))
+        self.state.head.parts.query.map(|query| query.bytes_in(self.request_bytes()))
     }
 
     /// The matched path and the query behind it, for whoever decides by them. What
@@ -145,7 +145,7 @@ impl Exchange<'_> {
 
     fn has_grpc_content(&self) -> bool {
         let content_type = self.state.head.fields.first(Known::ContentType);
-        content_type.is_some_and(|kind| grpc::is_content_type(kind.of_buffer(self.request_bytes())))
+        content_type.is_some_and(|kind| grpc::is_content_type(kind.bytes_in(self.request_bytes())))
     }
 
     /// Takes on the time that the client of a call allows it, counted from the request's head, and how

@@ -232,7 +232,7 @@ impl<'s> Connection<'s> {
         let bytes = self.buffer[..head.head_bytes].to_vec();
         self.check(&bytes, &head);
         self.shared.saw(bytes.clone());
-        let method = head.method.of_buffer(&bytes).to_vec();
+        let method = head.method.bytes_in(&bytes).to_vec();
         let victim = value(&bytes, VICTIM);
         let stream = value(&bytes, STREAM);
         let answer = self.next_answer(victim.as_deref(), stream.as_deref());
@@ -273,7 +273,7 @@ impl<'s> Connection<'s> {
             Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
             other => self.found(format!("a second parser reads a head otherwise: {other:?}")),
         }
-        let target = head.target.of_buffer(bytes);
+        let target = head.target.bytes_in(bytes);
         if !target.starts_with(b"/") && target != b"*" {
             self.found("a target is not in origin form".to_owned());
         }

@@ -78,7 +78,7 @@ impl Asked {
                 asked.has_rest = true;
                 break;
             }
-            asked.methods.push(head.method.of_buffer(rest).to_vec());
+            asked.methods.push(head.method.bytes_in(rest).to_vec());
             rest = &rest[head.head_bytes..];
             let body = match head.body {
                 BodyLength::None | BodyLength::UntilClose => Some(0),

@@ -65,7 +65,7 @@ fn once(plan: &Plan, origin_port: u16, path: &str, question: Question) -> Result
     let folder = process::fresh_folder()?;
     let port = free_port()?;
     let resources = resources(origin_port);
-    Bootstrap::of_resources(port, &resources).write(folder.path())?;
+    Bootstrap::from_resources(port, &resources).write(folder.path())?;
     let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
     command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
     let mut running = Running::start(command, folder)?;

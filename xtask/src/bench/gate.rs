@@ -183,7 +183,7 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
     let port = free_port()?;
     let resources = load.resources(origin_port);
     let bootstrap =
-        Bootstrap { access_log: load.access_log(), ..Bootstrap::of_resources(port, &resources) };
+        Bootstrap { access_log: load.access_log(), ..Bootstrap::from_resources(port, &resources) };
     bootstrap.write(folder.path())?;
     let name = format!("callgrind.out.{requests}{}", load.profile_suffix());
     let profile = shell::target_directory()?.join(name);

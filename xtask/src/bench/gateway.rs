@@ -32,7 +32,7 @@ pub(crate) struct Bootstrap<'a> {
 
 impl<'a> Bootstrap<'a> {
     /// One worker and a resources file, as most cases have it.
-    pub(crate) fn of_resources(port: u16, resources: &'a str) -> Self {
+    pub(crate) fn from_resources(port: u16, resources: &'a str) -> Self {
         Self { port, workers: 1, origin: Origin::Resources(resources), access_log: "off" }
     }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_admin_api_listens_only_beside_a_store() {
-        let text = written(&Bootstrap::of_resources(80, "{}"));
+        let text = written(&Bootstrap::from_resources(80, "{}"));
         assert!(text.contains("admin: \"\"") && text.contains("resources: "), "{text}");
         let origin = Origin::Store { data: Path::new("/somewhere"), admin_port: 9180 };
         let text = written(&Bootstrap { port: 80, workers: 2, origin, access_log: "json" });

@@ -105,7 +105,7 @@ impl Peer {
         let command = match self {
             Self::Tollhouse => {
                 let resources = routes_json(origin_port, routes);
-                Bootstrap::of_resources(port, &resources).write(folder.path())?;
+                Bootstrap::from_resources(port, &resources).write(folder.path())?;
                 let mut command = cores.on_proxy_core(&binary.display().to_string());
                 command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
                 command

@@ -26,7 +26,7 @@ pub(super) fn run(binary: &Path) -> Result<()> {
         let folder = fresh_folder()?;
         let port = free_port()?;
         let resources = resources(origin.port());
-        let bootstrap = Bootstrap { access_log, ..Bootstrap::of_resources(port, &resources) };
+        let bootstrap = Bootstrap { access_log, ..Bootstrap::from_resources(port, &resources) };
         bootstrap.write(folder.path())?;
         let mut command = Command::new(binary);
         command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));

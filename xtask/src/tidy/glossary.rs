@@ -11,7 +11,7 @@ const HEADING: &str = "## Words that names avoid";
 /// Where a word is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// Functions of exactly that name, in tests too.
+    /// Functions of exactly that name, in tests too, and outside of tests those that begin with it.
     Function,
     /// A word in the name of a function or a type, outside of tests: those are sentences.
     Item,
@@ -115,7 +115,10 @@ impl Entry {
 
     fn is_in(&self, words: &Words) -> bool {
         match self.scope {
-            Scope::Function => words.function.as_ref().is_some_and(|name| *name == self.word),
+            Scope::Function => words.function.as_ref().is_some_and(|name| {
+                let begins = words.item.as_ref().and_then(|item| item.strip_prefix(&self.word));
+                *name == self.word || begins.is_some_and(|rest| rest.starts_with(' '))
+            }),
             Scope::Item => words.item.as_ref().is_some_and(|name| has_word(name, &self.word)),
             Scope::Anywhere => has_word(&words.all, &self.word),
         }
@@ -178,7 +181,7 @@ mod tests {
     fn each_word_is_looked_for_where_the_table_says() {
         let cases = [
             ("fn of(a: u8) {}", 1),
-            ("fn of_route() {}", 0),
+            ("fn of_route() {}", 1),
             ("pub fn of<T>() {}", 1),
             ("fn is_told() {}", 1),
             ("struct ToldLine;", 1),

@@ -82,7 +82,7 @@ fn waits_grow_and_are_never_shorter_than_what_the_authority_asks() {
 #[test]
 fn a_failure_of_the_authority_leaves_the_certificates_own_waits() {
     let mut record = CertificateRecord::default();
-    let failure = Failure::new(Code::Unreachable, "no").of_authority();
+    let failure = Failure::new(Code::Unreachable, "no").with_authority_scope();
     note_failure(&mut record, &failure, (NOW_S, &mut Random::seeded(1)));
     assert_eq!((record.next_attempt_s, record.failures), (0, 0));
     assert!(record.last_error.is_some());

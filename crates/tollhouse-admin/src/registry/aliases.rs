@@ -42,7 +42,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .filter(|alias| listing::is(arguments, "target", &alias.target.name))
         .collect();
     let total = found.len();
-    let listed = page.of_sorted(found, |alias| &alias.key);
+    let listed = page.sort_and_cut(found, |alias| &alias.key);
     let list = listed.into_iter().map(|alias| AliasOut::from_alias(alias)).collect();
     Ok(page.reply(request, list, total))
 }

@@ -78,7 +78,7 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     }
 }
 
-pub(super) async fn of_service(
+pub(super) async fn service_instances(
     request: &Request<'_>,
     name: ServiceRef<'_>,
 ) -> Result<Reply, Reply> {

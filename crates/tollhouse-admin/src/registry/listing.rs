@@ -46,7 +46,11 @@ impl Page {
     }
 
     /// Sorts no more of these than it takes to know the page, and keeps that.
-    pub(super) fn of_sorted<T, K: Ord>(self, mut found: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    pub(super) fn sort_and_cut<T, K: Ord>(
+        self,
+        mut found: Vec<T>,
+        key: impl Fn(&T) -> K,
+    ) -> Vec<T> {
         let start = self.start().min(found.len());
         if start > 0 && start < found.len() {
             found.select_nth_unstable_by_key(start, &key);
@@ -190,11 +194,12 @@ mod tests {
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
         for size in [1, 7, 100, 500] {
-            let page = |number| Page { number, size }.of_sorted(numbers.clone(), |number| *number);
+            let page =
+                |number| Page { number, size }.sort_and_cut(numbers.clone(), |number| *number);
             let joined: Vec<u32> = (1..=100 / size + 1).flat_map(page).collect();
             assert_eq!(joined, sorted, "{size} a page");
         }
-        assert!(Page { number: usize::MAX, size: 500 }.of_sorted(numbers, |n| *n).is_empty());
+        assert!(Page { number: usize::MAX, size: 500 }.sort_and_cut(numbers, |n| *n).is_empty());
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .filter(|view| label.admits(&view.namespace.metadata))
         .collect();
     let total = found.len();
-    let listed = page.of_sorted(found, |view| &view.namespace.name);
+    let listed = page.sort_and_cut(found, |view| &view.namespace.name);
     let list = listed.into_iter().map(|view| NamespaceOut::from_view(view)).collect();
     Ok(page.reply(request, list, total))
 }

@@ -43,7 +43,7 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
         .filter(|rule| concerns(rule))
         .collect();
     let total = found.len();
-    let listed = page.of_sorted(found, |rule| (rule.kind, &rule.id));
+    let listed = page.sort_and_cut(found, |rule| (rule.kind, &rule.id));
     let list = listed.into_iter().map(|rule| out(request, rule)).collect();
     Ok(page.reply(request, list, total))
 }

@@ -44,7 +44,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .collect();
     let total = found.len();
     let expiries: HashMap<_, _> = state.mass_expiries().collect();
-    let listed = page.of_sorted(found, |view| &view.service.key);
+    let listed = page.sort_and_cut(found, |view| &view.service.key);
     let listed = listed.into_iter();
     let list = listed
         .map(|view| {

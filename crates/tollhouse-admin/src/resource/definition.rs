@@ -102,7 +102,7 @@ impl Resource {
     pub(crate) fn object_kind(&self) -> Option<Kind> {
         match self.layout {
             Layout::Child(_) => (self.name == "credentials").then_some(Kind::Credential),
-            _ => Kind::of_list(self.name),
+            _ => Kind::from_list_name(self.name),
         }
     }
 

@@ -10,7 +10,7 @@ use super::keys::{KEYS, find};
 pub(super) type Layer = Vec<(&'static str, Value)>;
 
 /// Takes a file's value apart. Keys given as null are as good as absent.
-pub(super) fn of_file(value: Value, problems: &mut Problems) -> Layer {
+pub(super) fn parse_layer(value: Value, problems: &mut Problems) -> Layer {
     let mut layer = Layer::new();
     match value {
         Value::Null => {}

@@ -91,7 +91,7 @@ impl Bootstrap {
         let mut value = yaml::parse(text.unwrap_or_default()).map_err(only)?;
         let mut resolver = Resolver::new();
         substitute(&mut value, "", environment, &mut resolver.problems);
-        let layer = layers::of_file(value, &mut resolver.problems);
+        let layer = layers::parse_layer(value, &mut resolver.problems);
         resolver.apply(layer, |_| Source::File);
         resolver.apply(environment_layer(environment), |key| Source::Environment(key.variable()));
         let flags = resolver.flag_layer(overrides);

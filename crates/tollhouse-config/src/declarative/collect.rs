@@ -41,7 +41,7 @@ impl Default for Collector {
 impl Collector {
     /// Judges a top-level key.
     pub(super) fn key(&mut self, name: &str) -> Key {
-        if let Some(kind) = Kind::of_list(name) {
+        if let Some(kind) = Kind::from_list_name(name) {
             if self.lists_seen.contains(&kind) {
                 let problem = Problem::error(name, "stands twice in the document");
                 self.problem(problem.with_hint("the first list is used; join the two"));

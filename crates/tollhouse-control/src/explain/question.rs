@@ -64,7 +64,7 @@ impl FromStr for Url {
         let rest = rest.split('#').next().unwrap_or(rest);
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let (_, port) = authority::split(host.as_bytes()).ok_or("its host cannot be read")?;
-        let port = port.map(|span| span.of_buffer(host.as_bytes())).unwrap_or_default();
+        let port = port.map(|span| span.bytes_in(host.as_bytes())).unwrap_or_default();
         let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
         let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // Clients leave the scheme's own port out.
@@ -168,7 +168,7 @@ impl Question {
         if matches!(head.body, BodyLength::Known(length) if length > settings.limits.body_bytes) {
             return Err(Refused::Code(ErrorCode::BodyTooLarge));
         }
-        let sent = head.parts.path.of_buffer(&bytes);
+        let sent = head.parts.path.bytes_in(&bytes);
         let mut path = Vec::new();
         let normalized = normalize_path(sent, &settings.normalize, &mut path)
             .map_err(|_| Refused::Code(ErrorCode::BadPath))?;
@@ -209,17 +209,17 @@ impl Question {
 
     /// The method.
     pub fn method(&self) -> &[u8] {
-        self.head.method.of_buffer(&self.bytes)
+        self.head.method.bytes_in(&self.bytes)
     }
 
     /// `host[:port]` as sent.
     pub fn authority(&self) -> &[u8] {
-        self.head.authority.of_buffer(&self.bytes)
+        self.head.authority.bytes_in(&self.bytes)
     }
 
     /// The path as sent.
     pub fn sent_path(&self) -> &[u8] {
-        self.head.parts.path.of_buffer(&self.bytes)
+        self.head.parts.path.bytes_in(&self.bytes)
     }
 
     /// The client's address.
@@ -232,13 +232,13 @@ impl Question {
     }
 
     fn query(&self) -> Option<&[u8]> {
-        self.head.parts.query.map(|query| query.of_buffer(&self.bytes))
+        self.head.parts.query.map(|query| query.bytes_in(&self.bytes))
     }
 
     fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = &self.bytes;
         let lines = self.head.fields.visible();
-        lines.map(|field| (field.name().of_buffer(bytes), field.value().of_buffer(bytes)))
+        lines.map(|field| (field.name().bytes_in(bytes), field.value().bytes_in(bytes)))
     }
 
     fn named(&self, name: &str) -> Option<Cow<'_, [u8]>> {
@@ -313,7 +313,7 @@ impl Lookup for Question {
 impl Question {
     /// What a variable finds in the body.
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
-        let content_type = self.head.fields.first(Known::ContentType)?.of_buffer(&self.bytes);
+        let content_type = self.head.fields.first(Known::ContentType)?.bytes_in(&self.bytes);
         let found = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
         found.into_iter().next().flatten().map(Cow::Owned)
     }

@@ -35,7 +35,7 @@ impl ClusterId {
     }
 
     /// The one that was [written](fmt::Display) somewhere; none where nothing was.
-    pub(crate) fn of_text(text: &str) -> Option<Self> {
+    pub(crate) fn parse_text(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.into()))
     }

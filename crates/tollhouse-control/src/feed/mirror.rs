@@ -68,10 +68,9 @@ impl Mirror {
         let mut gone: hashbrown::HashMap<_, _> =
             objects.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let mut batches = Batches::new(self.store.limits());
-        for (kind, known) in Kind::ALL
-            .into_iter()
-            .flat_map(|kind| document.of_kind(kind).into_iter().map(move |known| (kind, known)))
-        {
+        for (kind, known) in Kind::ALL.into_iter().flat_map(|kind| {
+            document.items_by_kind(kind).into_iter().map(move |known| (kind, known))
+        }) {
             let key = store_key(&self.prefix, kind, &known.id);
             let Some(value) = self.object(kind, &known.text, known.id.as_str()) else { continue };
             if gone.remove(key.as_str()).is_none_or(|before| before != value) {
@@ -98,8 +97,11 @@ impl Mirror {
         let mut changed: BTreeMap<String, BothSides> = BTreeMap::new();
         let mut more = 0;
         for kind in Kind::ALL {
-            let mut old: BTreeMap<_, _> =
-                before.of_kind(kind).into_iter().map(|known| (known.id.clone(), known)).collect();
+            let mut old: BTreeMap<_, _> = before
+                .items_by_kind(kind)
+                .into_iter()
+                .map(|known| (known.id.clone(), known))
+                .collect();
             let mut tell = |before: Option<Known>, after: Option<Known>| {
                 let Some(known) = after.as_ref().or(before.as_ref()) else { return };
                 if changed.len() == OBJECTS_TOLD_MAX {
@@ -111,7 +113,7 @@ impl Mirror {
                 let sealed = |known: Known| self.object(kind, &known.text, known.id.as_str());
                 changed.insert(path, (before.and_then(sealed), after.and_then(sealed)));
             };
-            for known in after.of_kind(kind) {
+            for known in after.items_by_kind(kind) {
                 let before = old.remove(&known.id);
                 if before.as_ref().is_none_or(|before| before.text != known.text) {
                     tell(before, Some(known));

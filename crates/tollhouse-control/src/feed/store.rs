@@ -115,7 +115,7 @@ impl StoreFeed {
         let (mut feed, everything) =
             Self::follow(cx, (Arc::clone(&store), Some(shared)), Arc::new(keyring), Sharing::Alone)
                 .await?;
-        let copy = store_copy(cx).of_cluster(cluster);
+        let copy = store_copy(cx).for_cluster(cluster);
         tasks.spawn(copy.keep(store, feed.applied.subscribe(), Arc::clone(&cx.metrics)));
         feed.sharing = Sharing::Shared(tasks);
         cx.metrics.process().store_copy_in_service.set(0);

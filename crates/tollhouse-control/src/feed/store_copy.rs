@@ -95,7 +95,7 @@ impl StoreCopy {
     }
 
     /// The same, of a store that is of this cluster.
-    pub fn of_cluster(self, cluster: ClusterId) -> Self {
+    pub fn for_cluster(self, cluster: ClusterId) -> Self {
         Self { cluster: Some(cluster), ..self }
     }
 

@@ -125,11 +125,11 @@ async fn read_one(
                 return Ok(None);
             }
             let entry = store.get(&key).await.map_err(|error| unreadable(&error))?;
-            Ok(entry.and_then(|entry| of_store(&prefix, kind, &entry)))
+            Ok(entry.and_then(|entry| stored_object(&prefix, kind, &entry)))
         }
         ObjectSource::Document(document) => {
             let known = document.get(kind, id);
-            Ok(known.and_then(|known| of_document(introspection, kind, &known)))
+            Ok(known.and_then(|known| document_object(introspection, kind, &known)))
         }
     }
 }
@@ -146,15 +146,15 @@ async fn read_all(introspection: &Introspection, kind: Kind) -> Result<Vec<Held>
 
 async fn read_store(store: &dyn Store, prefix: &str, kind: Kind) -> Result<Vec<Held>, StoreError> {
     let listing = store.list(&kind_prefix(prefix, kind)).await?;
-    Ok(listing.entries.iter().filter_map(|entry| of_store(prefix, kind, entry)).collect())
+    Ok(listing.entries.iter().filter_map(|entry| stored_object(prefix, kind, entry)).collect())
 }
 
 fn read_document(introspection: &Introspection, document: &Fingerprints, kind: Kind) -> Vec<Held> {
-    let known = document.of_kind(kind);
-    known.iter().filter_map(|known| of_document(introspection, kind, known)).collect()
+    let known = document.items_by_kind(kind);
+    known.iter().filter_map(|known| document_object(introspection, kind, known)).collect()
 }
 
-fn of_store(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
+fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
     let (of, id) = parse_store_key(prefix, &entry.key)?;
     let value = serde_json::from_slice(&entry.value).ok().filter(|_| of == kind)?;
     Some(Held {
@@ -166,7 +166,7 @@ fn of_store(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
     })
 }
 
-fn of_document(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
+fn document_object(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
     let mut value: Value = serde_json::from_str(&known.text).ok()?;
     sealing::seal(kind, &mut value, &introspection.catalogue, &introspection.keyring);
     Some(Held {

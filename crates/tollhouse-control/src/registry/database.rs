@@ -96,7 +96,7 @@ pub(crate) fn id_file(data_dir: &Path) -> PathBuf {
 pub(crate) fn remembered(data_dir: &Path) -> anyhow::Result<Option<ClusterId>> {
     let file = id_file(data_dir);
     match std::fs::read_to_string(&file) {
-        Ok(text) => Ok(ClusterId::of_text(&text)),
+        Ok(text) => Ok(ClusterId::parse_text(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
     }

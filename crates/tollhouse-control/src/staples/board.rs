@@ -288,7 +288,7 @@ impl Board {
 impl Entry {
     fn new(identity: &Arc<Identity>, host: Served<'_>, now: i64) -> Self {
         let question = match identity.chain() {
-            [own, issuer, ..] => StatusQuestion::of_pair(own, issuer).map(Arc::new),
+            [own, issuer, ..] => StatusQuestion::from_pair(own, issuer).map(Arc::new),
             [..] => Err(StatusError::NoIssuer),
         };
         let can_ask = question.as_ref().is_ok_and(|question| question.responder().is_some());

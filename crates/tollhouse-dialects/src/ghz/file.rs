@@ -41,9 +41,9 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, BenchError> {
     let Value::Object(entries) = value.map_err(refused)? else {
         return Err(refused("must be an object of keys, such as {\"total\": 200}".into()));
     };
-    let mut settings = Settings::of_file(path.to_owned());
+    let mut settings = Settings::for_file(path.to_owned());
     for (name, value) in entries {
-        let key = keys::of_file(&name).map_err(refused)?;
+        let key = keys::file_key(&name).map_err(refused)?;
         settings.set(key.name, value, Source::File(path.to_owned()));
     }
     Ok(settings)

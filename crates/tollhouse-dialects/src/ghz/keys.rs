@@ -135,7 +135,7 @@ impl Key {
 }
 
 /// The key of a file. Letter case does not count, as in ghz.
-pub(super) fn of_file(name: &str) -> Result<&'static Key, String> {
+pub(super) fn file_key(name: &str) -> Result<&'static Key, String> {
     let known = || KEYS.iter().filter(|key| key.is_of_files());
     known()
         .find(|key| key.name.eq_ignore_ascii_case(name))
@@ -143,7 +143,7 @@ pub(super) fn of_file(name: &str) -> Result<&'static Key, String> {
 }
 
 /// The flag of a long name.
-pub(super) fn of_long_flag(name: &str) -> Result<&'static Key, String> {
+pub(super) fn long_flag_key(name: &str) -> Result<&'static Key, String> {
     let known = || KEYS.iter().filter(|key| key.is_of_lines());
     known()
         .find(|key| key.name == name)
@@ -151,7 +151,7 @@ pub(super) fn of_long_flag(name: &str) -> Result<&'static Key, String> {
 }
 
 /// The flag of a letter.
-pub(super) fn of_letter(letter: char) -> Result<&'static Key, String> {
+pub(super) fn letter_key(letter: char) -> Result<&'static Key, String> {
     let found = KEYS.iter().find(|key| key.letter == letter && letter != ' ');
     found.ok_or_else(|| format!("flag `-{letter}` is unknown; --help lists the known ones"))
 }

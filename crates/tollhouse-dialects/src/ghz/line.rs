@@ -68,13 +68,13 @@ impl Line {
             "help" => self.asked = Some(Text::Help),
             "version" => self.asked = Some(Text::Version),
             _ => {
-                let off = name.strip_prefix("no-").and_then(|name| keys::of_long_flag(name).ok());
+                let off = name.strip_prefix("no-").and_then(|name| keys::long_flag_key(name).ok());
                 if let Some(key) = off.filter(|key| key.kind == Kind::Toggle && attached.is_none())
                 {
                     self.settings.set(key.name, Value::from(false), Source::Flag);
                     return Ok(());
                 }
-                let key = keys::of_long_flag(name).map_err(refused)?;
+                let key = keys::long_flag_key(name).map_err(refused)?;
                 self.take(key, attached, rest)?;
             }
         }
@@ -91,7 +91,7 @@ impl Line {
                 'h' => self.asked = Some(Text::Help),
                 'v' => self.asked = Some(Text::Version),
                 _ => {
-                    let key = keys::of_letter(letter).map_err(refused)?;
+                    let key = keys::letter_key(letter).map_err(refused)?;
                     let attached = &letters[at + letter.len_utf8()..];
                     if key.kind == Kind::Toggle {
                         self.take(key, None, rest)?;

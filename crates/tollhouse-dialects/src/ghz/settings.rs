@@ -27,7 +27,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// No values yet, of a file.
-    pub(super) fn of_file(path: PathBuf) -> Self {
+    pub(super) fn for_file(path: PathBuf) -> Self {
         Self { values: BTreeMap::new(), file: Some(path) }
     }
 

@@ -140,7 +140,7 @@ proptest! {
         prop_assert_eq!(parsed.head_bytes, text.len(), "{}", shown);
         prop_assert!(parsed.body == BodyLength::None, "{}", shown);
         prop_assert_eq!(parsed.fields.len(), text.split(|byte| *byte == b'\n').count() - 3);
-        prop_assert_eq!(parsed.method.of_buffer(&text), &fields[0].1[..]);
+        prop_assert_eq!(parsed.method.bytes_in(&text), &fields[0].1[..]);
     }
 }
 

@@ -442,7 +442,7 @@ fn names_that_only_the_gateway_uses_are_for_nobody_in_any_spelling() {
         let mut head = RequestHead::default();
         assert_eq!(head.parse(bytes.as_bytes(), &HeadLimits::default()), Ok(true), "{name}");
         let visible: Vec<&[u8]> =
-            head.fields.visible().map(|field| field.name().of_buffer(bytes.as_bytes())).collect();
+            head.fields.visible().map(|field| field.name().bytes_in(bytes.as_bytes())).collect();
         assert_eq!(visible, [&b"Host"[..], b"X-Other_Name"], "{name}");
         assert_eq!(head.fields.find(name.as_bytes(), bytes.as_bytes()), None, "{name}");
         assert_eq!(head.body, crate::BodyLength::None, "{name}");
@@ -644,7 +644,7 @@ fn leading_empty_lines_may_be_dropped_by_the_caller_at_any_split() {
                 head.parse(&buffer, &HeadLimits::default()).expect("the head is well-formed");
         }
         assert!(is_whole);
-        assert_eq!(head.method.of_buffer(&buffer), b"GET");
+        assert_eq!(head.method.bytes_in(&buffer), b"GET");
     }
 }
 

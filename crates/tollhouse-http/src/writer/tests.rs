@@ -62,9 +62,9 @@ proptest! {
         let mut head = RequestHead::default();
         prop_assert_eq!(head.parse(&out, &LIMITS), Ok(true), "{}", out.escape_ascii());
         prop_assert_eq!(head.head_bytes, out.len());
-        prop_assert_eq!(head.method.of_buffer(&out), method.as_slice());
-        prop_assert_eq!(head.target.of_buffer(&out), target.as_slice());
-        prop_assert_eq!(head.authority.of_buffer(&out), host.as_slice());
+        prop_assert_eq!(head.method.bytes_in(&out), method.as_slice());
+        prop_assert_eq!(head.target.bytes_in(&out), target.as_slice());
+        prop_assert_eq!(head.authority.bytes_in(&out), host.as_slice());
         prop_assert_eq!(head.body, length.map_or(BodyLength::None, BodyLength::Known));
         let lines = 1 + usize::from(line.is_some()) + usize::from(length.is_some());
         prop_assert_eq!(head.fields.len(), lines);
@@ -88,7 +88,7 @@ proptest! {
         let mut head = ResponseHead::default();
         prop_assert_eq!(head.parse(&out, &LIMITS, b"GET"), Ok(true), "{}", out.escape_ascii());
         prop_assert_eq!((head.head_bytes, head.status), (out.len(), status.number()));
-        prop_assert_eq!(head.reason.of_buffer(&out), reason.as_slice());
+        prop_assert_eq!(head.reason.bytes_in(&out), reason.as_slice());
         prop_assert_eq!(head.fields.len(), usize::from(line.is_some()));
     }
 }

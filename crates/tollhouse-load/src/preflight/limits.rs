@@ -33,11 +33,11 @@ impl Limits {
     /// Reads them, after raising the limit of descriptors as [`raise_descriptors`] does.
     pub fn after_raising(descriptors_wanted: u64) -> Self {
         let descriptors = raise_descriptors(descriptors_wanted);
-        Self { descriptors, ..Self::of_files(Path::new("/proc")) }
+        Self { descriptors, ..Self::read_under(Path::new("/proc")) }
     }
 
     /// What stands in the files of a `/proc`.
-    fn of_files(root: &Path) -> Self {
+    fn read_under(root: &Path) -> Self {
         let numbers = |path: &str| -> Vec<u64> {
             let text = fs::read_to_string(root.join(path)).unwrap_or_default();
             text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
@@ -129,13 +129,13 @@ mod tests {
             tracked_free: Some(65_000),
             memory_bytes: 2 << 20,
         };
-        assert_eq!(Limits::of_files(root.path()), expected);
+        assert_eq!(Limits::read_under(root.path()), expected);
     }
 
     #[test]
     fn a_limit_without_a_file_is_no_limit() {
         let root = tempfile::tempdir().expect("a directory");
-        let limits = Limits::of_files(root.path());
+        let limits = Limits::read_under(root.path());
         assert_eq!((limits.ports, limits.tracked_free), (u64::MAX, None));
         assert_eq!(limits.memory_bytes, u64::MAX);
     }

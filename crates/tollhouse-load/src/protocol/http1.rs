@@ -133,10 +133,10 @@ impl Http1Lane {
 impl Connection {
     async fn send(&mut self, bytes: &[u8], marks: &mut Marks) -> Result<(), Failure> {
         let written = self.stream.write_all(bytes).await;
-        written.map_err(|error| Failure::of_io(&error, FailureClass::Write))?;
+        written.map_err(|error| Failure::from_io(&error, FailureClass::Write))?;
         if let Stream::Tls(_) = self.stream {
             let flushed = self.stream.flush().await;
-            flushed.map_err(|error| Failure::of_io(&error, FailureClass::Write))?;
+            flushed.map_err(|error| Failure::from_io(&error, FailureClass::Write))?;
         }
         marks.sent_bytes = bytes.len() as u64;
         Ok(())
@@ -155,7 +155,7 @@ impl Connection {
             loop {
                 let mut buffer = ReadBuf::new(&mut scratch);
                 let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer));
-                read.map_err(|error| Failure::of_io(&error, FailureClass::Closed))?;
+                read.map_err(|error| Failure::from_io(&error, FailureClass::Closed))?;
                 let bytes = buffer.filled();
                 if marks.received_bytes == 0 {
                     marks.first_byte_ns = worker.now_ns();

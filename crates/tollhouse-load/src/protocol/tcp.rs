@@ -110,14 +110,14 @@ impl TcpLane {
         let message = &self.protocol.message;
         marks.sent_ns = self.worker.now_ns();
         let sent = stream.write_all(message).await;
-        sent.map_err(|error| Failure::of_io(&error, FailureClass::Write))?;
+        sent.map_err(|error| Failure::from_io(&error, FailureClass::Write))?;
         marks.sent_bytes = message.len() as u64;
         self.answer.clear();
         self.answer.reserve(message.len());
         while self.answer.len() < message.len() {
             let left = (message.len() - self.answer.len()) as u64;
             let read = (&mut *stream).take(left).read_buf(&mut self.answer).await;
-            let bytes = read.map_err(|error| Failure::of_io(&error, FailureClass::Closed))?;
+            let bytes = read.map_err(|error| Failure::from_io(&error, FailureClass::Closed))?;
             if bytes == 0 {
                 let got = self.answer.len();
                 let message = format!("connection closed after {got} of {} bytes", message.len());

@@ -246,7 +246,7 @@ impl WebSocketLane {
             let mut scratch = self.worker.scratch().borrow_mut();
             let mut buffer = ReadBuf::new(&mut scratch);
             let read = ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer));
-            read.map_err(|error| Failure::of_io(&error, FailureClass::Closed))?;
+            read.map_err(|error| Failure::from_io(&error, FailureClass::Closed))?;
             if buffer.filled().is_empty() {
                 let message = "connection closed before an answer";
                 return Poll::Ready(Err(Failure::new(FailureClass::Closed, message)));
@@ -259,7 +259,7 @@ impl WebSocketLane {
 }
 
 async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::of_io(&error, FailureClass::Write);
+    let failed = |error: std::io::Error| Failure::from_io(&error, FailureClass::Write);
     stream.write_all(bytes).await.map_err(failed)?;
     stream.flush().await.map_err(failed)
 }

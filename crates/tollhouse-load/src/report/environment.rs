@@ -49,7 +49,7 @@ const SETTINGS: [(&str, &str); 11] = [
 impl Environment {
     /// Looks at the machine.
     pub fn collect() -> Self {
-        let mut environment = Self::of_files(Path::new("/"));
+        let mut environment = Self::read_under(Path::new("/"));
         environment.cores =
             std::thread::available_parallelism().map_or(0, |cores| cores.get() as u64);
         environment.label = texts::label(environment.cores, environment.memory_bytes);
@@ -69,7 +69,7 @@ impl Environment {
     }
 
     /// What stands in the files of a system.
-    fn of_files(root: &Path) -> Self {
+    fn read_under(root: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let one_line = |path: &str| read(path).split_whitespace().collect::<Vec<_>>().join(" ");
         let mut limits: BTreeMap<String, String> =
@@ -131,7 +131,7 @@ mod tests {
             ("proc/loadavg", "0.50 0.40 0.30 1/200 4711\n"),
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n"),
         ]);
-        let environment = Environment::of_files(root.path());
+        let environment = Environment::read_under(root.path());
         assert_eq!(environment.cpu, "AMD EPYC");
         assert_eq!(environment.memory_bytes, 16_384_000 * 1024);
         assert!(environment.kernel.starts_with("Debian GNU/Linux 13 (trixie), Linux 6.1.0"));
@@ -157,7 +157,7 @@ mod tests {
             ("sys/fs/cgroup/app/memory.max", "4294967296\n"),
             ("sys/fs/cgroup/app/cpu.max", "150000 100000\n"),
         ]);
-        let environment = Environment::of_files(root.path());
+        let environment = Environment::read_under(root.path());
         assert_eq!(environment.memory_bytes, 4 << 30);
         assert_eq!(environment.limits["container memory"], "4GiB");
         assert_eq!(environment.limits["container CPU"], "1.5 cores");
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_machine_without_any_file_is_described_by_nothing() {
         let root = system(&[]);
-        assert_eq!(Environment::of_files(root.path()).limits.len(), 0);
+        assert_eq!(Environment::read_under(root.path()).limits.len(), 0);
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn measure(case: &Case) -> Result<CaseResult, BenchError> {
 #[test]
 fn a_count_is_exact_and_agrees_with_the_server() {
     let mock =
-        mock(Behaviour { body: Body::of_length(100).expect("body"), ..Behaviour::default() });
+        mock(Behaviour { body: Body::with_length(100).expect("body"), ..Behaviour::default() });
     let load = Load { connections: 7, requests: Some(1_000), workers: Some(2), ..Load::default() };
     let result = measure(&case(&mock, load)).expect("result");
     assert_eq!((result.counts.completed, result.counts.succeeded), (1_000, 1_000));

@@ -219,16 +219,16 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
         (true, Version::Http11) => Persistence::Stays,
     };
     let standing = match &shared.path {
-        Some(path) if head.parts.path.of_buffer(bytes) != path.as_bytes() => Standing::NotFound,
+        Some(path) if head.parts.path.bytes_in(bytes) != path.as_bytes() => Standing::NotFound,
         _ => Standing::Good,
     };
     let echo = shared.is_echo.then(|| {
         let kind = head.fields.first(Known::ContentType);
-        let kind = kind.map(|kind| kind.of_buffer(bytes).to_vec());
+        let kind = kind.map(|kind| kind.bytes_in(bytes).to_vec());
         Box::new(Echo { kind, body: Vec::new() })
     });
     Asked {
-        form: AnswerForm { is_head: head.method.of_buffer(bytes) == b"HEAD", persistence },
+        form: AnswerForm { is_head: head.method.bytes_in(bytes) == b"HEAD", persistence },
         standing,
         echo,
         websocket_key: if head.upgrade { websocket_key(head, bytes) } else { None },
@@ -237,7 +237,7 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
 
 /// The key of a wish for a WebSocket (RFC 6455 §4.2.1).
 fn websocket_key(head: &RequestHead, bytes: &[u8]) -> Option<Box<str>> {
-    let upgrade = head.fields.first(Known::Upgrade)?.of_buffer(bytes);
+    let upgrade = head.fields.first(Known::Upgrade)?.bytes_in(bytes);
     if !upgrade.eq_ignore_ascii_case(b"websocket") {
         return None;
     }

@@ -122,7 +122,7 @@ fn one_path_is_answered_where_one_is_asked_for() {
 
 #[test]
 fn a_long_body_arrives_whole() {
-    let body = Body::of_length(3_000_000).expect("length");
+    let body = Body::with_length(3_000_000).expect("length");
     let Body::Bytes(bytes) = body.clone() else { panic!("bytes") };
     let mock = start(Behaviour { body, ..Behaviour::default() });
     let two = "GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.0\r\n\r\n";

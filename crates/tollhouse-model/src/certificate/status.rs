@@ -133,19 +133,19 @@ impl StatusQuestion {
     ///
     /// # Errors
     /// The text holds none, or not its issuer.
-    pub fn of_pem(chain: &str) -> Result<Self, StatusError> {
+    pub fn from_pem(chain: &str) -> Result<Self, StatusError> {
         let mut blocks = CertificateDer::pem_slice_iter(chain.as_bytes());
         let mut next = || blocks.next().transpose().map_err(|_| StatusError::Unreadable);
         let own = next()?.ok_or(StatusError::Unreadable)?;
         let issuer = next()?.ok_or(StatusError::NoIssuer)?;
-        Self::of_pair(&own, &issuer)
+        Self::from_pair(&own, &issuer)
     }
 
     /// About a certificate that `issuer` has signed.
     ///
     /// # Errors
     /// One of them cannot be read, or it has not.
-    pub fn of_pair(
+    pub fn from_pair(
         own: &CertificateDer<'_>,
         issuer: &CertificateDer<'_>,
     ) -> Result<Self, StatusError> {

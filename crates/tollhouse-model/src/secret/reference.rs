@@ -35,7 +35,7 @@ impl Manager {
     }
 
     /// The kind of this name.
-    pub fn of_name(name: &str) -> Option<Manager> {
+    pub fn from_name(name: &str) -> Option<Manager> {
         Self::ALL.into_iter().find(|manager| manager.name() == name)
     }
 }
@@ -67,7 +67,7 @@ impl SecretRef {
         if let Some(rest) = text.strip_prefix(KEEPER_PREFIX) {
             let (manager, rest) = rest.split_once('/')?;
             let (id, key) = rest.split_once('/')?;
-            let manager = Manager::of_name(manager)?;
+            let manager = Manager::from_name(manager)?;
             let whole = !id.is_empty() && !key.is_empty();
             let found = || Self::Keeper { manager, id: id.to_owned(), key: key.to_owned() };
             return whole.then(found);

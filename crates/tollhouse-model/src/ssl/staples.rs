@@ -78,7 +78,7 @@ fn check(
     }
     let mut found = Err(StatusError::OtherCertificate);
     for pair in pairs {
-        found = StatusQuestion::of_pem(&pair.cert).and_then(|it| it.read(answer, now_unix_s));
+        found = StatusQuestion::from_pem(&pair.cert).and_then(|it| it.read(answer, now_unix_s));
         // An object has one for each of its certificates: another one's is looked at by that.
         if found != Err(StatusError::OtherCertificate) {
             break;

@@ -86,10 +86,10 @@ impl TicketKeys {
     /// The system has no randomness to give.
     pub fn new() -> Result<Self, Unspecified> {
         let key = Key::random(unix_s())?;
-        Ok(Self::of_keys(vec![Arc::new(key)]))
+        Ok(Self::from_keys(vec![Arc::new(key)]))
     }
 
-    fn of_keys(keys: Vec<Arc<Key>>) -> Self {
+    fn from_keys(keys: Vec<Arc<Key>>) -> Self {
         Self { ring: ArcSwap::from_pointee(Ring(keys)), turning: Mutex::new(()) }
     }
 
@@ -117,7 +117,7 @@ impl TicketKeys {
             let made_unix_s = u64::from_be_bytes(made.try_into().ok()?);
             Key::new(*name, *secret, made_unix_s).ok().map(Arc::new)
         };
-        keys.iter().map(key).collect::<Option<Vec<_>>>().map(Self::of_keys)
+        keys.iter().map(key).collect::<Option<Vec<_>>>().map(Self::from_keys)
     }
 
     /// The key that seals at `now_unix_s`; the ring turns first where its time has come.
@@ -212,7 +212,7 @@ mod tests {
 
     fn ring() -> TicketKeys {
         let key = Key::random(NOW).expect("randomness");
-        TicketKeys::of_keys(vec![Arc::new(key)])
+        TicketKeys::from_keys(vec![Arc::new(key)])
     }
 
     #[test]

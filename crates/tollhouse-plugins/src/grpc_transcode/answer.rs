@@ -138,7 +138,7 @@ impl BodyFilter for Transcoding {
     }
 
     fn trailers(&mut self, section: &mut Vec<u8>) {
-        self.outcome = Outcome::of_trailers(section);
+        self.outcome = Outcome::from_trailers(section);
     }
 }
 

@@ -43,13 +43,13 @@ pub(super) struct Held(OwnedSemaphorePermit);
 
 impl Default for Capacity {
     fn default() -> Self {
-        Self::of_bytes(HELD_BYTES_MAX)
+        Self::from_bytes(HELD_BYTES_MAX)
     }
 }
 
 impl Capacity {
     /// A capacity of so many bytes.
-    pub(super) fn of_bytes(bytes: usize) -> Self {
+    pub(super) fn from_bytes(bytes: usize) -> Self {
         let room_units = bytes / UNIT_BYTES;
         Self {
             room: Arc::new(Semaphore::new(room_units)),
@@ -125,7 +125,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_held_is_bounded_and_comes_back() {
-        let capacity = Capacity::of_bytes(10 * UNIT_BYTES);
+        let capacity = Capacity::from_bytes(10 * UNIT_BYTES);
         let first = capacity.hold(6 * UNIT_BYTES).await.expect("room");
         let mut second = None;
         capacity.try_resize(&mut second, 4 * UNIT_BYTES).expect("room");

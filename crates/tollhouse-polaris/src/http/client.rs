@@ -78,7 +78,7 @@ impl ClientCall {
 /// Answers a client's call.
 pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of_request(&head);
+    let language = Language::from_request(&head);
     let failed = |failure: &Failure| Reply::failure(call.response(), failure).print(language);
     let body = json_body(&api.capacity, &head.headers, body, CLIENT_BYTES_MAX).await;
     let body = match body {
@@ -119,7 +119,7 @@ async fn send(
     let Replied { code, answer } = replied;
     if answer.length() <= SHORT_BYTES_MAX {
         let bytes = answer.into_bytes().into();
-        return Reply::of_bytes(code, call.response(), bytes).print(language);
+        return Reply::from_bytes(code, call.response(), bytes).print(language);
     }
     let name = asked.filter(|_| code == Code::ExecuteSuccess).and_then(|it| it.name_of(&answer));
     let text = match name {

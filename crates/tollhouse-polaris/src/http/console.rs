@@ -83,7 +83,7 @@ impl Write {
     fn code_of(&self, answers: &[ItemAnswer]) -> Code {
         let codes = answers.iter().map(|answer| answer.failure.code);
         match self.list {
-            Together::Whole => Code::of_batch(codes),
+            Together::Whole => Code::from_batch(codes),
             Together::OneByOne => Code::highest(codes),
         }
     }
@@ -160,7 +160,7 @@ pub(super) struct Get {
 /// Answers a call that writes.
 pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of_request(&head);
+    let language = Language::from_request(&head);
     let reply = match taken(&api, &head, body).await {
         Ok(body) => write_items(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
@@ -177,7 +177,7 @@ pub(super) async fn write_one(
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of_request(&head);
+    let language = Language::from_request(&head);
     let reply = match taken(&api, &head, body).await {
         Ok(body) => write_item(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
@@ -202,7 +202,7 @@ async fn write_item(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result
     let answer = carried_out(api, call, &item, plan).await;
     let mut bytes = Vec::new();
     answer.put_fields(&mut bytes, call.echo);
-    let mut reply = Reply::of_bytes(answer.failure.code, RESPONSE, bytes);
+    let mut reply = Reply::from_bytes(answer.failure.code, RESPONSE, bytes);
     reply.info = answer.failure.info().into_owned();
     Ok(reply)
 }
@@ -296,7 +296,7 @@ fn batch_reply(call: &Write, answers: &[ItemAnswer]) -> Reply {
     for answer in answers {
         put_nested(&mut bytes, 4, |out| answer.put_fields(out, call.echo));
     }
-    Reply::of_bytes(code, BATCH_WRITE, bytes)
+    Reply::from_bytes(code, BATCH_WRITE, bytes)
 }
 
 /// Answers a call that reads a list.

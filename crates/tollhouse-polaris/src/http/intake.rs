@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_are_taken_up_to_their_bound() {
-        let capacity = Capacity::of_bytes(4 * CLIENT_BYTES_MAX);
+        let capacity = Capacity::from_bytes(4 * CLIENT_BYTES_MAX);
         for (length, expected) in
             [(0, None), (CLIENT_BYTES_MAX, None), (CLIENT_BYTES_MAX + 1, Some(413))]
         {
@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_of_all_clients_share_one_bound() {
-        let capacity = Capacity::of_bytes(CLIENT_BYTES_MAX);
+        let capacity = Capacity::from_bytes(CLIENT_BYTES_MAX);
         let headers = json_headers();
         let take = || {
             let body = Body::from(vec![b' '; CLIENT_BYTES_MAX]);

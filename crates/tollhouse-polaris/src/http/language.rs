@@ -18,7 +18,7 @@ pub(super) enum Language {
 
 impl Language {
     /// The language of the answer to a request.
-    pub(super) fn of_request(head: &Parts) -> Self {
+    pub(super) fn from_request(head: &Parts) -> Self {
         Self::wanted(&head.uri, &head.headers)
     }
 

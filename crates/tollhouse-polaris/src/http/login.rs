@@ -27,7 +27,7 @@ const OPTION_SWITCH: u32 = 27;
 /// Gives the token of an account to who knows its password.
 pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of_request(&head);
+    let language = Language::from_request(&head);
     let failed = |failure: &Failure| Reply::failure(RESPONSE, failure).print(language);
     let body = match json_body(&api.capacity, &head.headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,

@@ -144,7 +144,7 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
 pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let text = match read_query(&api, &request, &[]) {
-        Ok(_) => of_clients(&api, list_of).await,
+        Ok(_) => clients_reply(&api, list_of).await,
         Err(failure) => Err(failure),
     };
     match text {
@@ -154,7 +154,7 @@ pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
 }
 
 /// Makes a text of all clients, elsewhere: there may be many.
-async fn of_clients(
+async fn clients_reply(
     api: &HttpApi,
     text_of: impl FnOnce(Vec<Arc<Client>>) -> String + Send + 'static,
 ) -> Result<Bytes, Failure> {
@@ -199,7 +199,7 @@ fn list_of(clients: Vec<Arc<Client>>) -> String {
 
 /// Where the metrics of clients are scraped, as Prometheus reads it.
 pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
-    let mut response = match of_clients(&api, targets_of).await {
+    let mut response = match clients_reply(&api, targets_of).await {
         Ok(text) => plain(StatusCode::OK, text),
         Err(failure) => return Reply::failure(RESPONSE, &failure).print(Language::English),
     };

@@ -174,7 +174,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_held_for_a_text_is_its_length_until_it_is_read() {
         let length = 1 << 20;
-        let capacity = Capacity::of_bytes(6 * length);
+        let capacity = Capacity::from_bytes(6 * length);
         let first = alone(&capacity, DISCOVER, answer("a", length - 64)).await.expect("room");
         let second = alone(&capacity, DISCOVER, answer("a", length - 64)).await;
         assert!(second.is_err(), "five times its length was free, not six");

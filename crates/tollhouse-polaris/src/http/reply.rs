@@ -44,7 +44,7 @@ pub(super) const DISCOVER: &str = "v1.DiscoverResponse";
 
 impl Reply {
     /// An answer whose message has its code already.
-    pub(super) fn of_bytes(code: Code, message: &'static str, bytes: Vec<u8>) -> Self {
+    pub(super) fn from_bytes(code: Code, message: &'static str, bytes: Vec<u8>) -> Self {
         Self { code, info: code.info().to_owned(), message, bytes }
     }
 
@@ -53,7 +53,7 @@ impl Reply {
         let mut bytes = Vec::new();
         put_outcome(&mut bytes, Code::ExecuteSuccess);
         write(&mut bytes);
-        Self::of_bytes(Code::ExecuteSuccess, message, bytes)
+        Self::from_bytes(Code::ExecuteSuccess, message, bytes)
     }
 
     /// A failure, with nothing else.

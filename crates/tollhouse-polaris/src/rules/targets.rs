@@ -19,7 +19,7 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
             let rule: v1::RouteRule = decode(message)?;
             // The message says which of both kinds it is; the call it came by does not count.
             kind = kind_of_policy(&rule)?;
-            of_route_rule(rule)?
+            route_targets(rule)?
         }
         RuleKind::RateLimit => {
             let rule: v1::Rule = decode(message)?;
@@ -38,7 +38,7 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
             let rule: v1::FaultDetectRule = decode(message)?;
             rule.target_service.map(|t| key(&t.namespace, &t.service)).into_iter().collect()
         }
-        RuleKind::Lane => of_lane_group(decode(message)?)?,
+        RuleKind::Lane => lane_targets(decode(message)?)?,
         RuleKind::Lossless => {
             let rule: v1::LosslessRule = decode(message)?;
             vec![one_service(Some(rule.service), Some(rule.namespace))?]
@@ -80,7 +80,7 @@ fn kind_of_policy(rule: &v1::RouteRule) -> Result<RuleKind, Code> {
 }
 
 /// Both ends of the calls that a routing rule is about: callers apply it, and the called see it.
-fn of_route_rule(rule: v1::RouteRule) -> Result<Vec<ServiceKey>, Code> {
+fn route_targets(rule: v1::RouteRule) -> Result<Vec<ServiceKey>, Code> {
     let Some(any) = rule.routing_config else {
         return Err(Code::InvalidRoutingPolicy);
     };
@@ -107,7 +107,7 @@ fn of_route_rule(rule: v1::RouteRule) -> Result<Vec<ServiceKey>, Code> {
 }
 
 /// Every service that a lane leads through, entries included.
-fn of_lane_group(group: v1::LaneGroup) -> Result<Vec<ServiceKey>, Code> {
+fn lane_targets(group: v1::LaneGroup) -> Result<Vec<ServiceKey>, Code> {
     let mut targets: Vec<ServiceKey> =
         group.destinations.iter().map(|d| key(&d.namespace, &d.service)).collect();
     for selector in group.entries.iter().filter_map(|entry| entry.selector.as_ref()) {

@@ -104,7 +104,7 @@ pub(crate) fn trailers(cx: &Exchange<'_>, delivery: Delivery) -> Trailers {
     let may_pass =
         cx.state.response.body == BodyLength::Chunked && delivery.framing == Framing::Chunked;
     match cx.state.head.fields.first(Known::Te).filter(|_| may_pass) {
-        Some(codings) if asks_trailers(codings.of_buffer(cx.request_bytes())) => Trailers::Passed,
+        Some(codings) if asks_trailers(codings.bytes_in(cx.request_bytes())) => Trailers::Passed,
         _ => Trailers::Dropped,
     }
 }

@@ -43,12 +43,12 @@ impl Dependents {
     }
 
     /// The routes that name the service.
-    pub(super) fn of_service(&self, service: &Id) -> impl Iterator<Item = Id> {
+    pub(super) fn routes_by_service(&self, service: &Id) -> impl Iterator<Item = Id> {
         self.by_service.get(service).into_iter().flatten().cloned()
     }
 
     /// The routes that name the plugin config.
-    pub(super) fn of_plugin_config(&self, config: &Id) -> impl Iterator<Item = Id> {
+    pub(super) fn routes_by_plugin_config(&self, config: &Id) -> impl Iterator<Item = Id> {
         self.by_plugin_config.get(config).into_iter().flatten().cloned()
     }
 }

@@ -182,7 +182,7 @@ impl Plugins {
         if kind == Kind::StreamRoute && !plugin.serves_connections {
             return Err(validation::not_for_connections(name, path));
         }
-        let secrets = secrets::Fields::of_plugin(plugin);
+        let secrets = secrets::Fields::for_plugin(plugin);
         let resolved = self.resolved(&conf.conf, secrets, &path, place.problems)?;
         // Secrets have their values from here on; what is shown of the conf elsewhere has not.
         let scope = Scope { conf: &resolved, ..scope };

@@ -20,7 +20,7 @@ pub(super) enum Fields<'a> {
 
 impl Fields<'_> {
     /// Those of a plugin's conf.
-    pub(super) fn of_plugin(plugin: &PluginType) -> Self {
+    pub(super) fn for_plugin(plugin: &PluginType) -> Self {
         match plugin.category {
             Category::Authentication | Category::Security => Fields::All,
             _ => Fields::Named(plugin.encrypted),

@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Who asks by a stream of a connection that others share, with its `requests`th request.
-    pub(crate) fn of_stream(&self, worker: &Worker, stream: Http2Stream) -> Self {
+    pub(crate) fn for_stream(&self, worker: &Worker, stream: Http2Stream) -> Self {
         Self {
             peer: Rc::clone(&self.peer),
             link: Link::new(stream),

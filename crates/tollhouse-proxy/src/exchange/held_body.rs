@@ -124,5 +124,5 @@ impl HeldBody {
 /// What the client says the body is.
 pub(crate) fn content_type<'a>(head: &RequestHead, buffer: &'a Buffer) -> Option<&'a [u8]> {
     let span = head.fields.first(Known::ContentType)?;
-    Some(span.of_buffer(buffer.filled()))
+    Some(span.bytes_in(buffer.filled()))
 }

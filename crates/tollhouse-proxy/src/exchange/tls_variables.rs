@@ -20,11 +20,11 @@ pub(crate) fn named<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
         "alpn_protocol" => text(peer.application_protocol),
         "session_reused" => text(if peer.is_resumed { "r" } else { "." }),
         "client_verify" => text(peer.verdict()),
-        _ => of_certificate(peer, name.strip_prefix("client_")?),
+        _ => certificate_value(peer, name.strip_prefix("client_")?),
     }
 }
 
-fn of_certificate<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
+fn certificate_value<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
     let view = CertificateView::parse(peer.certificates.first()?)?;
     let value = match name {
         "s_dn" => view.subject(),

@@ -59,8 +59,7 @@ impl Exchange<'_> {
     fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (bytes, edits) = (self.request_bytes(), &self.state.plugins.edits.headers);
         let sent = self.state.head.fields.visible();
-        let sent =
-            sent.map(|field| (field.name().of_buffer(bytes), field.value().of_buffer(bytes)));
+        let sent = sent.map(|field| (field.name().bytes_in(bytes), field.value().bytes_in(bytes)));
         sent.filter(|(name, _)| !edits.hides(name)).chain(edits.lines())
     }
 

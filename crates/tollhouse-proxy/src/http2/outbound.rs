@@ -254,7 +254,7 @@ impl Sender<'_> {
 /// Sends the head that has been parsed from `bytes`; what comes behind it.
 fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -> io::Result<Step> {
     let head = &*to.head;
-    let value = |known| head.fields.first(known).map(|span| span.of_buffer(bytes));
+    let value = |known| head.fields.first(known).map(|span| span.bytes_in(bytes));
     let (status, step) = match (head.status, handshake) {
         (101, Some(handshake)) => {
             let accept = head.fields.find(b"sec-websocket-accept", bytes).unwrap_or_default();
@@ -306,8 +306,8 @@ fn refuse(to: &mut Sender<'_>) -> io::Result<Step> {
 }
 
 fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {
-    let name = line.name().of_buffer(bytes);
-    let value = line.value().of_buffer(bytes);
+    let name = line.name().bytes_in(bytes);
+    let value = line.value().bytes_in(bytes);
     // What a cookie or a key is worth, a table could be asked (RFC 7541 §7.1.3).
     let is_sensitive = match line.known {
         Known::Authorization => true,

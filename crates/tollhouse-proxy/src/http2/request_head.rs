@@ -32,17 +32,17 @@ pub(super) fn open(
     if !is_whole {
         return Err(ErrorKind::InvalidData.into());
     }
-    let method = head.method.of_buffer(input);
+    let method = head.method.bytes_in(input);
     let path = head.origin_form(input);
     let line = RequestLine {
         method,
         scheme: if is_encrypted { b"https" } else { b"http" },
-        authority: head.authority.of_buffer(input),
+        authority: head.authority.bytes_in(input),
         path: &path,
         protocol: b"",
     };
     let content_type = head.fields.first(Known::ContentType);
-    let is_grpc = content_type.is_some_and(|kind| grpc::is_content_type(kind.of_buffer(input)));
+    let is_grpc = content_type.is_some_and(|kind| grpc::is_content_type(kind.bytes_in(input)));
     let fields = head.fields.visible().filter(|line| match line.known {
         Known::Host | Known::Expect => false,
         known => !known.is_hop_by_hop(),
@@ -59,8 +59,8 @@ pub(super) fn open(
 }
 
 fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {
-    let name = line.name().of_buffer(bytes);
-    let value = line.value().of_buffer(bytes);
+    let name = line.name().bytes_in(bytes);
+    let value = line.value().bytes_in(bytes);
     // The table is shared by all clients: what one of them must not guess of another's does not enter
     // it (RFC 7541 §7.1.3).
     match line.known {

@@ -176,7 +176,7 @@ impl Serving<'_> {
 /// Serves a stream in a task of its own.
 fn start(worker: &Rc<Worker>, session: &Rc<Session>, client: &Client, opened: Opened) {
     let stream = Http2Stream::new(Rc::clone(session), opened.stream);
-    let client = client.of_stream(worker, stream);
+    let client = client.for_stream(worker, stream);
     // Boxed: the runtime copies a task as a whole at its start and at its end, and this one holds a client.
     let task = Box::pin(serve(Rc::clone(worker), Rc::clone(session), client, opened));
     tokio::task::spawn_local(task);

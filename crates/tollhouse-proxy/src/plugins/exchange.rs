@@ -59,7 +59,7 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         let bytes = self.request_bytes();
         for field in self.state.head.fields.visible() {
-            visit(field.name().of_buffer(bytes), field.value().of_buffer(bytes));
+            visit(field.name().bytes_in(bytes), field.value().bytes_in(bytes));
         }
     }
 

@@ -78,7 +78,7 @@ impl ResponseHead for NodeHead<'_> {
 
     fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         for field in self.head.fields.visible() {
-            visit(field.name().of_buffer(self.bytes), field.value().of_buffer(self.bytes));
+            visit(field.name().bytes_in(self.bytes), field.value().bytes_in(self.bytes));
         }
     }
 

@@ -58,7 +58,7 @@ impl Served<'_, '_> {
     #[inline]
     fn field(&self, known: Known) -> Value<'_> {
         let value = self.cx.state.head.fields.first(known).unwrap_or_default();
-        Value::Text(value.of_buffer(self.cx.request_bytes()))
+        Value::Text(value.bytes_in(self.cx.request_bytes()))
     }
 
     #[inline]
@@ -68,12 +68,12 @@ impl Served<'_, '_> {
 
     #[inline]
     fn target(&self) -> &[u8] {
-        self.cx.state.head.target.of_buffer(self.cx.request_bytes())
+        self.cx.state.head.target.bytes_in(self.cx.request_bytes())
     }
 
     /// What is said of the node, as long as one was asked.
     #[inline]
-    fn of_node<'v>(&self, value: Value<'v>) -> Value<'v> {
+    fn when_a_node_was_asked<'v>(&self, value: Value<'v>) -> Value<'v> {
         if self.cx.state.record.attempts.is_empty() { Value::Nothing } else { value }
     }
 }
@@ -91,11 +91,11 @@ impl Source for Served<'_, '_> {
         let own = |text: &'static str| Own(text.as_bytes());
         match variable {
             Variable::RemoteAddr => Own(cx.client_address_text()),
-            Variable::RemotePort => Value::of_number(cx.client.peer.address.port()),
+            Variable::RemotePort => Value::from_number(cx.client.peer.address.port()),
             // No plugin leaves it behind.
             Variable::RemoteUser => Value::Nothing,
             Variable::ServerAddr => Own(cx.client.peer.local_text.as_bytes()),
-            Variable::ServerPort => Value::of_number(cx.client.peer.local.port()),
+            Variable::ServerPort => Value::from_number(cx.client.peer.local.port()),
             Variable::TimeLocal => Value::TimeLocal,
             Variable::TimeIso8601 => Value::TimeIso8601,
             Variable::Msec => Seconds(self.unix_ms()),
@@ -136,7 +136,7 @@ impl Source for Served<'_, '_> {
                 Seconds(cx.worker.clock.now_ms().saturating_sub(record.started_ms))
             }
             Variable::RequestId => Value::Nothing,
-            Variable::Status => Value::of_number(record.status),
+            Variable::Status => Value::from_number(record.status),
             Variable::BytesSent => Number(record.bytes_sent),
             Variable::BodyBytesSent => Number(record.body_bytes_sent),
             Variable::ErrorCode => own(record.code.map_or("", |code| code.text())),
@@ -144,12 +144,12 @@ impl Source for Served<'_, '_> {
             | Variable::UpstreamStatus
             | Variable::UpstreamResponseTime
             | Variable::UpstreamConnectTime
-            | Variable::UpstreamHeaderTime => Value::of_attempts(variable, self.attempts),
-            Variable::UpstreamScheme => self.of_node(own("http")),
-            Variable::UpstreamHost => self.of_node(Text(&state.host_up)),
-            Variable::UpstreamUri => {
-                self.of_node(Text(state.plugins.edits.upstream_uri().unwrap_or(self.sent_uri)))
-            }
+            | Variable::UpstreamHeaderTime => Value::from_attempts(variable, self.attempts),
+            Variable::UpstreamScheme => self.when_a_node_was_asked(own("http")),
+            Variable::UpstreamHost => self.when_a_node_was_asked(Text(&state.host_up)),
+            Variable::UpstreamUri => self.when_a_node_was_asked(Text(
+                state.plugins.edits.upstream_uri().unwrap_or(self.sent_uri),
+            )),
             Variable::RouteId => Text(record.route_id.as_bytes()),
             Variable::RouteName | Variable::ServiceName => Value::Nothing,
             Variable::ServiceId => Text(record.service_id.as_bytes()),

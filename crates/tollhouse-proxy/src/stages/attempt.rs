@@ -150,7 +150,7 @@ impl Attempt<'_> {
     fn check_switch(&self, state: &RequestState, node: &[u8]) -> Result<(), AttemptError> {
         let to = state.response.fields.first(Known::Upgrade).unwrap_or_default();
         let is_meant =
-            self.way.asks_upgrade(state) && to.of_buffer(node).eq_ignore_ascii_case(b"websocket");
+            self.way.asks_upgrade(state) && to.bytes_in(node).eq_ignore_ascii_case(b"websocket");
         if state.response.status == 101 && !is_meant {
             return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
         }

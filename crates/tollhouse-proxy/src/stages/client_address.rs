@@ -24,12 +24,12 @@ pub(crate) fn reported(
     let mut elements: SmallVec<[&[u8]; HOPS_INLINE]> = SmallVec::new();
     match real_ip.header.as_str() {
         "x-real-ip" => {
-            elements.extend(list_elements(fields.first(Known::XRealIp)?.of_buffer(bytes)))
+            elements.extend(list_elements(fields.first(Known::XRealIp)?.bytes_in(bytes)))
         }
         // Every proxy of a chain may have begun a line of its own: all of them are one list.
         "x-forwarded-for" if fields.has(Known::XForwardedFor) => {
             let lines = fields.iter().filter(|field| field.known == Known::XForwardedFor);
-            lines.for_each(|line| elements.extend(list_elements(line.value().of_buffer(bytes))));
+            lines.for_each(|line| elements.extend(list_elements(line.value().bytes_in(bytes))));
         }
         other => elements.extend(list_elements(fields.find(other.as_bytes(), bytes)?)),
     }

@@ -18,7 +18,7 @@ use crate::worker::Worker;
 pub(crate) fn request(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let bytes = cx.client.request_bytes();
     let state = &mut *cx.state;
-    state.is_idempotent = is_idempotent(state.head.method.of_buffer(bytes));
+    state.is_idempotent = is_idempotent(state.head.method.bytes_in(bytes));
     host(state, bytes);
     path(cx.worker, state, bytes)?;
     let real_ip = &cx.worker.settings.real_ip;
@@ -40,7 +40,7 @@ fn host(state: &mut RequestState, bytes: &[u8]) {
 /// Normalises the path; an ordinary one is left where it is, as is that of `OPTIONS *`.
 #[inline]
 fn path(worker: &Worker, state: &mut RequestState, bytes: &[u8]) -> Result<(), GatewayError> {
-    let sent = state.head.parts.path.of_buffer(bytes);
+    let sent = state.head.parts.path.bytes_in(bytes);
     state.path.clear();
     state.path_is_rewritten = false;
     if sent == b"*" {

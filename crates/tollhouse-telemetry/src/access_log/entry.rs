@@ -115,10 +115,10 @@ impl Source for Entry<'_> {
         use Value::{Number, Own, Seconds, Text};
         match variable {
             Variable::RemoteAddr => Own(self.remote_addr),
-            Variable::RemotePort => Value::of_number(self.remote_port),
+            Variable::RemotePort => Value::from_number(self.remote_port),
             Variable::RemoteUser => Value::Nothing,
             Variable::ServerAddr => Own(self.server_addr),
-            Variable::ServerPort => Value::of_number(self.server_port),
+            Variable::ServerPort => Value::from_number(self.server_port),
             Variable::TimeLocal => Value::TimeLocal,
             Variable::TimeIso8601 => Value::TimeIso8601,
             Variable::Msec => Seconds(self.unix_ms),
@@ -150,7 +150,7 @@ impl Source for Entry<'_> {
             Variable::RequestLength => Number(self.request_length),
             Variable::RequestTime => Seconds(self.request_time_ms),
             Variable::RequestId => Text(self.request_id),
-            Variable::Status => Value::of_number(self.status),
+            Variable::Status => Value::from_number(self.status),
             Variable::BytesSent => Number(self.bytes_sent),
             Variable::BodyBytesSent => Number(self.body_bytes_sent),
             Variable::ErrorCode => Own(self.error_code.map_or("", |code| code.text()).as_bytes()),
@@ -158,7 +158,7 @@ impl Source for Entry<'_> {
             | Variable::UpstreamStatus
             | Variable::UpstreamResponseTime
             | Variable::UpstreamConnectTime
-            | Variable::UpstreamHeaderTime => Value::of_attempts(variable, self.attempts),
+            | Variable::UpstreamHeaderTime => Value::from_attempts(variable, self.attempts),
             Variable::UpstreamScheme => Own(self.upstream_scheme.as_bytes()),
             Variable::UpstreamHost => Text(self.upstream_host),
             Variable::UpstreamUri => Text(self.upstream_uri),

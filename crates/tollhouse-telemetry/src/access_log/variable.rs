@@ -149,11 +149,11 @@ pub enum Value<'a> {
 impl<'a> Value<'a> {
     /// Ports and statuses: zero is none.
     #[inline]
-    pub fn of_number(number: u16) -> Self {
+    pub fn from_number(number: u16) -> Self {
         if number == 0 { Self::Nothing } else { Self::Number(u64::from(number)) }
     }
 
-    fn of_seconds(milliseconds: Option<u64>) -> Self {
+    fn from_milliseconds(milliseconds: Option<u64>) -> Self {
         milliseconds.map_or(Self::Nothing, Self::Seconds)
     }
 
@@ -173,14 +173,20 @@ impl<'a> Value<'a> {
     }
 
     /// What a variable that is about attempts tells of them; nothing of any other.
-    pub fn of_attempts(variable: Variable, attempts: &'a [Attempt<'a>]) -> Self {
+    pub fn from_attempts(variable: Variable, attempts: &'a [Attempt<'a>]) -> Self {
         let of: for<'b> fn(&Attempt<'b>) -> Value<'b> = match variable {
             _ if attempts.is_empty() => return Self::Nothing,
             Variable::UpstreamAddr => |attempt| Value::Text(attempt.addr),
-            Variable::UpstreamStatus => |attempt| Value::of_number(attempt.status),
-            Variable::UpstreamResponseTime => |attempt| Value::of_seconds(attempt.response_time_ms),
-            Variable::UpstreamConnectTime => |attempt| Value::of_seconds(attempt.connect_time_ms),
-            Variable::UpstreamHeaderTime => |attempt| Value::of_seconds(attempt.header_time_ms),
+            Variable::UpstreamStatus => |attempt| Value::from_number(attempt.status),
+            Variable::UpstreamResponseTime => {
+                |attempt| Value::from_milliseconds(attempt.response_time_ms)
+            }
+            Variable::UpstreamConnectTime => {
+                |attempt| Value::from_milliseconds(attempt.connect_time_ms)
+            }
+            Variable::UpstreamHeaderTime => {
+                |attempt| Value::from_milliseconds(attempt.header_time_ms)
+            }
             _ => return Self::Nothing,
         };
         Self::Attempts(attempts, of)

@@ -122,7 +122,7 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
     let settings = settings::data_plane(&loaded.bootstrap);
     let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources.clone()) else {
-        return of_store(settings, &loaded.bootstrap);
+        return load_store(settings, &loaded.bootstrap);
     };
     let name = path.display().to_string();
     let environment = |name: &str| std::env::var(name).ok();
@@ -135,7 +135,7 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
 }
 
 /// Without a file, the store says what is served.
-fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
+fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
     let name = format!("the store in {}", configured_store::name(bootstrap));
     let read = objects::document_of_store(bootstrap).and_then(|(mut document, wrong)| {
         let listing = configured_store::read_shenyu(bootstrap)?;

@@ -104,7 +104,7 @@ fn document(
 ) -> anyhow::Result<(String, ExitCode)> {
     let prefix = objects::prefix(bootstrap);
     let listing = configured_store::read(bootstrap).context("failed to read the store")?;
-    let (mut found, wrong) = objects::of_listing(&listing, prefix);
+    let (mut found, wrong) = objects::from_listing(&listing, prefix);
     problems::print("store", &wrong);
     if arguments.reveal_secrets {
         reveal(&mut found, bootstrap)?;

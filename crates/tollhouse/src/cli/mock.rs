@@ -294,8 +294,8 @@ impl AnswerArguments {
         }
         let text = self.body.clone().map(|text| Body::Bytes(text.into()));
         set(&mut behaviour.body, text);
-        set(&mut behaviour.body, self.body_bytes.map(Body::of_length).transpose()?);
-        set(&mut behaviour.body, self.body_file.as_deref().map(Body::of_file).transpose()?);
+        set(&mut behaviour.body, self.body_bytes.map(Body::with_length).transpose()?);
+        set(&mut behaviour.body, self.body_file.as_deref().map(Body::read).transpose()?);
         set(&mut behaviour.body, self.echo.then_some(Body::Echo));
         Ok(())
     }

@@ -45,7 +45,7 @@ pub fn prefix(bootstrap: &Bootstrap) -> &str {
 
 /// The objects among the entries of a store. Values that are none are problems; keys that hold no
 /// object are passed over.
-pub fn of_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
+pub fn from_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
     let (mut objects, mut problems) = (Objects::new(), Problems::new());
     for entry in &listing.entries {
         let Some((kind, id)) = store_keys::parse_store_key(prefix, &entry.key) else { continue };
@@ -69,7 +69,7 @@ pub fn of_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
 pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Problems)> {
     let prefix = prefix(bootstrap);
     let listing = configured_store::read(bootstrap)?;
-    let (mut objects, wrong) = of_listing(&listing, prefix);
+    let (mut objects, wrong) = from_listing(&listing, prefix);
     let keyring = tollhouse_control::secrets::keyring_if_any(bootstrap)?;
     let catalogue = tollhouse_control::plugins::catalogue();
     for ((kind, _), object) in &mut objects {

@@ -108,6 +108,6 @@ fn start_log(filter: EnvFilter) {
         let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
         filters.reload(filter).map_err(|error| error.to_string())
     };
-    process_log::of_this_process().begin(&configured, Box::new(set_filter));
+    process_log::process_log().begin(&configured, Box::new(set_filter));
     log.init();
 }

@@ -292,7 +292,7 @@ fn an_answer_that_an_object_brings_is_shown_and_a_bad_one_is_refused() {
     let pair = authority.server_with_responder(&["a.test"], "http://127.0.0.1:1/");
     let other = authority.server_with_responder(&["b.test"], "http://127.0.0.1:1/");
     let question = |pair: &Pair| {
-        tollhouse_model::certificate::status::StatusQuestion::of_pem(&pair.chain)
+        tollhouse_model::certificate::status::StatusQuestion::from_pem(&pair.chain)
             .expect("a question")
             .to_der()
     };

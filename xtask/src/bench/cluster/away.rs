@@ -73,7 +73,7 @@ pub(super) fn without_database(plan: &Plan) -> Result<Vec<Figure>> {
         "type": "roundrobin", "nodes": { format!("127.0.0.1:{}", origin.port): 1 },
     });
     let resources = json!({ "routes": [{ "id": "all", "uri": "/*", "upstream": upstream }] });
-    let node = Node::of_registry(plan, &engines, &resources)?;
+    let node = Node::start_registry(plan, &engines, &resources)?;
     let mut caller = node.caller()?;
     caller.call("RegisterInstance", &steady(0))?;
     engines.database.kill();
@@ -110,7 +110,7 @@ fn is_answered(caller: &mut Caller) -> Result<bool> {
 pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let mut etcd = Etcd::durable().context("etcd is not installed")?;
-    let [a, b] = [(); 2].map(|()| Node::of_etcd(plan, &etcd));
+    let [a, b] = [(); 2].map(|()| Node::start_gateway(plan, &etcd));
     let (a, b) = (a?, b?);
     let write = |number: usize| {
         let route = serde_json::from_str(&route_json(origin.port, number))?;

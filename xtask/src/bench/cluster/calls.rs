@@ -23,7 +23,7 @@ const IN_FLIGHT: u64 = 64;
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
     let mut figures = Vec::new();
-    let first = Node::of_registry(plan, &engines, &json!({}))?;
+    let first = Node::start_registry(plan, &engines, &json!({}))?;
     let calls = if plan.is_quick { QUICK_CALLS } else { CALLS };
     let id = "call-{{.RequestNumber}}";
     let register = json!({
@@ -62,8 +62,8 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
 fn beats(plan: &Plan, engines: &Engines, first: Node) -> Result<Vec<Figure>> {
     let nodes = [
         first,
-        Node::of_registry(plan, engines, &json!({}))?,
-        Node::of_registry(plan, engines, &json!({}))?,
+        Node::start_registry(plan, engines, &json!({}))?,
+        Node::start_registry(plan, engines, &json!({}))?,
     ];
     let (beating, time) =
         if plan.is_quick { (QUICK_BEATING, QUICK_BEATS) } else { (BEATING, BEATS) };

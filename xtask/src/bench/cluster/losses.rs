@@ -42,7 +42,7 @@ struct Beats {
 /// Kills them.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
-    let nodes = (0..3).map(|_| Node::of_registry(plan, &engines, &json!({})));
+    let nodes = (0..3).map(|_| Node::start_registry(plan, &engines, &json!({})));
     let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
     let time = if plan.is_quick { QUICK_KILLING } else { KILLING };
     let ports: Vec<u16> = nodes.iter().map(|node| node.ports.http).collect();

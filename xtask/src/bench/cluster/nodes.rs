@@ -51,7 +51,11 @@ pub(super) struct Node {
 
 impl Node {
     /// A node of the registry, with these resources for its gateway.
-    pub(super) fn of_registry(plan: &Plan, engines: &Engines, resources: &Value) -> Result<Self> {
+    pub(super) fn start_registry(
+        plan: &Plan,
+        engines: &Engines,
+        resources: &Value,
+    ) -> Result<Self> {
         let ports =
             Ports { grpc: free_port()?, http: free_port()?, gateway: free_port()?, admin: 0 };
         let home = process::folder_on_disk()?;
@@ -71,7 +75,7 @@ impl Node {
     }
 
     /// A gateway on this etcd.
-    pub(super) fn of_etcd(plan: &Plan, etcd: &Etcd) -> Result<Self> {
+    pub(super) fn start_gateway(plan: &Plan, etcd: &Etcd) -> Result<Self> {
         let ports = Ports { grpc: 0, http: 0, gateway: free_port()?, admin: free_port()? };
         let home = process::folder_on_disk()?;
         let text = format!(

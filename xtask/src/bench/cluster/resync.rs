@@ -29,7 +29,7 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let (routes, quiet) = if plan.is_quick { (QUICK_ROUTES, QUICK_QUIET) } else { (ROUTES, QUIET) };
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let mut etcd = Etcd::durable().context("etcd is not installed")?;
-    let gateway = Node::of_etcd(plan, &etcd)?;
+    let gateway = Node::start_gateway(plan, &etcd)?;
     let route = |number: usize| {
         let route = serde_json::from_str(&route_json(origin.port, number));
         (format!("routes/{number}"), route.unwrap_or(Value::Null))

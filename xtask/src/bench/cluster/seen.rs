@@ -38,7 +38,7 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
 
 fn registrations(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
     let engines = Engines::start()?;
-    let [a, b] = [(); 2].map(|()| Node::of_registry(plan, &engines, &json!({})));
+    let [a, b] = [(); 2].map(|()| Node::start_registry(plan, &engines, &json!({})));
     let (a, b) = (a?, b?);
     let (mut caller, mut reader) = (a.caller()?, b.caller()?);
     let mut delays = Vec::with_capacity(changes);
@@ -56,7 +56,7 @@ fn registrations(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
 fn routes(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let etcd = Etcd::durable().context("etcd is not installed")?;
-    let [a, b] = [(); 2].map(|()| Node::of_etcd(plan, &etcd));
+    let [a, b] = [(); 2].map(|()| Node::start_gateway(plan, &etcd));
     let (a, b) = (a?, b?);
     let mut writer = Writer::open(a.ports.admin)?;
     let mut client = Connection::open(b.ports.gateway)?;

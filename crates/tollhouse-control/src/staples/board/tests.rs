@@ -229,7 +229,7 @@ fn an_answer_that_is_given_is_shown_and_a_newer_one_asked_for_where_somebody_can
         let mut board = board();
         let host = authority.host(responder);
         let [own, issuer] = host.identities()[0].chain() else { panic!("two") };
-        let question = StatusQuestion::of_pair(own, issuer).expect("a question");
+        let question = StatusQuestion::from_pair(own, issuer).expect("a question");
         let good = |until| -> Arc<[u8]> {
             let answer = Answer::good(NOW - DAY, until);
             answer.to(&question.to_der(), |text| authority.sign(text)).into()
@@ -247,7 +247,7 @@ fn what_was_kept_is_shown_before_anybody_is_asked_if_it_still_holds() {
     let authority = Authority::new();
     let host = authority.host(Some(URI));
     let [own, issuer] = host.identities()[0].chain() else { panic!("two") };
-    let question = StatusQuestion::of_pair(own, issuer).expect("a question");
+    let question = StatusQuestion::from_pair(own, issuer).expect("a question");
     let answer = |says, until| {
         let answer = Answer { says, ..Answer::good(NOW - 8 * HOUR, until) };
         answer.to(&question.to_der(), |text| authority.sign(text))

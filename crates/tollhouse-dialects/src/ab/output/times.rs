@@ -38,7 +38,7 @@ enum Totals {
 impl Times {
     pub(super) fn from_result(result: &CaseResult) -> Self {
         if result.samples.is_empty() || result.samples.len() as u64 != result.counts.completed {
-            return Self::of_distributions(result);
+            return Self::from_distributions(result);
         }
         let whole = |sample: &&Sample| sample.failure.is_none_or(FailureClass::is_answer);
         let samples: Vec<&Sample> = result.samples.iter().filter(whole).collect();
@@ -57,9 +57,9 @@ impl Times {
         }
     }
 
-    fn of_distributions(result: &CaseResult) -> Self {
-        let processing = Row::of_distribution(&result.response_time);
-        let connect = Row::of_connects(&result.connect, result.response_time.count);
+    fn from_distributions(result: &CaseResult) -> Self {
+        let processing = Row::from_distribution(&result.response_time);
+        let connect = Row::from_connects(&result.connect, result.response_time.count);
         let total = Row {
             min: processing.min + connect.min,
             mean: processing.mean + connect.mean,
@@ -70,7 +70,7 @@ impl Times {
         Self {
             connect,
             processing,
-            waiting: Row::of_distribution(&result.first_byte),
+            waiting: Row::from_distribution(&result.first_byte),
             total,
             totals: Totals::Spread(result.response_time.clone(), connect.median),
         }
@@ -180,7 +180,7 @@ impl Row {
         Self { min: *min as f64, mean, stdev, median, max: *max as f64 }
     }
 
-    fn of_distribution(times: &Distribution) -> Self {
+    fn from_distribution(times: &Distribution) -> Self {
         Self {
             min: times.min_ns as f64,
             mean: times.mean_ns,
@@ -192,9 +192,9 @@ impl Row {
 
     /// Of the connections that were opened, over all requests: those on a connection that was open
     /// already did not wait for one.
-    fn of_connects(opened: &Distribution, requests: u64) -> Self {
+    fn from_connects(opened: &Distribution, requests: u64) -> Self {
         if opened.count >= requests {
-            return Self::of_distribution(opened);
+            return Self::from_distribution(opened);
         }
         let share = opened.count as f64 / requests as f64;
         let mean = opened.mean_ns * share;

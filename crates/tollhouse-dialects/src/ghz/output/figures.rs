@@ -66,9 +66,9 @@ impl<'a> Figures<'a> {
         let details = details(result, options);
         // ghz counts over the details where it has them, which leaves out what they leave out.
         let seen = if details.is_empty() {
-            Seen::of_counts(result)
+            Seen::from_counts(result)
         } else {
-            Seen::of_details(&details, options)
+            Seen::from_details(&details, options)
         };
         let begun_ns = i64::try_from(result.started_at_ms).unwrap_or(0).saturating_mul(1_000_000);
         let elapsed_ns = i64::try_from(result.elapsed_ns).unwrap_or(i64::MAX);
@@ -116,7 +116,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of_details(details: &[Detail], options: &GhzOptions) -> Self {
+    fn from_details(details: &[Detail], options: &GhzOptions) -> Self {
         let mut errors = BTreeMap::new();
         let mut statuses = BTreeMap::new();
         let mut sum = 0.0;
@@ -137,7 +137,7 @@ impl Seen {
         Self { count, average_seconds: sum / count as f64, errors, statuses, times }
     }
 
-    fn of_counts(result: &CaseResult) -> Self {
+    fn from_counts(result: &CaseResult) -> Self {
         let counts = &result.counts;
         let mut statuses = counts.statuses.clone();
         for class in FailureClass::ALL {

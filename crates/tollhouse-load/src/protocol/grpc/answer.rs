@@ -123,7 +123,7 @@ fn check_head(status: u16, fields: &Fields) -> Result<(), Failure> {
     let message = format!("the answer is not gRPC: HTTP status {status}, {what}");
     // A gateway that answers for a service it cannot reach has answered, as far as it can.
     let class = if status == 200 { FailureClass::Malformed } else { FailureClass::Status };
-    Err(with_code(class, Code::of_http(status), &message))
+    Err(with_code(class, Code::from_http(status), &message))
 }
 
 fn encoding_of(fields: &Fields) -> Result<Encoding, Failure> {

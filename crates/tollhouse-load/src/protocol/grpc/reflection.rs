@@ -268,7 +268,7 @@ fn check(http_status: u16, fields: &Fields) -> Result<(), Refusal> {
     let code = match (code, http_status) {
         (Some(code), _) => Code(code),
         (None, 200) => return Ok(()),
-        (None, status) => Code::of_http(status),
+        (None, status) => Code::from_http(status),
     };
     match code {
         Code::OK => Ok(()),

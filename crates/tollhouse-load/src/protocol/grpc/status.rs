@@ -56,7 +56,7 @@ impl Code {
     }
 
     /// What an HTTP answer without a gRPC status means (the mapping of the gRPC specification).
-    pub fn of_http(status: u16) -> Self {
+    pub fn from_http(status: u16) -> Self {
         match status {
             400 => Self::INTERNAL,
             401 => Self::UNAUTHENTICATED,
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn answers_that_are_no_grpc_have_a_code() {
-        assert_eq!(Code::of_http(404), Code::UNIMPLEMENTED);
-        assert_eq!(Code::of_http(502), Code::UNAVAILABLE);
-        assert_eq!(Code::of_http(418), Code::UNKNOWN);
+        assert_eq!(Code::from_http(404), Code::UNIMPLEMENTED);
+        assert_eq!(Code::from_http(502), Code::UNAVAILABLE);
+        assert_eq!(Code::from_http(418), Code::UNKNOWN);
     }
 }

@@ -150,7 +150,7 @@ impl Answer {
         if is_whole && !self.head.is_interim() && self.first_head.get().is_none() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let lines = self.head.fields.iter().map(|field| {
-                (text(field.name().of_buffer(bytes)), text(field.value().of_buffer(bytes)))
+                (text(field.name().bytes_in(bytes)), text(field.value().bytes_in(bytes)))
             });
             // Another lane may have been first after all.
             let _ = self.first_head.set(lines.collect());

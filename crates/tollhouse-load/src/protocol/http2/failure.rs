@@ -64,7 +64,7 @@ pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
 pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => closed(goodbye),
-        _ => Failure::of_io(error, FailureClass::Closed),
+        _ => Failure::from_io(error, FailureClass::Closed),
     }
 }
 

@@ -83,13 +83,13 @@ impl Figure {
 
     /// The figure over the runs of a case; `None` when a run does not have it.
     pub(super) fn measure(self, runs: &[&CaseResult]) -> Option<Measured> {
-        let values: Option<Vec<f64>> = runs.iter().map(|run| self.of_run(run)).collect();
+        let values: Option<Vec<f64>> = runs.iter().map(|run| self.run_value(run)).collect();
         let spread = Spread::from_values(values?)?;
-        let value = self.of_merged(runs).unwrap_or(spread.median);
+        let value = self.merged_value(runs).unwrap_or(spread.median);
         Some(Measured { value, spread })
     }
 
-    fn of_run(self, run: &CaseResult) -> Option<f64> {
+    fn run_value(self, run: &CaseResult) -> Option<f64> {
         match self {
             Figure::Goodput => (run.goodput > 0.0 || run.rate > 0.0).then_some(run.goodput),
             Figure::FailureShare => {
@@ -109,7 +109,7 @@ impl Figure {
     }
 
     /// Times are merged by value, never averaged.
-    fn of_merged(self, runs: &[&CaseResult]) -> Option<f64> {
+    fn merged_value(self, runs: &[&CaseResult]) -> Option<f64> {
         let is_time = matches!(self, Figure::Mean | Figure::Percentile(_));
         let is_known = runs.iter().all(|run| !run.headline().values.is_empty());
         if !is_time || !is_known || runs.len() < 2 {

@@ -52,7 +52,7 @@ impl Authority {
     }
 
     fn question(&self) -> StatusQuestion {
-        StatusQuestion::of_pair(&self.server(), &self.certificate).expect("a question")
+        StatusQuestion::from_pair(&self.server(), &self.certificate).expect("a question")
     }
 }
 
@@ -151,11 +151,11 @@ fn refusals_say_why() {
 fn a_chain_without_the_issuer_asks_nobody() {
     let authority = Authority::new("root");
     let (own, stranger) = (authority.server(), Authority::new("other"));
-    let asked = StatusQuestion::of_pair(&own, &stranger.certificate);
+    let asked = StatusQuestion::from_pair(&own, &stranger.certificate);
     assert_eq!(asked, Err(StatusError::NoIssuer));
-    let none = StatusQuestion::of_pair(&own, &b"none"[..].into());
+    let none = StatusQuestion::from_pair(&own, &b"none"[..].into());
     assert_eq!(none, Err(StatusError::Unreadable));
-    assert_eq!(StatusQuestion::of_pem(""), Err(StatusError::Unreadable));
+    assert_eq!(StatusQuestion::from_pem(""), Err(StatusError::Unreadable));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn responders_are_asked_over_plain_http_or_not_at_all() {
         ("", None),
     ] {
         let own = authority.certify(uri, ExtendedKeyUsagePurpose::ServerAuth).0.into();
-        let question = StatusQuestion::of_pair(&own, &authority.certificate).expect("a question");
+        let question = StatusQuestion::from_pair(&own, &authority.certificate).expect("a question");
         assert_eq!(question.responder(), expected, "{uri}");
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// The status among lines that `find` finds by name; `None` where there is no `grpc-status`.
-    pub(crate) fn of_lines<'l>(find: impl Fn(&str) -> Option<&'l [u8]>) -> Option<Self> {
+    pub(crate) fn find_in<'l>(find: impl Fn(&str) -> Option<&'l [u8]>) -> Option<Self> {
         let code = std::str::from_utf8(find("grpc-status")?).ok();
         Some(Self {
             code: code.and_then(|code| code.trim().parse().ok()),
@@ -26,8 +26,8 @@ impl Outcome {
     }
 
     /// The status in a trailer section.
-    pub(crate) fn of_trailers(section: &[u8]) -> Option<Self> {
-        Self::of_lines(|name| find_line(section, name))
+    pub(crate) fn from_trailers(section: &[u8]) -> Option<Self> {
+        Self::find_in(|name| find_line(section, name))
     }
 
     /// Whether the call has done what it was to do.
@@ -96,11 +96,11 @@ mod tests {
     #[test]
     fn a_status_is_found_in_trailers() {
         let section = b"Grpc-Status: 5\r\ngrpc-message: 100%25 %C3%A9 %zz %\r\nx: y\r\n\r\n";
-        let outcome = Outcome::of_trailers(section).unwrap();
+        let outcome = Outcome::from_trailers(section).unwrap();
         assert_eq!((outcome.code, outcome.is_ok()), (Some(5), false));
         assert_eq!(outcome.message, "100% é %zz %");
         assert_eq!(outcome.details, None);
-        assert_eq!(Outcome::of_trailers(b"x: y\r\n\r\n"), None);
-        assert_eq!(Outcome::of_trailers(b"grpc-status: x\r\n").unwrap().code, None);
+        assert_eq!(Outcome::from_trailers(b"x: y\r\n\r\n"), None);
+        assert_eq!(Outcome::from_trailers(b"grpc-status: x\r\n").unwrap().code, None);
     }
 }

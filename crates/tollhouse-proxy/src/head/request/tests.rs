@@ -453,9 +453,9 @@ proptest! {
         let mut read = RequestHead::default();
         prop_assert_eq!(read.parse(&out, &limits), Ok(true), "{}", out.escape_ascii());
         prop_assert_eq!(&out[read.head_bytes..], b"hello", "{}", out.escape_ascii());
-        prop_assert_eq!(read.method.of_buffer(&out), b"POST");
-        prop_assert_eq!(Some(read.target.of_buffer(&out)), edits.upstream_uri());
-        prop_assert_eq!(read.authority.of_buffer(&out), host.as_slice());
+        prop_assert_eq!(read.method.bytes_in(&out), b"POST");
+        prop_assert_eq!(Some(read.target.bytes_in(&out)), edits.upstream_uri());
+        prop_assert_eq!(read.authority.bytes_in(&out), host.as_slice());
         prop_assert_eq!(read.body, BodyLength::Known(5));
     }
 }

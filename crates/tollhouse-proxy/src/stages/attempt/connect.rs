@@ -175,7 +175,7 @@ pub(crate) fn header_version(version: ProxyHeader) -> proxy_protocol::Version {
 fn server_name(state: &RequestState) -> String {
     let host = state.host_up.as_slice();
     let split = tollhouse_http::authority::split(host);
-    let name = split.map_or(host, |(name, _)| name.of_buffer(host));
+    let name = split.map_or(host, |(name, _)| name.bytes_in(host));
     let name = String::from_utf8_lossy(name);
     // An address stands in brackets in `Host`, and without in a name.
     name.trim_start_matches('[').trim_end_matches(']').to_owned()

@@ -37,7 +37,7 @@ pub(super) fn guess(path: &Path, text: &str) -> FileKind {
 
 fn is_list(key: &str) -> bool {
     // Settings for ShenYu's objects stand under the same name in a bootstrap file: such a tie is ended as others.
-    Kind::of_list(key).is_some() || NOT_SERVED.contains(&key) || key == SHENYU_SECTION
+    Kind::from_list_name(key).is_some() || NOT_SERVED.contains(&key) || key == SHENYU_SECTION
 }
 
 /// The first parts of all bootstrap keys.

@@ -198,7 +198,7 @@ fn objects_of(
     prefix: &str,
     keyring: Option<&Keyring>,
 ) -> Objects {
-    let (mut found, wrong) = objects::of_listing(listing, prefix);
+    let (mut found, wrong) = objects::from_listing(listing, prefix);
     problems::print("store", &wrong);
     let catalogue = tollhouse_control::plugins::catalogue();
     for ((kind, _), object) in &mut found {

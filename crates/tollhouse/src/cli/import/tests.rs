@@ -45,7 +45,7 @@ impl Place {
 
     fn exported(&self) -> String {
         let listing = tollhouse_store::read_directory(&self.bootstrap.data_dir, "/apisix/");
-        let (found, wrong) = objects::of_listing(&listing.expect("there is a store"), "/apisix");
+        let (found, wrong) = objects::from_listing(&listing.expect("there is a store"), "/apisix");
         assert!(wrong.is_empty(), "{wrong}");
         let items: Vec<_> =
             found.into_iter().map(|((kind, _), object)| (kind, object.value)).collect();

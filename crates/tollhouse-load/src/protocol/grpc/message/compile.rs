@@ -165,7 +165,7 @@ impl Compiler {
                 compiler.one(json, field.number, &field.kind, Zero::Written)
             }),
             Shape::PackedList => {
-                let Some(scalar) = Scalar::of_kind(&field.kind) else { return Ok(Vec::new()) };
+                let Some(scalar) = Scalar::from_kind(&field.kind) else { return Ok(Vec::new()) };
                 let pieces = self.list(json, |compiler, json| {
                     compiler.value(json, Vec::new(), &scalar, Zero::Written)
                 })?;
@@ -187,7 +187,7 @@ impl Compiler {
             let pieces = self.message(json, descriptor)?;
             return Ok(vec![sized(number, pieces)]);
         }
-        match Scalar::of_kind(kind) {
+        match Scalar::from_kind(kind) {
             Some(scalar) => {
                 let key = key_of(number, wire_type(&scalar));
                 self.value(json, key, &scalar, zero)
@@ -303,14 +303,16 @@ impl Compiler {
 
 fn lookup(descriptor: &MessageDescriptor, name: &str) -> Option<Field> {
     if let Some(extension) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        return descriptor.get_extension_by_full_name(extension).map(|found| of_extension(&found));
+        return descriptor
+            .get_extension_by_full_name(extension)
+            .map(|found| extension_field(&found));
     }
     let found =
         descriptor.get_field_by_json_name(name).or_else(|| descriptor.get_field_by_name(name));
-    found.map(|found| of_field(&found))
+    found.map(|found| message_field(&found))
 }
 
-fn of_field(field: &FieldDescriptor) -> Field {
+fn message_field(field: &FieldDescriptor) -> Field {
     let shape = match () {
         () if field.is_map() => Shape::Map,
         () if field.is_list() && field.is_packed() => Shape::PackedList,
@@ -327,7 +329,7 @@ fn of_field(field: &FieldDescriptor) -> Field {
     Field { number: field.number(), kind: field.kind(), shape, zero, oneof }
 }
 
-fn of_extension(field: &ExtensionDescriptor) -> Field {
+fn extension_field(field: &ExtensionDescriptor) -> Field {
     let shape = match () {
         () if field.is_list() && field.is_packed() => Shape::PackedList,
         () if field.is_list() => Shape::List,

@@ -69,7 +69,7 @@ const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENI
 
 impl Scalar {
     /// The scalar of a kind; `None` for messages.
-    pub(super) fn of_kind(kind: &Kind) -> Option<Self> {
+    pub(super) fn from_kind(kind: &Kind) -> Option<Self> {
         Some(match kind {
             Kind::Double => Self::Double,
             Kind::Float => Self::Float,

@@ -39,7 +39,7 @@ pub(super) fn form(descriptor: &MessageDescriptor) -> Form {
         "DoubleValue" | "FloatValue" | "Int64Value" | "UInt64Value" | "Int32Value"
         | "UInt32Value" | "BoolValue" | "StringValue" | "BytesValue" => {
             let kind = descriptor.get_field(1).map(|field| field.kind());
-            kind.as_ref().and_then(Scalar::of_kind).map_or(Form::Fields, Form::Wrapped)
+            kind.as_ref().and_then(Scalar::from_kind).map_or(Form::Fields, Form::Wrapped)
         }
         _ => Form::Fields,
     }

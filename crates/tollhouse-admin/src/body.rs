@@ -1,12 +1,13 @@
 //! Bodies of requests: read within a bound, and decoded whatever their content type says.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body, Bytes};
+use hyper::body::{Body, Buf, Bytes};
 use serde_json::{Value, json};
 
-use crate::limits::{BODY_TIME_MAX, ECHO_BYTES_MAX};
+use crate::limits::{BODY_BYTES_MAX, BODY_TIME_MAX, ECHO_BYTES_MAX};
 use crate::reply::Reply;
 
 mod decode_error;
@@ -32,6 +33,23 @@ where
         Ok(Err(error)) => Err(invalid(&error.to_string())),
         Err(_) => Err(invalid(&format!("nothing came for {}", seconds(BODY_TIME_MAX)))),
     }
+}
+
+/// Reads a body that nothing asks for to its end, so that its connection serves on, and keeps nothing of it. One of more
+/// than `BODY_BYTES_MAX` bytes, or that takes too long, is left where it is: the connection ends behind the answer.
+pub(crate) async fn discard<B: Body>(body: B) {
+    let mut body = pin!(body);
+    let mut left = BODY_BYTES_MAX;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Buf::remaining);
+            match left.checked_sub(bytes) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(BODY_TIME_MAX, reading).await;
 }
 
 /// Decodes a body; `None` where there is none.
@@ -75,4 +93,38 @@ fn too_large(bytes: u64, bytes_max: usize) -> Reply {
 
 fn seconds(time: Duration) -> String {
     format!("{} seconds", time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// Never ends; counts what was taken of it.
+    struct Endless<'c>(&'c mut usize);
+
+    impl Body for Endless<'_> {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            const PIECE: &[u8] = &[b'a'; 8192];
+            *self.0 += PIECE.len();
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(PIECE)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_nothing_asks_for_is_left_where_it_grows_too_long() {
+        let mut taken = 0;
+        discard(Endless(&mut taken)).await;
+        assert!((BODY_BYTES_MAX..BODY_BYTES_MAX + 2 * 8192).contains(&taken), "{taken}");
+    }
 }

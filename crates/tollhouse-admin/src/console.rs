@@ -2,7 +2,6 @@
 //!
 //! What the process knows comes through [`ConsoleSource`]; what lies in the store is read here.
 
-use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -255,7 +254,7 @@ where
         }
         (["settings"], &Method::GET) => source()?.settings(),
         (["changes", change, "undo"], &Method::POST) => {
-            drop(body.collect().await);
+            body::discard(body).await;
             auth::check_key(&admin.parts.options, call)?;
             dispatch::check_writable(&admin.parts.options.mode)?;
             return changes::undo(admin, call, change).await;
@@ -266,7 +265,7 @@ where
             validation::answer(admin, kind, id, &body).await?
         }
         (known, _) if is_known(known) => {
-            drop(body.collect().await);
+            body::discard(body).await;
             let text = "this is asked with another method; see /apisix/admin/openapi.json";
             return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
         }

@@ -1,7 +1,6 @@
 //! What concerns the process itself: its log, findings, reading the resources again, and the load generator. What changes
 //! anything takes a key of the role admin.
 
-use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
@@ -58,7 +57,7 @@ where
         }
         (["doctor"], &Method::GET) => json!({ "findings": source.findings() }),
         (["reload"], &Method::POST) => {
-            drop(body.collect().await);
+            body::discard(body).await;
             only_admin()?;
             source.reload().map_err(Reply::unavailable)?;
             json!({ "is_reloading": true })
@@ -71,7 +70,7 @@ where
         }
         (["bench", "runs", id], &Method::GET) => source.bench(id).ok_or_else(unknown)?,
         (["bench", "runs", id], &Method::DELETE) => {
-            drop(body.collect().await);
+            body::discard(body).await;
             only_admin()?;
             if !source.end_bench(id) {
                 return Err(unknown());
@@ -88,7 +87,7 @@ where
             compared.map_err(Reply::bad)?
         }
         _ => {
-            drop(body.collect().await);
+            body::discard(body).await;
             return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
         }
     };

@@ -68,9 +68,9 @@ pub async fn serve<F>(
                     places.spawn(connection(stream, peer, stopping.clone()));
                 }
                 Err(error) => {
-                    if let Some(untold) = failures.admit(Instant::now()) {
+                    if let Some(suppressed) = failures.admit(Instant::now()) {
                         let listener = bounds.name;
-                        tracing::warn!(%error, listener, untold, "connections cannot be accepted");
+                        tracing::warn!(%error, listener, suppressed, "connections cannot be accepted");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

@@ -67,7 +67,7 @@ pub(crate) async fn pause(worker: &Worker, error: &io::Error) {
         return;
     }
     if let Some(unreported) = worker.accept_failures.admit(std::time::Instant::now()) {
-        tracing::warn!(%error, untold = unreported, "connections cannot be accepted; check the limit of open files");
+        tracing::warn!(%error, suppressed = unreported, "connections cannot be accepted; check the limit of open files");
     }
     worker.metrics.downstream_connections_refused.increment(ConnectionRefusal::Accept);
     tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -58,7 +58,7 @@ impl Failures {
         let Some(unreported) = self.handshakes[failure.index()].admit(Instant::now()) else {
             return;
         };
-        tracing::warn!(%client, code, cause, untold = unreported, "a TLS handshake failed");
+        tracing::warn!(%client, code, cause, suppressed = unreported, "a TLS handshake failed");
     }
 
     /// Reports a request that failed.
@@ -77,7 +77,7 @@ impl Failures {
             route = record.route_id,
             node,
             cause,
-            untold = unreported,
+            suppressed = unreported,
             "a request failed"
         );
     }

@@ -46,7 +46,7 @@ pub fn findings(play: &Play<'_>) -> Vec<String> {
         }
     }
     for victim in *victims {
-        findings.extend(of_victim(victim, script).err());
+        findings.extend(check_victim(victim, script).err());
     }
     findings
 }
@@ -145,7 +145,7 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
 }
 
 /// Whoever comes next gets an answer, his own, and nothing behind it.
-fn of_victim(victim: &Victim, script: &Script) -> Result<(), String> {
+fn check_victim(victim: &Victim, script: &Script) -> Result<(), String> {
     let Victim { token, heard } = victim;
     if let Some(streams) = &heard.streams {
         if let Some(finding) = streams.findings.first() {

@@ -309,7 +309,8 @@ impl Keeper {
         let Some(transaction) = log.fence(transaction) else { return false };
         match self.committer.write(transaction, &mut self.health).await {
             Ok(committed) => {
-                self.applier.reach(committed.revision, &mut self.health).await;
+                // They are made; whoever waits for them in the log reads them there, now or later.
+                let _ = self.applier.reach(committed.revision, &mut self.health).await;
                 true
             }
             Err(error) => {

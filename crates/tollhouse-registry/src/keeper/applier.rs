@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
 use tollhouse_store::{Revision, StoreError};
 
 use super::group::Applied;
@@ -12,6 +14,10 @@ use super::health_owner::HealthOwner;
 use super::log::{Folded, Log, LogEvent};
 use crate::registry::Shared;
 use crate::state::State;
+
+/// Longest wait for a commit to come back in the log: as long as a store is waited for otherwise. A database that stands
+/// still behind its answer would hold every call of this node, for as long as it stands.
+const READ_BACK_MAX: Duration = Duration::from_secs(3);
 
 pub(super) struct Applier {
     shared: Arc<Shared>,
@@ -91,25 +97,43 @@ impl Applier {
         }
     }
 
-    /// Takes in all commits up to this one.
-    pub(super) async fn reach(&mut self, revision: Revision, health: &mut HealthOwner) {
+    /// Takes in all commits up to this one, awake all the while.
+    ///
+    /// # Errors
+    /// [`StoreError::Unanswered`] where a store that has taken the commit does not show it: what is done there is
+    /// taken in once it does, and nobody waits for that.
+    pub(super) async fn reach(
+        &mut self,
+        revision: Revision,
+        health: &mut HealthOwner,
+    ) -> Result<(), StoreError> {
+        let until = Instant::now() + READ_BACK_MAX;
         while self.log.as_ref().is_some_and(|log| log.revision() < revision) {
-            let event = self.next().await;
+            let event = tokio::select! {
+                event = self.next() => event,
+                () = sleep_until(until.min(health.look_due())) => {
+                    health.look();
+                    if Instant::now() >= until {
+                        return Err(not_read_back());
+                    }
+                    continue;
+                }
+            };
             let is_reload = matches!(event, LogEvent::Reload);
             self.take_in(event, health).await;
             // A store that cannot be read is tried again later; what is committed is.
             if is_reload && self.since() < revision {
-                return;
+                return Err(not_read_back());
             }
         }
+        Ok(())
     }
 
     /// Takes in all that was committed until now.
     pub(super) async fn catch_up(&mut self, health: &mut HealthOwner) -> Result<(), StoreError> {
         let Some(log) = &self.log else { return Ok(()) };
         let newest = log.newest().await?;
-        self.reach(newest, health).await;
-        Ok(())
+        self.reach(newest, health).await
     }
 
     async fn reload(&mut self, health: &mut HealthOwner) {
@@ -133,4 +157,9 @@ impl Applier {
             waiter.answer(applied.outcome);
         }
     }
+}
+
+fn not_read_back() -> StoreError {
+    let reason = "it has taken the commit, and does not show it".to_owned();
+    StoreError::Unanswered { place: "the registry's store".into(), reason }
 }

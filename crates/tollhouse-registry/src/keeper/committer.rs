@@ -169,7 +169,9 @@ impl Committer {
             };
             if applier.log().is_some() {
                 // Others' commits may have come before it: the draft is not what is kept.
-                applier.reach(committed.revision, health).await;
+                if let Err(error) = applier.reach(committed.revision, health).await {
+                    return Err((error, applied));
+                }
             } else {
                 for event in &events {
                     health.apply(&mut state, event, now_ms);

@@ -172,12 +172,17 @@ fn a_redis_that_was_emptied_is_noticed_and_takes_nobodys_health() {
         pair.silent_expires("at first");
         // Rounds that the first sends while the second stands still are gone before that can read them. It misses them
         // once it has read one before.
+        let another_round = || {
+            let before = rounds();
+            wait_for("another round", || (rounds() != before).then_some(()));
+        };
         wait_for("the loss to be noticed", || {
             second.pause();
-            let before = rounds();
-            wait_for("a round of the first", || (rounds() != before).then_some(()));
+            another_round();
             redis.ask(&["flushall"]);
             second.wake();
+            // Time for both to send and to read: what the second has not read before it cannot miss the next time.
+            (0..4).for_each(|_| another_round());
             (second.metric("tollhouse_registry_round_losses_total") > 0.0).then_some(())
         });
         let text = "rounds of heartbeats are missing";

@@ -210,15 +210,18 @@ async fn a_listing_is_of_one_revision_though_etcd_forgets_while_it_is_read() {
         let puts = keys.fold(Transaction::new(), |puts, key| puts.put(key, "0"));
         store.commit(puts).await.expect("it takes them");
     }
+    let both = |number: u32| {
+        let value = number.to_string();
+        Transaction::new().put("/a/0000", value.clone()).put("/a/1199", value)
+    };
+    store.commit(both(0)).await.expect("it takes them");
     let ended = Arc::new(AtomicU32::new(0));
     let (writer, over) = (Arc::clone(&store), Arc::clone(&ended));
     let writing = tokio::spawn(async move {
         let mut number = 0;
         while over.load(Ordering::Relaxed) == 0 {
             number += 1;
-            let value = number.to_string();
-            let both = Transaction::new().put("/a/0000", value.clone()).put("/a/1199", value);
-            writer.commit(both).await.expect("it takes them");
+            writer.commit(both(number)).await.expect("it takes them");
             compact(&writer).await;
         }
     });

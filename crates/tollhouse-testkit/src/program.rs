@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::gateway::Output;
@@ -68,13 +69,16 @@ fn stat(folder: &Path) -> Vec<String> {
     rest.split(' ').map(str::to_owned).collect()
 }
 
-/// Lets a process go on that was [stopped](pause).
+/// Lets a process go on that was [stopped](pause); one that has ended since it was looked up needs nothing.
 ///
 /// # Panics
-/// When there is no such process.
+/// When it may not be signalled.
 pub fn wake(id: u32) {
     let process = Pid::from_raw(id.cast_signed()).expect("a process has a number");
-    kill_process(process, Signal::CONT).expect("it can be signalled");
+    match kill_process(process, Signal::CONT) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => panic!("process {id} cannot be signalled: {error}"),
+    }
 }
 
 /// The Python that has the client libraries; `None`, with a message, when there is none.

@@ -1,4 +1,5 @@
 //! What a plugin does by each of its selectors and rules, found by their places in the order of choice.
+//! Which of them a request gets is decided by the engine; what an action does is not known here.
 
 use std::sync::Arc;
 

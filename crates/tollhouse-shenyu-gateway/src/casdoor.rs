@@ -1,4 +1,5 @@
 //! `casdoor` on a request: a token of `Authorization`, or a code of the query that is changed into one.
+//! What makes a token good is in the rule; sending a code to a server is the work of an engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

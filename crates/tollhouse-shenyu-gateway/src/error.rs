@@ -1,4 +1,5 @@
 //! Why objects cannot be compiled, in words for who wrote them.
+//! What a request is answered with is something else, and has ShenYu's own codes.
 
 use tollhouse_shenyu::access::AccessError;
 use tollhouse_shenyu::divide::HandleError;

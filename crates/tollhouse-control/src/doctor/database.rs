@@ -1,4 +1,5 @@
 //! The database that nodes of a registry share: its servers one by one, and whose registry is in it.
+//! What is asked of a server is in the store's own crate; here it becomes findings with a remedy.
 
 use tollhouse_config::Bootstrap;
 use tollhouse_sql::{Engine, Examined, Snapshot, SqlOptions, Tables};

@@ -1,4 +1,5 @@
 //! The Redis that heartbeats go over between nodes: whether it answers, takes what is written, and keeps it.
+//! Counters of limits are not looked at: each plugin names the Redis of its own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! Versions of engines: numbers with dots, whatever stands around them.
+//! Which version is old enough to be named stands with the engine that it is of.
 
 /// The first numbers of a version: `10.11.6-MariaDB` is 10, 11, 6.
 pub(super) fn numbers(version: &str) -> [u64; 3] {

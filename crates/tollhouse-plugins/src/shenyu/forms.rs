@@ -1,4 +1,5 @@
 //! Forms that are sent to a server while a request waits, such as a code that becomes a token.
+//! What is sent, and what an answer means, is known to the rule that asks.
 
 use std::time::Duration;
 

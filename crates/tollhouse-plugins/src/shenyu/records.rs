@@ -1,4 +1,5 @@
 //! Records of exchanges for Elasticsearch and ClickHouse, in batches, by what delivers those of loggers here.
+//! What a record holds is decided where it is taken; here it is only brought away.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Namespaces, services, aliases and instances in the database of Polaris.
+//! Rules have a file of their own; how rows are read from a server is not known here.
 
 use std::collections::BTreeMap;
 

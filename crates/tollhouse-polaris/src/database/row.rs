@@ -1,4 +1,5 @@
 //! One row: its columns by name, as texts.
+//! What the columns mean is known to the kinds of objects that are read from them.
 
 use tollhouse_registry::{Metadata, Revision};
 

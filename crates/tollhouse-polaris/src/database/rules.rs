@@ -1,4 +1,5 @@
 //! Governance rules in the database of Polaris: a few columns, and the rest as the JSON of a message.
+//! What a rule does is not looked at: it is decoded as any client's, by what decodes those.
 
 use prost::Message;
 use serde_json::{Map, Value, json};

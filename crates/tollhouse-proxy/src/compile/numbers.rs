@@ -1,4 +1,5 @@
 //! What requests of objects are counted by: small numbers, one after the other.
+//! Counting itself, and reading the counts, is the work of the metrics.
 
 use hashbrown::HashMap;
 use tollhouse_model::Id;

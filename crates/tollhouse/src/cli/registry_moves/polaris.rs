@@ -1,4 +1,5 @@
 //! The database of a Polaris: one snapshot, so that servers may go on writing, in pages.
+//! What its rows mean is known to the crate of that protocol.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
 //! Where objects come from, a page after the other, as often as asked for.
+//! Where they go to, and what is done to them there, is not known here.
 
 use std::fs::File;
 use std::io::BufReader;

@@ -1,4 +1,5 @@
 //! What becomes of objects, counted by kind, with the first of those that are left out.
+//! It counts what others decide.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

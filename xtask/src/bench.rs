@@ -19,6 +19,7 @@ mod machine;
 mod measure;
 mod origin;
 mod peer;
+mod prober;
 pub(crate) mod process;
 mod registry;
 mod report;

@@ -115,6 +115,18 @@ pub(crate) fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
+/// Has the calling thread, and whatever it starts, run only where nobody else wants its core: what makes the
+/// conditions of a measurement must not have part in the figure. Without the tool it goes on as it was.
+pub(crate) fn stand_back() {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!(
+            "chrt could not lower a priority: what the machine does besides is in the figures"
+        );
+    }
+}
+
 /// How a command reads on a terminal, for messages.
 pub(crate) fn render(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();

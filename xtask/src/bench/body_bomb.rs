@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const BOMB_BYTES: usize = 60_000_000;
 /// Requests before the first look, so that pools and arenas are there already.
 const WARM_UP_REQUESTS: usize = 200;
+/// Bodies a round: the longest of some thousand waits depends on what else the machine does in that second.
+const BODIES_PER_ROUND: usize = 3;
 /// How often memory is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// The route that others ask for meanwhile.
@@ -35,6 +37,17 @@ enum Question {
     Memory,
     /// The longest time that a request for another route took, in milliseconds.
     Wait,
+    /// The same of the other route's origin, asked without the gateway: what this side of the measurement
+    /// has part in the wait.
+    WaitWithout,
+}
+
+/// Where requests end: the long body at one origin, which reads all of it before it does anything else, and
+/// everybody's at another.
+#[derive(Clone, Copy, Debug)]
+struct Origins {
+    long: u16,
+    other: u16,
 }
 
 /// Runs the case; only Tollhouse looks into bodies.
@@ -44,38 +57,58 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
         println!("nothing to measure without tollhouse");
         return Ok(result);
     }
-    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let other = origin::start(&plan.cores, BODY_BYTES)?;
+    // Whoever reads or sends the long body shares a core with those who wait, and must not be what they wait for.
+    let long = std::thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            shell::stand_back();
+            origin::start(&plan.cores, BODY_BYTES)
+        });
+        started.join().expect("starting an origin does not panic")
+    })?;
+    let origins = Origins { long: long.port, other: other.port };
     for (path, what) in ROUTES {
         let median_of = |question| -> Result<f64> {
-            let rounds = (0..plan.rounds).map(|_| once(plan, origin.port, path, question));
+            let bodies = 0..plan.rounds * BODIES_PER_ROUND;
+            let rounds = bodies.map(|_| once(plan, origins, path, question));
             Ok(median(rounds.collect::<Result<_>>()?))
         };
         let ratio = median_of(Question::Memory)?;
         let wait_ms = median_of(Question::Wait)?;
+        let without_ms = median_of(Question::WaitWithout)?;
         result.figures.extend([
             Figure::with_budget(format!("{what}: memory over length"), ratio, budget::BOMB_MEMORY),
             Figure::with_budget(format!("{what}: longest wait, ms"), wait_ms, budget::BOMB_WAIT_MS),
+            Figure::free(format!("{what}: the same without the gateway, ms"), without_ms),
         ]);
     }
     Ok(result)
 }
 
 /// One body to a gateway of its own, so that nothing is left of the one before.
-fn once(plan: &Plan, origin_port: u16, path: &str, question: Question) -> Result<f64> {
+fn once(plan: &Plan, origins: Origins, path: &str, question: Question) -> Result<f64> {
     let folder = process::fresh_folder()?;
     let port = free_port()?;
-    let resources = resources(origin_port);
+    let resources = resources(origins);
     Bootstrap::from_resources(port, &resources).write(folder.path())?;
     let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
     command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
     let mut running = Running::start(command, folder)?;
     running.wait_until_it_answers(port, OTHER)?;
-    measure(&running, port, path, question)
+    let asked = match question {
+        Question::WaitWithout => origins.other,
+        Question::Memory | Question::Wait => port,
+    };
+    measure(&running, (port, path), Connection::open(asked)?, question)
 }
 
-fn measure(running: &Running, port: u16, path: &str, question: Question) -> Result<f64> {
+fn measure(
+    running: &Running,
+    (port, path): (u16, &str),
+    mut other: Connection,
+    question: Question,
+) -> Result<f64> {
     let request = bomb(path);
-    let mut other = Connection::open(port)?;
     for _ in 0..WARM_UP_REQUESTS {
         other.get(OTHER)?;
     }
@@ -87,9 +120,15 @@ fn measure(running: &Running, port: u16, path: &str, question: Question) -> Resu
                 let taken = peak_bytes(running, &is_over).saturating_sub(before);
                 Ok(taken as f64 / BOMB_BYTES as f64)
             }
-            Question::Wait => Ok(longest_wait(&mut other, &is_over)?.as_secs_f64() * 1e3),
+            Question::Wait | Question::WaitWithout => {
+                Ok(longest_wait(&mut other, &is_over)?.as_secs_f64() * 1e3)
+            }
         });
-        let status = Connection::open(port).and_then(|mut it| it.exchange(&request));
+        let sender = scope.spawn(|| {
+            shell::stand_back();
+            Connection::open(port).and_then(|mut it| it.exchange(&request))
+        });
+        let status = sender.join().ok().context("the thread that sends ended early")?;
         is_over.store(true, Ordering::Relaxed);
         let seen = seen.join().ok().context("the thread that looks on ended early")?;
         match status? {
@@ -132,16 +171,16 @@ fn bomb(path: &str) -> Vec<u8> {
     request
 }
 
-fn resources(origin_port: u16) -> String {
-    let upstream = json!({
-        "type": "roundrobin", "nodes": { format!("127.0.0.1:{origin_port}"): 1 },
-    });
+fn resources(origins: Origins) -> String {
+    let upstream =
+        |port| json!({ "type": "roundrobin", "nodes": { format!("127.0.0.1:{port}"): 1 } });
+    let long = upstream(origins.long);
     let validation = json!({ "request-validation": { "body_schema": { "type": "array" } } });
     let routes = json!([
-        { "id": "other", "uri": OTHER, "upstream": upstream },
-        { "id": "validated", "uri": "/validated", "plugins": validation, "upstream": upstream },
+        { "id": "other", "uri": OTHER, "upstream": upstream(origins.other) },
+        { "id": "validated", "uri": "/validated", "plugins": validation, "upstream": long },
         {
-            "id": "chosen", "uri": "/chosen", "upstream": upstream,
+            "id": "chosen", "uri": "/chosen", "upstream": long,
             "vars": [["post_arg.missing", "!", "==", "1"]],
         },
     ]);

@@ -116,8 +116,13 @@ impl Contender<'_> {
             script: self.script,
             duration,
         };
+        self.account(|| wrk::run(cores, &load))
+    }
+
+    /// Accounts for the CPU time that a load costs the proxy.
+    pub(crate) fn account(&self, load: impl FnOnce() -> Result<Outcome>) -> Result<Sample> {
         let before = self.proxy.running.cpu_time().unwrap_or_default();
-        let outcome = wrk::run(cores, &load).with_context(|| self.label.clone())?;
+        let outcome = load().with_context(|| self.label.clone())?;
         let spent = self.proxy.running.cpu_time()?.saturating_sub(before);
         if outcome.requests == 0 {
             bail!("{}: no request was answered", self.label);

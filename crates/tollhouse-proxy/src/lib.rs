@@ -7,7 +7,8 @@
 //! - `exchange` is one request and its answer, which `stages` work on in the pipeline's order;
 //! - `l4` serves connections below HTTP and datagrams, by stream routes;
 //! - `http2` makes many exchanges of one connection;
-//! - `plugins` is what plugins see of it, `answer` what clients get, `transfer` the moving bytes.
+//! - `plugins` is what plugins see of it, `answer` what clients get, `transfer` the moving bytes, `turn` for how
+//!   long at a time.
 //!
 //! Nothing here reads a file, an environment variable or a store, and no lock is shared with the
 //! control side.
@@ -36,6 +37,7 @@ mod stages;
 #[cfg(test)]
 mod testing;
 mod transfer;
+mod turn;
 pub mod worker;
 
 pub use challenges::Challenges;

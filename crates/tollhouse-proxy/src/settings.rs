@@ -176,10 +176,6 @@ pub struct RealIp {
 pub const RESPONSE_HEAD: HeadLimits =
     HeadLimits { line_bytes: 8 * 1024, head_bytes: 64 * 1024 - 1, header_count: 200 };
 
-/// Bytes that one request moves before the others of its core have their turn: a fraction of a
-/// millisecond.
-pub(crate) const TURN_BYTES: usize = 256 * 1024;
-
 /// Interim responses passed on for one request: a node that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 16;
 

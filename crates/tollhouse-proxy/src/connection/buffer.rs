@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tollhouse_stdx::{ByteRoom, MemoryBudget, Reservation};
 
 use crate::offload::{self, DISCARDED_BYTES_MIN};
-use crate::settings::TURN_BYTES;
+use crate::turn::TURN_BYTES;
 
 /// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;

@@ -29,7 +29,8 @@ use crate::error::GatewayError;
 use crate::head::request::ForwardingLines;
 use crate::head::text::AddressText;
 use crate::http2::stream::Http2Stream;
-use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME, TURN_BYTES};
+use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME};
+use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 use crate::worker::pools::PoolKey;
 
@@ -300,8 +301,7 @@ impl Client {
             let turn_end = sent + TURN_BYTES;
             while sent < head.len() + body.len() {
                 if sent >= turn_end {
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
+                    return turn::give_way(context);
                 }
                 let body_sent = sent.saturating_sub(head.len());
                 let body_end = body.len().min(body_sent + TURN_BYTES);

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use super::session::{Opened, Session};
 use crate::connection::link::Link;
-use crate::settings::TURN_BYTES;
+use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
 /// What has become of a connection.
@@ -49,7 +49,7 @@ pub(super) fn read(
         }
         // A fast client would keep the core from everybody else.
         if turn >= TURN_BYTES {
-            context.waker().wake_by_ref();
+            let _ = turn::give_way::<()>(context);
             return Moved::Waiting;
         }
         match link.poll_fill(context, &worker.buffers) {

@@ -18,7 +18,7 @@ use super::pipes::{Pipe, PipePool};
 use crate::connection::buffer::{BUFFER_BYTES, BufferPool};
 use crate::connection::carrier::Carrier;
 use crate::connection::link::Link;
-use crate::settings::TURN_BYTES;
+use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
 /// Time-outs of a relay.
@@ -146,8 +146,7 @@ impl<'w> Flow<'w> {
                 break;
             }
             if self.bytes >= turn_end {
-                context.waker().wake_by_ref();
-                return Poll::Pending;
+                return turn::give_way(context);
             }
             let read = ready!(self.poll_read(context, from, to, means.buffers));
             self.is_ending = read.map_err(|_| Broken::Sender)? == 0;

@@ -30,6 +30,7 @@ use super::plugins::{self, Refusal};
 use super::table::{Arrival, StreamEntry};
 use crate::settings::DRAIN_IDLE_TIME;
 use crate::snapshot::{Snapshot, UpstreamEntry};
+use crate::turn;
 use crate::worker::{Phase, Worker};
 
 pub(crate) mod sessions;
@@ -286,8 +287,7 @@ impl Answers<'_> {
                 Err(_) => worker.metrics.udp_datagrams_dropped.increment(DatagramDrop::Send),
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
+        turn::give_way(context)
     }
 
     /// Only an answer shows that somebody is there.

@@ -16,7 +16,7 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::exchange::held_body::content_type;
 use crate::offload::{self, INLINE_BYTES_MAX};
-use crate::settings::TURN_BYTES;
+use crate::turn::TURN_BYTES;
 
 /// Reads the body for variables: where it has arguments and is no longer than is looked into. Any
 /// other is passed on unread, and its variables have no values.

@@ -22,6 +22,7 @@ use crate::connection::link::Link;
 use crate::grpc::MessageMeter;
 use crate::offload::{self, INLINE_BYTES_MAX};
 use crate::plugins::state::Filters;
+use crate::turn::{self, TURN_BYTES};
 
 /// A filtered response on its way to the client.
 pub(crate) struct FilteredRelay {
@@ -238,6 +239,7 @@ impl BodyRelay for FilteredRelay {
         out: &mut Vec<u8>,
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
+        let turn_end = self.progress.moved + TURN_BYTES as u64;
         loop {
             ready!(self.poll_away(context, out))?;
             if let Some(is_last) = self.take_piece(sides.upstream)? {
@@ -253,6 +255,9 @@ impl BodyRelay for FilteredRelay {
                 return Poll::Ready(Ok(()));
             }
             if !self.source.is_ended() {
+                if self.progress.moved >= turn_end {
+                    return turn::give_way(context);
+                }
                 ready!(self.poll_receive(context, sides))?;
             }
         }

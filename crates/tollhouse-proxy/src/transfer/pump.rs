@@ -16,7 +16,7 @@ use super::{Sides, Waiting};
 use crate::connection::buffer::Buffer;
 use crate::error::GatewayError;
 use crate::grpc::MessageMeter;
-use crate::settings::TURN_BYTES;
+use crate::turn::{self, TURN_BYTES};
 
 /// The interim response that invites the body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -299,8 +299,7 @@ impl RequestPump {
                 // A body that has been read whole would keep the core for as long as the node takes
                 // it: others have their turn.
                 if self.moved >= turn_end {
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
+                    return turn::give_way(context);
                 }
                 self.waiting = Waiting::UpstreamWrite;
                 let written = ready!(self.poll_write(context, lead, sides))?;

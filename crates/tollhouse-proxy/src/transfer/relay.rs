@@ -19,6 +19,7 @@ use super::{Sides, Waiting};
 use crate::connection::buffer::BUFFER_BYTES;
 use crate::connection::link::Link;
 use crate::grpc::MessageMeter;
+use crate::turn::{self, TURN_BYTES};
 
 /// Longest piece of a body that is copied behind its head, in bytes: about where the copy begins to
 /// cost more than a second piece.
@@ -278,6 +279,7 @@ impl BodyRelay for ResponseRelay {
         out: &mut Vec<u8>,
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
+        let turn_end = self.progress.moved + TURN_BYTES as u64;
         loop {
             if self.ready == 0 && self.piece.is_sent() {
                 self.admit(out, sides.upstream)?;
@@ -292,6 +294,10 @@ impl BodyRelay for ResponseRelay {
                 // What has been sent so far must not wait in the TLS layer.
                 ready!(sides.downstream.stream.poll_flush(context))
                     .map_err(|_| RelayError::DownstreamGone)?;
+                // Between a fast node and a fast client a long answer would keep the core from everybody else.
+                if self.progress.moved >= turn_end {
+                    return turn::give_way(context);
+                }
                 ready!(self.poll_receive(context, sides))?;
             }
         }

@@ -9,6 +9,7 @@ use super::Sides;
 use crate::connection::buffer::BufferPool;
 use crate::connection::carrier::Carrier;
 use crate::connection::link::Link;
+use crate::turn::{self, TURN_BYTES};
 
 /// One direction of a tunnel.
 #[derive(Debug, Default)]
@@ -55,6 +56,7 @@ impl Flow {
         to: &mut Carrier,
         buffers: &BufferPool,
     ) -> Poll<io::Result<()>> {
+        let turn_end = self.bytes + TURN_BYTES as u64;
         while !self.ended {
             while !from.buffer.is_empty() {
                 let parts = [IoSlice::new(from.buffer.filled())];
@@ -68,6 +70,9 @@ impl Flow {
             ready!(to.poll_flush(context))?;
             // A quiet tunnel holds no buffers.
             from.release_if_empty(buffers);
+            if self.bytes >= turn_end {
+                return turn::give_way(context);
+            }
             if ready!(from.poll_fill(context, buffers))? == 0 {
                 ready!(to.poll_shutdown(context))?;
                 self.ended = true;

@@ -1,20 +1,30 @@
-//! What Polaris keeps in its own database, read as objects of the registry: which tables and columns are asked
-//! for, and what their rows mean. Does no IO: whoever has a connection runs the queries and gives the rows back.
+//! What Polaris keeps in its own database, read as objects of the registry and written from them: which tables and
+//! columns are asked for, and what their rows mean. Does no IO: whoever has a connection runs the queries and the
+//! statements, and gives the rows back.
 //!
 //! The tables are those of Polaris 1.12 to 1.19. Columns that came later are read where they are there.
 
+mod limits;
+mod plan;
+mod record;
 mod registered;
+mod registered_rows;
 mod row;
+mod rule_rows;
 mod rules;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tollhouse_registry::{Object, Refusal};
 
+pub use plan::{Changes, NotMoved, OnlyThere, Plan, Written};
+pub use record::{Seen, Statement};
 pub use row::Row;
 
 use crate::code::Code;
+use limits::Limit;
+use record::Cell;
 
 /// A kind of objects in the database; [`PARTS`] has all of them.
 #[derive(Debug)]
@@ -120,34 +130,58 @@ pub const NOT_TAKEN: [(&str, &str, &str); 6] = [
     ("client", "flag = 0", "clients: they report themselves again every two minutes"),
 ];
 
-/// The tables and columns that a database has.
-#[derive(Debug, Default)]
-pub struct Columns(BTreeSet<(String, String)>);
+/// The tables and columns that a database has, and what they can hold.
+#[derive(Debug, Default, Clone)]
+pub struct Columns(BTreeMap<(String, String), Limit>);
 
 impl Columns {
     /// What asks for them.
-    pub const QUERY: &str = "SELECT LOWER(table_name), LOWER(column_name) FROM information_schema.columns WHERE \
+    pub const QUERY: &str = "SELECT LOWER(table_name), LOWER(column_name), LOWER(data_type), \
+                             character_maximum_length, character_octet_length FROM information_schema.columns WHERE \
                              table_schema = DATABASE()";
 
-    /// Adds one.
+    /// Adds one, of which nothing else is known.
     pub fn add(&mut self, table: String, column: String) {
-        self.0.insert((table, column));
+        self.0.insert((table, column), Limit::Unknown);
+    }
+
+    /// Adds the one of a row of [`Columns::QUERY`].
+    pub fn add_row(&mut self, row: Vec<Option<String>>) {
+        let mut values = row.into_iter();
+        let mut next = || values.next().flatten();
+        let (Some(table), Some(column)) = (next(), next()) else { return };
+        let data_type = next().unwrap_or_default();
+        let mut length = || next().and_then(|text| text.parse().ok());
+        let limit = Limit::of(&data_type, length(), length());
+        self.0.insert((table, column), limit);
     }
 
     /// Whether there is such a table.
     pub fn has_table(&self, table: &str) -> bool {
-        self.0.range((table.to_owned(), String::new())..).next().is_some_and(|it| it.0 == table)
+        let behind = (table.to_owned(), String::new());
+        self.0.range(behind..).next().is_some_and(|((it, _), _)| it == table)
     }
 
     fn has(&self, (table, column): (&str, &str)) -> bool {
-        self.0.contains(&(table.to_owned(), column.to_owned()))
+        self.0.contains_key(&(table.to_owned(), column.to_owned()))
+    }
+
+    /// What of a cell a column is too small for.
+    fn misfit(&self, table: &str, column: &str, cell: &Cell) -> Option<String> {
+        let limit = self.0.get(&(table.to_owned(), column.to_owned())).copied();
+        limit.unwrap_or_default().misfit(column, cell)
     }
 }
 
 impl Part {
     /// Whether the database has these objects at all.
     pub fn is_there(&self, known: &Columns) -> bool {
-        !self.is_optional || known.has_table(self.columns[0].place.0)
+        !self.is_optional || known.has_table(self.table())
+    }
+
+    /// The table that has a row for each of them.
+    fn table(&self) -> &'static str {
+        self.columns[0].place.0
     }
 
     /// The columns that it lacks, as `table.column`.

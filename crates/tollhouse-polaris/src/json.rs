@@ -6,10 +6,12 @@
 
 mod newer;
 mod plain;
+mod plain_print;
 mod print;
 mod read;
 
 pub use plain::read_plain;
+pub use plain_print::{print_plain, print_sparse};
 pub use print::{PrintError, print, print_into, print_within};
 pub use read::{ReadError, read, read_list};
 

@@ -17,6 +17,7 @@ mod body;
 mod connection;
 mod dialect;
 mod examine;
+mod exchange;
 mod failure;
 mod follower;
 mod group;
@@ -34,6 +35,7 @@ mod tests;
 mod writer;
 
 pub use examine::{Examined, Tables, examine};
+pub use exchange::Exchange;
 pub use options::{Engine, SqlOptions, Tls};
 pub use snapshot::Snapshot;
 pub use store::SqlStore;

@@ -162,7 +162,7 @@ const SYSTEM: &str = tollhouse_registry::SYSTEM_NAMESPACE;
 const OWN_SERVERS: &str = "polaris.";
 
 /// Where Polaris notes when somebody unhealthy beat last.
-const LAST_BEAT: &str = "internal-lastheartbeat";
+pub(super) const LAST_BEAT: &str = "internal-lastheartbeat";
 
 fn namespace(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     let pairs: BTreeMap<Box<str>, Box<str>> = row.json("metadata")?;
@@ -256,8 +256,12 @@ fn instance(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
 }
 
 fn refuse_own_server(key: &ServiceKey) -> Result<(), LeftOut> {
-    let is_own = &*key.namespace == SYSTEM && key.name.starts_with(OWN_SERVERS);
-    if is_own { Err(LeftOut::OwnServer) } else { Ok(()) }
+    if is_own_server(key) { Err(LeftOut::OwnServer) } else { Ok(()) }
+}
+
+/// Whether Polaris' servers find each other by this service.
+pub(super) fn is_own_server(key: &ServiceKey) -> bool {
+    &*key.namespace == SYSTEM && key.name.starts_with(OWN_SERVERS)
 }
 
 /// Polaris takes five seconds for what is out of range, too.

@@ -50,6 +50,8 @@ enum OtherShape {
     Shenyu(shenyu::ExportArguments),
     /// Write what is registered as one file, a line an object.
     Registry(registry_moves::ExportArguments),
+    /// Write what is registered into the database of a Polaris.
+    Polaris(registry_moves::PolarisExportArguments),
 }
 
 /// How a document is written.
@@ -83,6 +85,7 @@ pub fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     match &arguments.other {
         Some(OtherShape::Shenyu(arguments)) => return shenyu::export(arguments),
         Some(OtherShape::Registry(arguments)) => return registry_moves::export(arguments),
+        Some(OtherShape::Polaris(arguments)) => return registry_moves::export_polaris(arguments),
         None => {}
     }
     let loaded = match problems::load(&arguments.configuration) {

@@ -2,12 +2,14 @@
 //! runs or one that does not.
 //!
 //! `file.rs` is the file's format, `source.rs` and `polaris.rs` where objects come from, `target.rs` where they go,
-//! `tally.rs` what is said about it; the commands are `import.rs`, `export.rs` and `restore.rs`.
+//! `tally.rs` what is said about it; the commands are `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
 
 mod export;
 mod file;
 mod import;
 mod polaris;
+mod polaris_database;
+mod polaris_export;
 mod restore;
 mod source;
 mod tally;
@@ -15,6 +17,7 @@ mod target;
 
 pub use export::{ExportArguments, export};
 pub use import::{FileArguments, PolarisArguments, import_file, import_polaris};
+pub use polaris_export::{PolarisExportArguments, export_polaris};
 pub use restore::{RestoreArguments, restore};
 
 pub(super) use export::back_up;

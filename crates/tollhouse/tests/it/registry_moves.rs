@@ -11,10 +11,10 @@ use tollhouse_testkit::{Database, Gateway, RawClient};
 
 use crate::support::{discover, gateway, registry_request};
 
-const POLARIS: &str = include_str!("cases/polaris/schema.sql");
+pub(crate) const POLARIS: &str = include_str!("cases/polaris/schema.sql");
 
 /// A command about the data of a folder.
-fn command(folder: &Path, words: &[&str]) -> Command {
+pub(crate) fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
     command.args(words).env_remove("TOLLHOUSE_ADMIN_KEY");
     command.arg("--set").arg(format!("data_dir={}", folder.display()));
@@ -30,26 +30,27 @@ fn shared(folder: &Path, scheme: &str, database: &Database, words: &[&str]) -> C
     command
 }
 
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
 /// What a registry exports: keys and values.
-fn exported(command: &mut Command) -> Vec<Value> {
+pub(crate) fn exported(command: &mut Command) -> Vec<Value> {
     let text = run_well(command);
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
     lines.filter(|line: &Value| line.get("key").is_some()).collect()
 }
 
 /// Where a gateway serves its registry over HTTP.
-fn registry(gateway: &Gateway) -> SocketAddr {
+pub(crate) fn registry(gateway: &Gateway) -> SocketAddr {
     let text = gateway.output().text();
     let line = text.lines().find_map(|line| line.trim().strip_prefix("registry    http://"));
     line.unwrap_or_else(|| panic!("it serves no registry: {text}")).parse().expect("an address")
 }
 
-fn with_registry(folder: &Path) -> Gateway {
-    gateway().without_resources().registry().set("data_dir", &folder.display().to_string()).start()
+pub(crate) fn with_registry(folder: &Path) -> Gateway {
+    let gateway = gateway().without_resources().registry().set("registry.console_auth", "false");
+    gateway.set("data_dir", &folder.display().to_string()).start()
 }
 
 fn import_polaris(folder: &Path, polaris: &Database, more: &[&str]) -> Ran {

@@ -4,14 +4,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
 use clap::Args;
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::{RegistryStore, Secret};
 use tollhouse_control::registry::offline;
 use tollhouse_registry::Rehearsal;
 
 use super::polaris::PolarisSource;
+use super::polaris_database::DatabaseArguments;
 use super::source::{FileSource, Source};
 use super::tally::Tally;
 use super::target::{self, Opened};
@@ -53,56 +52,14 @@ pub struct FileArguments {
     file: PathBuf,
 }
 
-/// Arguments of `import polaris`.
+/// Arguments of `import polaris`. The database is only read, as of one instant; its servers may run meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct PolarisArguments {
     #[command(flatten)]
     common: Common,
-    /// The database of a Polaris 1.12 or later: `mysql://user@host:3306/polaris_server`. It is only read, as of one
-    /// instant; its servers may run meanwhile.
-    #[arg(long, value_name = "URL")]
-    database: String,
-    /// A file with the password of its user, so that it stands in no list of processes.
-    #[arg(long, value_name = "FILE")]
-    database_password: Option<PathBuf>,
-    /// Connect with TLS, and check the database's certificate.
-    #[arg(long)]
-    database_tls: bool,
-    /// Authorities for that, PEM, beside those that browsers know.
-    #[arg(long, value_name = "FILE", requires = "database_tls")]
-    database_ca: Option<PathBuf>,
-}
-
-impl PolarisArguments {
-    fn settings(&self) -> anyhow::Result<RegistryStore> {
-        let mut url = self.database.clone();
-        if let Some(file) = &self.database_password {
-            let text = std::fs::read_to_string(file).with_context(|| {
-                format!("--database-password: {} cannot be read", file.display())
-            })?;
-            url = with_password(&url, text.trim_end_matches(['\r', '\n']))?;
-        }
-        Ok(RegistryStore {
-            mysql: Some(Secret::new(url)),
-            tls: self.database_tls,
-            ca: self.database_ca.clone(),
-            ..RegistryStore::default()
-        })
-    }
-}
-
-/// The URL with a password behind its user.
-fn with_password(url: &str, password: &str) -> anyhow::Result<String> {
-    let Some((login, rest)) = url.rsplit_once('@') else {
-        bail!("--database: the URL names no user");
-    };
-    if login.split_once("://").is_some_and(|(_, user)| user.contains(':')) {
-        bail!("--database-password: the URL has a password already");
-    }
-    let password =
-        percent_encoding::utf8_percent_encode(password, percent_encoding::NON_ALPHANUMERIC);
-    Ok(format!("{login}:{password}@{rest}"))
+    #[command(flatten)]
+    database: DatabaseArguments,
 }
 
 /// Takes over a file.
@@ -127,7 +84,7 @@ pub fn import_polaris(arguments: &PolarisArguments) -> anyhow::Result<ExitCode> 
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let mut source = PolarisSource::open(&arguments.settings()?)?;
+    let mut source = PolarisSource::open(&arguments.database.settings()?)?;
     carry_out(&arguments.common, &loaded.bootstrap, &mut source)
 }
 
@@ -205,18 +162,4 @@ fn through(
 
 fn exit_code(tally: &Tally) -> ExitCode {
     if tally.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_from_a_file_goes_into_the_url_and_no_second_one_does() {
-        let url = with_password("mysql://me@host/db", "p@ss:w/rd").expect("it has a user");
-        assert_eq!(url, "mysql://me:p%40ss%3Aw%2Frd@host/db");
-        for wrong in ["mysql://host/db", "mysql://me:already@host/db"] {
-            assert!(with_password(wrong, "x").is_err(), "{wrong}");
-        }
-    }
 }

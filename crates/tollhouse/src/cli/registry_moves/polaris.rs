@@ -18,6 +18,13 @@ const PAGE_ROWS: usize = 256;
 /// How long one query may take: services are few, and instances are read by their primary key.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// How the database of these settings is reached.
+pub fn options(settings: &RegistryStore) -> anyhow::Result<SqlOptions> {
+    let options = database::options_from_settings(settings).context("--database")?;
+    let options = options.context("--database: it names no database")?;
+    Ok(SqlOptions { timeout: TIMEOUT, ..options })
+}
+
 /// See the module.
 pub struct PolarisSource {
     runtime: Runtime,
@@ -34,22 +41,19 @@ pub struct PolarisSource {
 impl PolarisSource {
     /// Connects, and looks whether it is Polaris'.
     pub fn open(settings: &RegistryStore) -> anyhow::Result<Self> {
-        let options = database::options_from_settings(settings).context("--database")?;
-        let options = options.context("--database: it names no database")?;
-        let options = SqlOptions { timeout: TIMEOUT, ..options };
+        let options = options(settings)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut snapshot = runtime.block_on(Snapshot::open(&options))?;
         let mut known = Columns::default();
-        for mut row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
-            if let (Some(column), Some(table)) = (row.pop().flatten(), row.pop().flatten()) {
-                known.add(table, column);
-            }
+        for row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
+            known.add_row(row);
         }
         let there = PARTS.iter().filter(|part| part.is_there(&known));
         let missing: Vec<String> = there.flat_map(|part| part.missing(&known)).collect();
         if !missing.is_empty() {
             bail!(
-                "{} is no database of Polaris 1.12 or later: it has no {}",
+                "{} is no database of Polaris 1.12 or later: it has no {}; look at the name of the database, or make \
+                 its tables with the script that comes with your Polaris",
                 options.database,
                 missing.join(", ")
             );
@@ -86,7 +90,27 @@ impl PolarisSource {
         Ok(rows.into_iter().map(|values| Row::new(names, values)).collect())
     }
 
-    fn page_of(&mut self, part: &'static Part) -> anyhow::Result<Vec<Item>> {
+    /// The tables and columns that it has.
+    pub fn columns(&self) -> &Columns {
+        &self.known
+    }
+
+    /// The next rows, with those that belong to them; none at the end.
+    pub fn next_rows(&mut self) -> anyhow::Result<Option<Rows>> {
+        while let Some(part) = PARTS.get(self.part).copied() {
+            if part.is_there(&self.known) {
+                let rows =
+                    self.rows_of(part).with_context(|| format!("failed to read {}", part.name))?;
+                if !rows.rows.is_empty() {
+                    return Ok(Some(rows));
+                }
+            }
+            (self.part, self.after) = (self.part + 1, None);
+        }
+        Ok(None)
+    }
+
+    fn rows_of(&mut self, part: &'static Part) -> anyhow::Result<Rows> {
         let sql = part.query(&self.known, self.after.as_deref(), PAGE_ROWS);
         let rows = self.rows(sql, &part.names())?;
         let details = match part.details_query(&self.known, &rows) {
@@ -94,15 +118,31 @@ impl PolarisSource {
             None => Vec::new(),
         };
         self.after = rows.last().map(|row| part.key_of(row).to_owned());
-        let items = rows.iter().map(|row| match part.read(row, part.details(row, &details)) {
+        Ok(Rows { part, rows, details })
+    }
+}
+
+/// A page of rows.
+pub struct Rows {
+    /// What they are.
+    pub part: &'static Part,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Those of another table that belong to them.
+    pub details: Vec<Row>,
+}
+
+impl Rows {
+    fn item(&self, row: &Row) -> Item {
+        let part = self.part;
+        match part.read(row, part.details(row, &self.details)) {
             Ok(object) => Item::Object(object),
             Err(reason) => Item::LeftOut(LeftOut {
                 what: format!("{} {}", part.name, part.key_of(row)),
                 is_expected: reason == Reason::OwnServer,
                 reason: reason.to_string(),
             }),
-        });
-        Ok(items.collect())
+        }
     }
 }
 
@@ -120,16 +160,7 @@ impl Source for PolarisSource {
         if !self.notes.is_empty() {
             return Ok(self.notes.drain(..).map(Item::LeftOut).collect());
         }
-        while let Some(part) = PARTS.get(self.part).copied() {
-            if part.is_there(&self.known) {
-                let page =
-                    self.page_of(part).with_context(|| format!("failed to read {}", part.name))?;
-                if !page.is_empty() {
-                    return Ok(page);
-                }
-            }
-            (self.part, self.after) = (self.part + 1, None);
-        }
-        Ok(Vec::new())
+        let rows = self.next_rows()?;
+        Ok(rows.iter().flat_map(|page| page.rows.iter().map(|row| page.item(row))).collect())
     }
 }

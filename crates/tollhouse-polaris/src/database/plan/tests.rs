@@ -1,0 +1,329 @@
+//! Rows as Polaris writes them become objects, and those become rows again.
+
+use serde_json::json;
+
+use super::super::record::Cell;
+use super::*;
+
+/// Everything that is read or written by name.
+fn columns() -> Columns {
+    let mut known = Columns::default();
+    for part in PARTS {
+        let details = part.details.iter().flat_map(|details| details.columns);
+        for column in part.columns.iter().chain(details) {
+            known.add(column.place.0.to_owned(), column.place.1.to_owned());
+        }
+    }
+    for (table, names) in [
+        ("service", "reference"),
+        ("instance", "service_id"),
+        ("ratelimit_config", "service_id"),
+        ("ratelimit_revision", "service_id last_revision mtime"),
+        (
+            "circuitbreaker_rule_v2",
+            "src_service src_namespace dst_service dst_namespace dst_method",
+        ),
+        ("fault_detect_rule", "dst_service dst_namespace dst_method"),
+        ("owner_service_map", "id owner service namespace"),
+        ("health_check", "id type"),
+        ("lane_rule", "mtime etime"),
+    ] {
+        for name in names.split(' ') {
+            known.add(table.to_owned(), name.to_owned());
+        }
+    }
+    known
+}
+
+fn of_names(names: &[&'static str], given: &[(&str, &str)]) -> Row {
+    let value =
+        |name: &&str| given.iter().find(|(it, _)| it == name).map(|(_, value)| (*value).to_owned());
+    Row::new(names, names.iter().map(value).collect())
+}
+
+const TIMES: [(&str, &str); 2] = [("ctime", "1700000000"), ("mtime", "1700000100")];
+const REVISION: (&str, &str) = ("revision", "00112233445566778899aabbccddeeff");
+
+fn row(part: &Part, given: &[(&str, &str)]) -> Row {
+    of_names(&part.names(), &[&TIMES[..], &[REVISION], given].concat())
+}
+
+/// Columns with their values.
+type Given = Vec<(&'static str, &'static str)>;
+
+const OF_ORDERS: [(&str, &str); 2] = [("service", "orders"), ("namespace", "prod")];
+
+/// A row of each kind, in the order of [`PARTS`].
+fn rows() -> Vec<(Row, Vec<Row>)> {
+    let given = registered().into_iter().chain(rules());
+    let rows = PARTS.iter().zip(given).map(|(part, (given, details))| {
+        let names = part.details_names();
+        let details: Vec<Row> = details.iter().map(|given| of_names(&names, given)).collect();
+        (row(part, &given), details)
+    });
+    rows.collect()
+}
+
+fn registered() -> [(Given, Option<Given>); 4] {
+    let namespace =
+        vec![("name", "prod"), ("token", "t"), ("owner", "o"), ("export_to", r#"{"default":{}}"#)];
+    let service = vec![
+        ("id", "s1"),
+        ("name", "orders"),
+        ("namespace", "prod"),
+        ("token", "t"),
+        ("owner", "a,b;a"),
+    ];
+    let alias = vec![
+        ("id", "s2"),
+        ("name", "other"),
+        ("namespace", "prod"),
+        ("target_name", "orders"),
+        ("target_namespace", "prod"),
+    ];
+    let instance = [
+        &OF_ORDERS[..],
+        &[("id", "i1"), ("host", "h"), ("port", "80"), ("weight", "100"), ("health_status", "1")],
+        &[("enable_health_check", "1"), ("ttl", "5"), ("cmdb_zone", "z")],
+    ];
+    [
+        (namespace, None),
+        (service, Some(vec![("id", "s1"), ("mkey", "k"), ("mvalue", "v'")])),
+        (alias, None),
+        (instance.concat(), Some(vec![("id", "i1"), ("mkey", "k"), ("mvalue", "v")])),
+    ]
+}
+
+const ROUTING: &str = r#"{"destinations":[{"namespace":"prod","service":"orders","weight":7}]}"#;
+const LIMIT: &str = r#"{"amounts":[{"maxAmount":{"value":9},"validDuration":{"seconds":1}}],
+    "method":{"value":{"value":"/pay"}},"labels":{"zone":{"value":{"value":"a"}}}}"#;
+const BREAKER: &str = r#"{"rule_matcher":{"source":{"service":"*","namespace":"*"},"destination":
+    {"service":"orders","namespace":"prod","method":{"value":{"value":"/pay"}}}},
+    "trigger_condition":[{"trigger_type":1}]}"#;
+const DETECTOR: &str =
+    r#"{"target_service":{"service":"orders","namespace":"prod"},"interval":30}"#;
+const LANES: &str = r#"{"destinations":[{"service":"orders","namespace":"prod"}],"entries":
+    [{"type":"t","selector":{"type_url":"type.googleapis.com/v1.ServiceSelector",
+    "value":"CgRwcm9kEgZvcmRlcnM="}}]}"#;
+const BOUNDS: &str = r#"[{"destinations":[{"service":{"value":"orders"},"namespace":
+    {"value":"prod"},"weight":{"value":100}}]}]"#;
+
+fn rules() -> [(Given, Option<Given>); 6] {
+    let first = [&OF_ORDERS[..], &[("id", "s1"), ("in_bounds", BOUNDS), ("out_bounds", "[]")]];
+    let routing = vec![
+        ("id", "r1"),
+        ("name", "r"),
+        ("policy", "RulePolicy"),
+        ("enable", "1"),
+        ("config", ROUTING),
+        ("priority", "2"),
+        ("description", "d"),
+    ];
+    let limit = [
+        &OF_ORDERS[..],
+        &[("id", "l1"), ("name", "l"), ("disable", "1"), ("method", "/pay"), ("priority", "3")],
+        &[("labels", r#"{"zone":{"value":{"value":"a"}}}"#), ("rule", LIMIT)],
+    ];
+    let named = |id, name| vec![("id", id), ("name", name)];
+    let breaker = [
+        named("c1", "c"),
+        vec![("namespace", "prod"), ("enable", "1"), ("level", "1"), ("config", BREAKER)],
+        vec![("description", "d")],
+    ];
+    let detector = [named("f1", "f"), vec![("namespace", "prod"), ("config", DETECTOR)]];
+    let lanes = [named("g1", "g"), vec![("rule", LANES), ("description", "d")]];
+    let lane = [
+        named("n1", "blue"),
+        vec![("group_name", "g"), ("rule", r#"{"default_label_value":"blue"}"#)],
+        vec![("priority", "3"), ("enable", "1"), REVISION],
+    ];
+    [
+        (first.concat(), None),
+        (routing, None),
+        (limit.concat(), None),
+        (breaker.concat(), None),
+        (detector.concat(), None),
+        (lanes.concat(), Some(lane.concat())),
+    ]
+}
+
+fn objects() -> Vec<Object> {
+    let rows = rows();
+    let read = PARTS.iter().zip(&rows).map(|(part, (row, details))| {
+        part.read(row, details).unwrap_or_else(|error| panic!("{}: {error}", part.name))
+    });
+    read.collect()
+}
+
+/// A plan for a database with these rows.
+fn plan(overwrite: bool) -> Plan {
+    let mut plan = Plan::new(columns(), overwrite);
+    for (part, (row, details)) in PARTS.iter().zip(rows()) {
+        plan.add_row(part, &row, &details).expect("it has a time");
+    }
+    plan
+}
+
+fn sql(plan: Plan) -> Vec<String> {
+    plan.into_changes().statements.into_iter().map(|it| it.sql).collect()
+}
+
+#[test]
+fn what_is_there_as_it_is_costs_nothing() {
+    let mut plan = plan(false);
+    for object in objects() {
+        let written =
+            plan.put(&object).unwrap_or_else(|error| panic!("{}: {error}", object.name()));
+        assert_eq!(written.effect, Effect::Unchanged, "{}", object.name());
+        assert!(written.stays_behind.is_empty(), "{written:?}");
+    }
+    assert!(plan.only_there().is_empty());
+    assert_eq!(sql(plan), Vec::<String>::new());
+}
+
+#[test]
+fn rules_are_written_in_the_form_that_they_were_read_in() {
+    let rows = rows();
+    let mut plan = plan(false);
+    for (place, object) in objects().iter().enumerate().skip(4) {
+        let record = plan.record_of(object, None).expect("it can be written");
+        for column in PARTS[place].columns.iter().filter(|it| it.place.0 == record.table) {
+            let (table, name) = column.place;
+            let Some((_, Cell::Text(text))) = record.cells.iter().find(|(it, _)| *it == name)
+            else {
+                continue;
+            };
+            let as_json = |text: &str| {
+                let mut json = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+                // What has columns of its own lies in the text of some besides, as Polaris writes it.
+                for name in ["name", "service", "namespace", "disable", "description"] {
+                    json.as_object_mut().and_then(|it| it.shift_remove(name));
+                }
+                json
+            };
+            let was = rows[place].0.text(column.name);
+            assert_eq!(as_json(text), as_json(was), "{table}.{name}");
+        }
+        plan.put(object).expect("it can be planned");
+    }
+}
+
+#[test]
+fn an_empty_database_gets_everything_and_deleted_rows_give_way() {
+    let mut plan = Plan::new(columns(), false);
+    for object in objects() {
+        let written =
+            plan.put(&object).unwrap_or_else(|error| panic!("{}: {error}", object.name()));
+        assert_eq!(written.effect, Effect::Created, "{}", object.name());
+    }
+    let sql = sql(plan).join("\n");
+    for expected in [
+        "DELETE FROM `service` WHERE flag <> 0 AND `name` = _utf8mb4 x'6f7264657273'",
+        "INSERT INTO `owner_service_map` (`id`, `owner`, `service`, `namespace`) VALUES (_utf8mb4",
+        "INSERT INTO `health_check` (`id`, `type`, `ttl`) VALUES (_utf8mb4 x'6931', 1, 5)",
+        "INSERT INTO `ratelimit_revision`",
+        "INSERT INTO `lane_rule`",
+    ] {
+        assert!(sql.contains(expected), "{expected}: {sql}");
+    }
+    assert_eq!(sql.matches("INSERT INTO `owner_service_map`").count(), 1, "an alias has no owner");
+}
+
+#[test]
+fn what_was_changed_there_later_stays_unless_it_is_to_be_overwritten() {
+    let Object::Service(mut service) = objects().swap_remove(1) else { panic!("it is a service") };
+    service.details.comment = "another".to_owned();
+    let newer = Object::Service(service.clone());
+    let mut planned = plan(false);
+    planned.put(&objects()[0]).expect("it is there");
+    assert_eq!(planned.put(&newer).expect("it is newer").effect, Effect::Changed);
+    let sql = sql(planned);
+    assert!(sql[0].starts_with("UPDATE `service` SET `name` = "), "{sql:?}");
+    let condition =
+        " AND flag = 0 AND FLOOR(UNIX_TIMESTAMP(`mtime`)) = 1700000100 AND `revision` = ";
+    assert!(sql[0].contains(condition), "{sql:?}");
+    assert!(!sql[0].contains("`ctime`"), "what is there keeps its age: {sql:?}");
+
+    service.modified_at -= 7;
+    let older = Object::Service(service);
+    assert_eq!(plan(false).put(&older).err(), Some(NotMoved::ChangedLater(7)));
+    assert_eq!(plan(true).put(&older).expect("it may").effect, Effect::Changed);
+}
+
+#[test]
+fn health_is_the_one_that_is_known_here_whoever_changed_it_last() {
+    let Object::Instance(mut instance) = objects().swap_remove(3) else { panic!("it is one") };
+    instance.healthy = false;
+    instance.modified_at -= 7;
+    let written = plan(false).put(&Object::Instance(instance.clone()));
+    assert_eq!(written.expect("only its health differs").effect, Effect::Changed);
+    instance.weight = 1;
+    let refused = plan(false).put(&Object::Instance(instance)).err();
+    assert_eq!(refused, Some(NotMoved::ChangedLater(7)));
+}
+
+#[test]
+fn what_only_the_database_has_is_removed_when_asked_rules_first() {
+    let mut planned = plan(false);
+    let only_there = planned.only_there();
+    assert_eq!(only_there.len(), PARTS.len());
+    assert_eq!(only_there.last().map(|it| it.kind), Some("namespace"));
+    only_there.iter().for_each(|it| planned.remove(it));
+    let sql = sql(planned);
+    let rows: Vec<_> = sql.iter().filter(|it| it.contains("SET flag = 1")).collect();
+    assert_eq!(rows.len(), PARTS.len() + 1, "a group's lanes go with it: {sql:?}");
+    assert!(rows.iter().all(|it| it.contains("`mtime` = CURRENT_TIMESTAMP")), "{sql:?}");
+    assert!(sql.iter().any(|it| it.contains("`ratelimit_revision`")), "{sql:?}");
+}
+
+#[test]
+fn rows_keep_their_ids_and_what_cannot_be_read_is_not_touched() {
+    let mut planned = Plan::new(columns(), true);
+    let service = PARTS[1];
+    let other = [("id", "theirs"), ("name", "orders"), ("namespace", "prod")];
+    planned.add_row(service, &row(service, &other), &[]).expect("it has a time");
+    let broken = row(PARTS[5], &[("id", "r1"), ("policy", "Unheard")]);
+    planned.add_row(PARTS[5], &broken, &[]).expect("it has a time");
+    let objects = objects();
+    assert_eq!(planned.put(&objects[1]).expect("it is there").effect, Effect::Changed);
+    assert_eq!(planned.put(&objects[3]).expect("its service is there").effect, Effect::Created);
+    let refused = planned.put(&objects[5]).expect_err("nobody can read it");
+    assert!(matches!(refused, NotMoved::Unreadable(_)), "{refused}");
+    let sql = sql(planned).join("\n");
+    let theirs = "_utf8mb4 x'746865697273'";
+    assert!(sql.contains(&format!("WHERE `id` = {theirs} AND flag = 0")), "{sql}");
+    assert!(sql.contains(&format!("VALUES (_utf8mb4 x'6931', {theirs}, ")), "{sql}");
+}
+
+#[test]
+fn what_a_database_has_no_room_for_is_named() {
+    let objects = objects();
+    let mut known = columns();
+    let text = |text: &str| Some(text.to_owned());
+    known.add_row(vec![text("service"), text("comment"), text("varchar"), text("3"), text("12")]);
+    known.add_row(vec![text("instance"), text("weight"), text("smallint"), None, None]);
+    let mut plan = Plan::new(known, false);
+    let (Object::Service(mut service), Object::Instance(mut instance)) =
+        (objects[1].clone(), objects[3].clone())
+    else {
+        panic!("they are")
+    };
+    plan.put(&objects[1]).expect("it fits");
+    service.details.comment = "äöüß".to_owned();
+    service.key = ServiceKey::new("prod", "second");
+    let refused = plan.put(&Object::Service(service)).expect_err("it is too long").to_string();
+    assert_eq!(refused, "its comment is longer than the 3 characters that the database takes");
+    instance.weight = 40_000;
+    let refused = plan.put(&Object::Instance(instance)).expect_err("it is too large").to_string();
+    assert_eq!(refused, "its weight is 40000, and the database takes 32767 at most");
+
+    let Object::Rule(mut lossless) = objects[5].clone() else { panic!("it is a rule") };
+    lossless.kind = tollhouse_registry::RuleKind::Lossless;
+    assert_eq!(plan.put(&Object::Rule(lossless)).err(), Some(NotMoved::NoPlace));
+    let mut empty = Columns::default();
+    empty.add("service".to_owned(), "id".to_owned());
+    let refused = Plan::new(empty, false).put(&objects[5]).err();
+    assert_eq!(refused, Some(NotMoved::NoTable("routing_config_v2")));
+    let alone = Plan::new(columns(), false).put(&objects[3]).err();
+    assert_eq!(alone, Some(NotMoved::NoService));
+}

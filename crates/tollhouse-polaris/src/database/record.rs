@@ -1,0 +1,298 @@
+//! Rows as they are to be in the database of Polaris, and the statements that make them so: what a cell holds, what
+//! goes with a row, and which row is changed only if it is still as it was seen. Which objects become which rows is
+//! not known here.
+
+use std::fmt::Write as _;
+
+use tollhouse_registry::Object;
+
+use super::{Column, Columns, LeftOut, Part, Row, push_text};
+use crate::registration::hex_digest;
+
+/// What a column of a row is to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cell {
+    Text(String),
+    Number(i64),
+    /// A second of Unix time.
+    Time(u64),
+    /// The moment of the change, by the database's clock: what servers look for changes by.
+    Now,
+}
+
+/// Cells with the names of their columns.
+pub(super) type Cells = Vec<(&'static str, Cell)>;
+
+/// A row as it is to be, with what goes with it.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub(super) table: &'static str,
+    /// The column that names the row.
+    pub(super) key: &'static str,
+    /// What is written, whether the row is new or not.
+    pub(super) cells: Cells,
+    /// What only a new row gets.
+    pub(super) born: Cells,
+    /// Columns that no two rows share, deleted ones included.
+    pub(super) unique: &'static [&'static str],
+    pub(super) belongings: Vec<Belongings>,
+    /// What the query for such rows finds in other tables, by the names it has for it.
+    pub(super) joined: Vec<(&'static str, String)>,
+}
+
+/// The rows of another table that go with one: all of them, so that others with these cells are removed.
+#[derive(Debug)]
+pub(super) struct Belongings {
+    pub(super) table: &'static str,
+    pub(super) by: Cells,
+    pub(super) rows: Vec<Cells>,
+}
+
+/// A row as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The value of the column that names it.
+    pub(super) key: String,
+    /// Changed at this second of Unix time.
+    pub(super) modified_at: u64,
+    /// The revision, in tables that have one.
+    revision: Option<String>,
+}
+
+/// A statement of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// The statement, without a semicolon.
+    pub sql: String,
+    /// Whether it must find its one row: anything else means that somebody else was faster.
+    pub finds_one: bool,
+}
+
+pub(super) fn text(name: &'static str, text: impl Into<String>) -> (&'static str, Cell) {
+    (name, Cell::Text(text.into()))
+}
+
+pub(super) fn number(name: &'static str, number: impl Into<i64>) -> (&'static str, Cell) {
+    (name, Cell::Number(number.into()))
+}
+
+impl Seen {
+    pub(super) fn of(part: &Part, row: &Row) -> Result<Self, LeftOut> {
+        let has_revision = part.columns.iter().any(|column| column.name == "revision");
+        Ok(Self {
+            key: part.key_of(row).to_owned(),
+            modified_at: row.time("mtime")?,
+            revision: has_revision.then(|| row.text("revision").to_owned()),
+        })
+    }
+
+    /// The condition that a row is still this one.
+    fn push_condition(&self, sql: &mut String, key: &str) {
+        let _ = write!(sql, " WHERE `{key}` = ");
+        push_text(sql, &self.key);
+        let _ =
+            write!(sql, " AND flag = 0 AND FLOOR(UNIX_TIMESTAMP(`mtime`)) = {}", self.modified_at);
+        if let Some(revision) = &self.revision {
+            sql.push_str(" AND `revision` = ");
+            push_text(sql, revision);
+        }
+    }
+}
+
+impl Record {
+    /// The value that names the row.
+    pub(super) fn key_value(&self) -> &str {
+        match self.cells.iter().find(|(name, _)| *name == self.key) {
+            Some((_, Cell::Text(text))) => text,
+            _ => "",
+        }
+    }
+
+    /// What does not fit into the database's columns: the first of it.
+    pub(super) fn misfit(&self, known: &Columns) -> Option<String> {
+        let own = self.cells.iter().chain(&self.born).map(|cell| (self.table, cell));
+        let further = self.belongings.iter().flat_map(|belongings| {
+            belongings.rows.iter().flatten().map(|cell| (belongings.table, cell))
+        });
+        own.chain(further).find_map(|(table, (name, cell))| known.misfit(table, name, cell))
+    }
+
+    /// Columns that the database does not have, and what is to be in them says something.
+    pub(super) fn without_column(&self, known: &Columns) -> Vec<&'static str> {
+        let says_something = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
+        let lost = self
+            .cells
+            .iter()
+            .filter(|(name, cell)| says_something(cell) && !known.has((self.table, name)));
+        lost.map(|(name, _)| *name).collect()
+    }
+
+    /// What reading the row back would give.
+    pub(super) fn read_back(&self, part: &Part, known: &Columns) -> Result<Object, LeftOut> {
+        let row = row(part.columns, known, |column| {
+            let joined = self.joined.iter().find(|(name, _)| *name == column.name);
+            if let Some((_, text)) = joined {
+                return Some(text.clone());
+            }
+            let (table, name) = column.place;
+            let own = (table == self.table).then(|| find(&self.cells, name)).flatten();
+            let born = (table == self.table).then(|| find(&self.born, name)).flatten();
+            own.or(born).or_else(|| {
+                let belongings = self.belongings.iter().find(|it| it.table == table)?;
+                find(belongings.rows.first()?, name)
+            })
+        });
+        let mut details = Vec::new();
+        if let Some(wanted) = &part.details {
+            let belongings = self.belongings.iter().find(|it| it.table == wanted.table);
+            for cells in belongings.iter().flat_map(|it| &it.rows) {
+                details
+                    .push(self::row(wanted.columns, known, |column| find(cells, column.place.1)));
+            }
+        }
+        part.read(&row, &details)
+    }
+
+    /// What makes a row of it. Rows that were deleted and not yet purged give way, as they do to Polaris itself.
+    pub(super) fn insert(&self, known: &Columns) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        let mut make_room = |columns: &[&'static str]| {
+            let same: Vec<_> = columns
+                .iter()
+                .filter_map(|name| self.cells.iter().find(|(it, _)| it == name))
+                .collect();
+            let mut sql = format!("DELETE FROM `{}` WHERE flag <> 0", self.table);
+            for (name, cell) in same {
+                let _ = write!(sql, " AND `{name}` = ");
+                cell.push(&mut sql);
+            }
+            statements.push(Statement { sql, finds_one: false });
+        };
+        make_room(&[self.key]);
+        if !self.unique.is_empty() {
+            make_room(self.unique);
+        }
+        let cells: Vec<_> = self.cells.iter().chain(&self.born).cloned().collect();
+        statements.push(Statement {
+            sql: insert(self.table, std::slice::from_ref(&cells), known),
+            finds_one: true,
+        });
+        self.push_belongings(known, &mut statements);
+        statements
+    }
+
+    /// What makes it of a row that is there.
+    pub(super) fn update(&self, seen: &Seen, known: &Columns) -> Vec<Statement> {
+        let mut sql = format!("UPDATE `{}` SET ", self.table);
+        let written = self.cells.iter().filter(|(name, _)| *name != self.key);
+        for (place, (name, cell)) in
+            written.filter(|(name, _)| known.has((self.table, name))).enumerate()
+        {
+            let _ = write!(sql, "{}`{name}` = ", if place == 0 { "" } else { ", " });
+            cell.push(&mut sql);
+        }
+        seen.push_condition(&mut sql, self.key);
+        let mut statements = vec![Statement { sql, finds_one: true }];
+        self.push_belongings(known, &mut statements);
+        statements
+    }
+
+    fn push_belongings(&self, known: &Columns, statements: &mut Vec<Statement>) {
+        for Belongings { table, by, rows } in &self.belongings {
+            if !known.has_table(table) {
+                continue;
+            }
+            let mut sql = format!("DELETE FROM `{table}` WHERE ");
+            for (place, (name, cell)) in by.iter().enumerate() {
+                let _ = write!(sql, "{}`{name}` = ", if place == 0 { "" } else { " AND " });
+                cell.push(&mut sql);
+            }
+            statements.push(Statement { sql, finds_one: false });
+            if !rows.is_empty() {
+                statements.push(Statement { sql: insert(table, rows, known), finds_one: false });
+            }
+        }
+    }
+}
+
+/// What marks a row as deleted, as Polaris does: its servers purge it later.
+pub(super) fn remove(table: &str, key: &str, seen: &Seen) -> Vec<Statement> {
+    let mut statements = Vec::new();
+    let mut first = |sql: String| statements.push(Statement { sql, finds_one: false });
+    let mut value = String::new();
+    push_text(&mut value, &seen.key);
+    match table {
+        "lane_group" => first(format!(
+            "UPDATE `lane_rule` SET flag = 1, `mtime` = CURRENT_TIMESTAMP WHERE `group_name` IN (SELECT `name` FROM \
+             `lane_group` WHERE `id` = {value})"
+        )),
+        "ratelimit_config" => {
+            // Clients learn by this that one of a service's limits is gone.
+            let name = format!("{}##removed##{}", seen.key, seen.modified_at);
+            let revision = hex_digest(name.as_bytes());
+            first(format!(
+                "UPDATE `ratelimit_revision` SET `last_revision` = '{}', `mtime` = CURRENT_TIMESTAMP WHERE \
+                 `service_id` IN (SELECT `service_id` FROM `ratelimit_config` WHERE `id` = {value})",
+                &revision[..32]
+            ));
+        }
+        _ => {}
+    }
+    let mut sql = format!("UPDATE `{table}` SET flag = 1, `mtime` = CURRENT_TIMESTAMP");
+    seen.push_condition(&mut sql, key);
+    statements.push(Statement { sql, finds_one: true });
+    statements
+}
+
+fn insert(table: &str, rows: &[Cells], known: &Columns) -> String {
+    let names = rows.first().into_iter().flatten().map(|(name, _)| *name);
+    let names: Vec<_> = names.filter(|name| known.has((table, name))).collect();
+    let list: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    let mut sql = format!("INSERT INTO `{table}` ({}) VALUES ", list.join(", "));
+    for (place, cells) in rows.iter().enumerate() {
+        sql.push_str(if place == 0 { "(" } else { ", (" });
+        for (place, name) in names.iter().enumerate() {
+            sql.push_str(if place == 0 { "" } else { ", " });
+            match cells.iter().find(|(it, _)| it == name) {
+                Some((_, cell)) => cell.push(&mut sql),
+                None => sql.push_str("NULL"),
+            }
+        }
+        sql.push(')');
+    }
+    sql
+}
+
+impl Cell {
+    fn push(&self, sql: &mut String) {
+        match self {
+            Self::Text(text) => push_text(sql, text),
+            Self::Number(number) => drop(write!(sql, "{number}")),
+            // The second 0 is none that the column can hold.
+            Self::Time(seconds) => drop(write!(sql, "FROM_UNIXTIME({})", (*seconds).max(1))),
+            Self::Now => sql.push_str("CURRENT_TIMESTAMP"),
+        }
+    }
+
+    /// As a query for it gives it.
+    fn as_read(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+            Self::Time(seconds) => seconds.to_string(),
+            // Times of changes are not compared.
+            Self::Now => "0".to_owned(),
+        }
+    }
+}
+
+fn find(cells: &Cells, name: &str) -> Option<String> {
+    cells.iter().find(|(it, _)| *it == name).map(|(_, cell)| cell.as_read())
+}
+
+fn row(columns: &[Column], known: &Columns, value: impl Fn(&Column) -> Option<String>) -> Row {
+    let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+    let is_there = |column: &&Column| column.otherwise.is_none() || known.has(column.place);
+    let values = columns.iter().map(|column| Some(column).filter(is_there).and_then(&value));
+    Row::new(&names, values.collect())
+}

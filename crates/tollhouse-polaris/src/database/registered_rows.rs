@@ -1,0 +1,195 @@
+//! Namespaces, services, aliases and instances as rows of Polaris' database: what `registered.rs` reads, the other way.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use tollhouse_registry::{Alias, Metadata, Namespace, Revision, Service, StoredInstance};
+
+use super::record::{Belongings, Cell, Cells, Record, number, text};
+use super::registered::LAST_BEAT;
+use crate::registration::hex_digest;
+
+/// A heartbeat, as Polaris numbers kinds of health checks.
+const HEARTBEAT: i64 = 1;
+
+/// Characters that the list of who owns what has for an owner; it is only there to search by.
+const OWNER_CHARS_MAX: usize = 32;
+
+pub(super) fn namespace(namespace: &Namespace) -> Record {
+    let Namespace { name, comment, owners, token, metadata, export_to, created_at, .. } = namespace;
+    Record {
+        table: "namespace",
+        key: "name",
+        cells: vec![
+            text("name", &**name),
+            text("comment", comment),
+            text("token", token),
+            text("owner", owners),
+            text("service_export_to", exports(export_to)),
+            text("metadata", pairs(metadata)),
+            ("mtime", Cell::Now),
+        ],
+        born: vec![("ctime", Cell::Time(*created_at))],
+        ..Record::default()
+    }
+}
+
+/// `id` is the one that the row has, or is to have.
+pub(super) fn service(service: &Service, id: &str) -> Record {
+    let details = &service.details;
+    let [first, second, third] = &details.cmdb_mod;
+    let mut record = named(id, &service.key.namespace, &service.key.name, &details.owners);
+    record.cells.extend([
+        text("ports", &details.ports),
+        text("business", &details.business),
+        text("department", &details.department),
+        text("cmdb_mod1", first),
+        text("cmdb_mod2", second),
+        text("cmdb_mod3", third),
+        text("comment", &details.comment),
+        text("token", &service.token),
+        text("revision", service.revision.to_string()),
+        text("platform_id", &details.platform_id),
+        text("export_to", exports(&details.export_to)),
+        text("reference", ""),
+    ]);
+    record.born = vec![("ctime", Cell::Time(service.created_at))];
+    record.belongings.push(metadata("service_metadata", id, &service.metadata));
+    record
+}
+
+/// `target` is the id of the row of the alias' service.
+pub(super) fn alias(alias: &Alias, id: &str, target: &str) -> Record {
+    let mut record = named(id, &alias.key.namespace, &alias.key.name, &alias.owners);
+    record.cells.extend([
+        text("reference", target),
+        text("comment", &alias.comment),
+        text("revision", alias.revision.to_string()),
+    ]);
+    record.born = vec![text("token", unknown_token()), ("ctime", Cell::Time(alias.created_at))];
+    record.belongings.push(metadata("service_metadata", id, &alias.metadata));
+    record.joined = vec![
+        ("target_name", alias.target.name.to_string()),
+        ("target_namespace", alias.target.namespace.to_string()),
+    ];
+    record
+}
+
+/// What services and aliases have in common.
+fn named(id: &str, namespace: &str, name: &str, owners: &str) -> Record {
+    Record {
+        table: "service",
+        key: "id",
+        cells: vec![
+            text("id", id),
+            text("name", name),
+            text("namespace", namespace),
+            text("owner", owners),
+            ("mtime", Cell::Now),
+        ],
+        unique: &["name", "namespace"],
+        belongings: vec![owned(namespace, name, owners)],
+        ..Record::default()
+    }
+}
+
+fn owned(namespace: &str, name: &str, owners: &str) -> Belongings {
+    let each = owners.split([';', ',']).map(str::trim);
+    let fitting = each.filter(|it| !it.is_empty() && it.chars().nth(OWNER_CHARS_MAX).is_none());
+    let row = |owner: &str| {
+        let id = hex_digest(format!("{owner}##{namespace}##{name}").as_bytes());
+        vec![
+            text("id", &id[..32]),
+            text("owner", owner),
+            text("service", name),
+            text("namespace", namespace),
+        ]
+    };
+    // One that is named twice has one row.
+    let rows: BTreeMap<&str, Cells> = fitting.map(|owner| (owner, row(owner))).collect();
+    Belongings {
+        table: "owner_service_map",
+        by: vec![text("service", name), text("namespace", namespace)],
+        rows: rows.into_values().collect(),
+    }
+}
+
+/// `service` is the id of the row of its service.
+pub(super) fn instance(instance: &StoredInstance, service: &str) -> Record {
+    let id = &*instance.id;
+    let place = |part: fn(&tollhouse_registry::Location) -> &str| {
+        instance.location.as_ref().map(part).unwrap_or_default()
+    };
+    let mut own = instance.metadata.clone();
+    if let Some(beat) = instance.expired_after_beat {
+        own.insert(LAST_BEAT.into(), beat.to_string().into());
+    }
+    let check = instance
+        .ttl_seconds
+        .map(|ttl| vec![text("id", id), number("type", HEARTBEAT), number("ttl", i64::from(ttl))]);
+    Record {
+        table: "instance",
+        key: "id",
+        cells: vec![
+            text("id", id),
+            text("service_id", service),
+            text("vpc_id", &*instance.vpc_id),
+            text("host", &*instance.host),
+            number("port", i64::from(instance.port)),
+            text("protocol", &*instance.protocol),
+            text("version", &*instance.version),
+            number("health_status", i64::from(instance.healthy)),
+            number("isolate", i64::from(instance.isolated)),
+            number("weight", i64::from(instance.weight)),
+            number("enable_health_check", i64::from(instance.ttl_seconds.is_some())),
+            text("logic_set", &*instance.logic_set),
+            text("cmdb_region", place(|it| &it.region)),
+            text("cmdb_zone", place(|it| &it.zone)),
+            text("cmdb_idc", place(|it| &it.campus)),
+            number("priority", i64::from(instance.priority)),
+            text("revision", instance.revision.to_string()),
+            ("mtime", Cell::Now),
+        ],
+        born: vec![("ctime", Cell::Time(instance.created_at))],
+        belongings: vec![
+            Belongings {
+                table: "health_check",
+                by: vec![text("id", id)],
+                rows: check.into_iter().collect(),
+            },
+            metadata("instance_metadata", id, &own),
+        ],
+        joined: vec![
+            ("service", instance.service.name.to_string()),
+            ("namespace", instance.service.namespace.to_string()),
+        ],
+        ..Record::default()
+    }
+}
+
+fn metadata(table: &'static str, id: &str, pairs: &Metadata) -> Belongings {
+    let rows = pairs
+        .iter()
+        .map(|(key, value)| vec![text("id", id), text("mkey", &**key), text("mvalue", &**value)]);
+    Belongings { table, by: vec![text("id", id)], rows: rows.collect() }
+}
+
+/// A list of names as Polaris writes it: an object of them. Nothing where there is none.
+fn exports(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let object: Map<String, Value> = names.iter().map(|name| (name.clone(), json!({}))).collect();
+    Value::Object(object).to_string()
+}
+
+fn pairs(metadata: &Metadata) -> String {
+    if metadata.is_empty() { String::new() } else { json!(metadata).to_string() }
+}
+
+/// A token for rows that must have one, and which nobody is told.
+fn unknown_token() -> String {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random bytes");
+    Revision(u128::from_ne_bytes(bytes)).to_string()
+}

@@ -1,0 +1,219 @@
+//! `tollhouse export polaris`: what is registered goes into the database of a Polaris, in one transaction. What would
+//! change is counted and agreed to first; rows that were changed there later than here are left alone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tokio::runtime::Builder;
+use tollhouse_config::Bootstrap;
+use tollhouse_control::registry::offline::StoredEntries;
+use tollhouse_polaris::database::{Changes, OnlyThere, Plan, Statement};
+use tollhouse_registry::{ForeignEntry, KEY_PREFIXES, Object};
+use tollhouse_sql::{Exchange, SqlOptions};
+
+use super::polaris::{PolarisSource, options};
+use super::polaris_database::DatabaseArguments;
+use super::source::{LeftOut, Source};
+use super::tally::Tally;
+use crate::cli::import::agreed;
+use crate::cli::{Configuration, problems, reference};
+
+/// How long a change may take before its rows get a later time: Polaris' servers look for changes of the last five
+/// seconds, older versions of the last ten.
+const CHANGE_SECONDS: Duration = Duration::from_secs(2);
+
+/// Objects that only the database has and that are named; the rest are counted.
+const NAMED_MAX: usize = 20;
+
+const EXIT: &str = "Exit code: 0 when the database has everything afterwards; 1 when something was left out that should \
+                    not be, each with its reason, or when writing failed, after which nothing is changed.";
+
+/// Arguments of `export polaris`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct PolarisExportArguments {
+    #[command(flatten)]
+    configuration: Configuration,
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// Print what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before writing.
+    #[arg(short, long)]
+    yes: bool,
+    /// Replace what was changed in the database later than here, too.
+    #[arg(long)]
+    overwrite: bool,
+    /// Mark as deleted what the database has and the registry does not.
+    #[arg(long)]
+    prune: bool,
+}
+
+/// What is to be done, and what is said about it.
+struct Planned {
+    name: String,
+    tally: Tally,
+    only_there: Vec<OnlyThere>,
+    changes: Changes,
+}
+
+/// Writes into the database.
+///
+/// # Errors
+/// The store or the database cannot be read, or the database not be written.
+pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<ExitCode> {
+    let loaded = match problems::load(&arguments.configuration) {
+        Ok(loaded) => loaded,
+        Err(code) => return Ok(code),
+    };
+    let settings = arguments.database.settings()?;
+    let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open(&settings)?)?;
+    reference::print(&text(&planned, arguments.prune))?;
+    let code = if planned.tally.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    if arguments.dry_run {
+        reference::print("nothing was written: --dry-run\n")?;
+        return Ok(code);
+    }
+    if planned.changes.statements.is_empty() {
+        return Ok(code);
+    }
+    if !arguments.yes && !agreed()? {
+        reference::print("nothing was written\n")?;
+        return Ok(ExitCode::FAILURE);
+    }
+    let hint = write(&options(&settings)?, &planned.changes)?;
+    let removed = if arguments.prune { planned.only_there.len() as u64 } else { 0 };
+    let count = planned.tally.writes() + removed;
+    reference::print(&format!("{count} objects written to {}{hint}\n", planned.name))?;
+    Ok(code)
+}
+
+fn plan(
+    arguments: &PolarisExportArguments,
+    bootstrap: &Bootstrap,
+    mut polaris: PolarisSource,
+) -> anyhow::Result<Planned> {
+    let mut tally = Tally::default();
+    let mut plan = Plan::new(polaris.columns().clone(), arguments.overwrite);
+    while let Some(page) = polaris.next_rows()? {
+        for row in &page.rows {
+            if let Err(reason) = plan.add_row(page.part, row, page.part.details(row, &page.details))
+            {
+                let what = format!("{} {} of the database", page.part.name, page.part.key_of(row));
+                tally.leave_out(&LeftOut { what, reason: reason.to_string(), is_expected: false });
+            }
+        }
+    }
+    for object in objects(bootstrap, &mut tally)? {
+        let (kind, name) = (object.kind(), object.name());
+        let left_out = |reason: String, is_expected| LeftOut {
+            what: format!("{kind} {name}"),
+            reason,
+            is_expected,
+        };
+        match plan.put(&object) {
+            Ok(written) => {
+                tally.add(kind, written.effect);
+                if !written.stays_behind.is_empty() {
+                    let columns = written.stays_behind.join(", ");
+                    let reason = format!("the database has no column for its {columns}");
+                    tally.leave_out(&left_out(reason, false));
+                }
+            }
+            Err(reason) => tally.leave_out(&left_out(reason.to_string(), reason.is_expected())),
+        }
+    }
+    let only_there = plan.only_there();
+    if arguments.prune {
+        only_there.iter().for_each(|it| plan.remove(it));
+    }
+    Ok(Planned { name: polaris.name(), tally, only_there, changes: plan.into_changes() })
+}
+
+/// All that is registered, names before what stands under them.
+fn objects(bootstrap: &Bootstrap, tally: &mut Tally) -> anyhow::Result<Vec<Object>> {
+    let mut stored = StoredEntries::open(bootstrap)?;
+    let mut parts: [Vec<Object>; KEY_PREFIXES.len()] = Default::default();
+    loop {
+        let page = stored.next_page()?;
+        if page.is_empty() {
+            return Ok(parts.into_iter().flatten().collect());
+        }
+        for entry in page {
+            let part = KEY_PREFIXES.iter().position(|prefix| entry.key.starts_with(prefix));
+            match Object::from_entry(&entry.key, &entry.value) {
+                Ok(object) => parts[part.unwrap_or_default()].push(object),
+                // What nodes tell each other is no object of any registry.
+                Err(ForeignEntry::Key) => {}
+                Err(foreign) => tally.leave_out(&LeftOut {
+                    what: entry.key.to_string(),
+                    reason: foreign.to_string(),
+                    is_expected: false,
+                }),
+            }
+        }
+    }
+}
+
+fn text(planned: &Planned, is_pruned: bool) -> String {
+    let mut text = planned.tally.text();
+    if planned.only_there.is_empty() {
+        return text;
+    }
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for it in &planned.only_there {
+        *kinds.entry(it.kind).or_default() += 1;
+    }
+    let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let what_becomes =
+        if is_pruned { "marked as deleted" } else { "left as they are; --prune deletes them" };
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "only in the database, {what_becomes}: {}", kinds.join(", "));
+    for it in planned.only_there.iter().take(NAMED_MAX) {
+        let _ = writeln!(text, "  {} {}", it.kind, it.name);
+    }
+    let more = planned.only_there.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
+    }
+    text
+}
+
+/// Makes all changes or none; what whoever runs servers should know besides.
+fn write(options: &SqlOptions, changes: &Changes) -> anyhow::Result<&'static str> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let begun = Instant::now();
+        let mut exchange = Exchange::begin(options).await.context("nothing was written")?;
+        run(&mut exchange, &changes.statements).await?;
+        let mut visible_since = begun;
+        if begun.elapsed() > CHANGE_SECONDS {
+            visible_since = Instant::now();
+            run(&mut exchange, &changes.touches()).await?;
+        }
+        exchange.commit().await.context(
+            "the export may have been made or not; repeat it: what is there already is passed over",
+        )?;
+        let is_seen = visible_since.elapsed() <= CHANGE_SECONDS;
+        Ok(if is_seen {
+            "; its servers see them within seconds"
+        } else {
+            "; restart its servers, which may have looked for changes before these could be seen"
+        })
+    })
+}
+
+async fn run(exchange: &mut Exchange, statements: &[Statement]) -> anyhow::Result<()> {
+    let texts: Vec<String> = statements.iter().map(|it| it.sql.clone()).collect();
+    let found = exchange.run(&texts).await.context("nothing was written")?;
+    let is_as_seen = |(statement, found): (&Statement, &u64)| !statement.finds_one || *found == 1;
+    if !statements.iter().zip(&found).all(is_as_seen) {
+        bail!("nothing was written: somebody changed the database meanwhile; repeat the export");
+    }
+    Ok(())
+}

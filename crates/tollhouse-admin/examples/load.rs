@@ -60,7 +60,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
     runtime.block_on(async {
         let parts = Parts {
             store,
-            applied: None,
+            in_service: None,
             catalogue: Arc::new(tollhouse_plugins::catalogue()),
             services: Arc::new(Services::new("APISIX/3.18.0")),
             keyring: Arc::new(Keyring::generate()?),

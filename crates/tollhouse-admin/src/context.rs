@@ -1,13 +1,11 @@
 //! What answers every call: the parts of an Admin API, and what it knows of the store. Knows no paths.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::header::{HeaderValue, SERVER};
-use tokio::sync::watch;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_store::{Revision, Store, StoreError};
+use tollhouse_store::{InService, Store, StoreError};
 
 use crate::certificates::{CertificateSource, StapleSource};
 use crate::console::ConsoleSource;
@@ -21,16 +19,13 @@ use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
 use crate::sign_in::Failures;
 
-/// Longest wait for the data plane to serve what was written: the control side has the lowest priority, and clients wait
-/// longer than this.
-const APPLIED_WAIT_MAX: Duration = Duration::from_secs(5);
-
 /// What an Admin API is made of.
 pub struct Parts {
     /// Where objects live. In [`Mode::Standalone`] one in memory, which stays empty.
     pub store: Arc<dyn Store>,
-    /// Up to which revision of the store the data plane serves; a write is then answered once it does.
-    pub applied: Option<watch::Receiver<Revision>>,
+    /// Up to which revision of the store the data plane serves, or up to which document in [`Mode::Standalone`]; a write
+    /// is then answered once it does.
+    pub in_service: Option<InService>,
     /// All plugins.
     pub catalogue: Arc<Catalogue>,
     /// What plugins know of the process when their confs are checked.
@@ -85,25 +80,6 @@ impl Admin {
             failures: Failures::default(),
             refused: Refused::default(),
         })
-    }
-
-    /// Waits until the data plane serves what was committed, for a while: it is committed all the same.
-    pub(crate) async fn wait_applied(&self, revision: Revision) {
-        if !self.serves_within(revision, APPLIED_WAIT_MAX).await {
-            tracing::warn!(revision = revision.0, "a write is answered before it serves");
-        }
-    }
-
-    /// Waits until the data plane serves a revision, for so long; whether it does.
-    pub(crate) async fn serves_within(&self, revision: Revision, longest: Duration) -> bool {
-        let Some(mut applied) = self.parts.applied.clone() else { return true };
-        let reached = applied.wait_for(|applied| *applied >= revision);
-        tokio::time::timeout(longest, reached).await.is_ok()
-    }
-
-    /// Up to which revision of a shared store the data plane serves.
-    pub(crate) fn served(&self) -> Option<Revision> {
-        Some(*self.parts.applied.as_ref()?.borrow())
     }
 
     /// An answer as it goes out. Its `Server` is APISIX's whatever the gateway is called elsewhere:

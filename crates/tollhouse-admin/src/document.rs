@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
+use tollhouse_store::Revision;
 
 use crate::object::Fields;
 use crate::reply::Reply;
@@ -35,8 +36,8 @@ impl fmt::Debug for Document {
 
 /// Takes documents that were accepted.
 pub trait DocumentSink: Send + Sync + fmt::Debug {
-    /// Takes one; it must not wait.
-    fn accept(&self, document: &Document);
+    /// Takes one, and says which it is by a number that rises; it must not wait.
+    fn accept(&self, document: &Document) -> Revision;
 }
 
 /// The newest document that was accepted, if any was.
@@ -56,20 +57,20 @@ impl CurrentDocument {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces it by what is made of it, and hands that on.
+    /// Replaces it by what is made of it, and hands that on: the answer, and which document it is.
     ///
     /// # Errors
     /// It is refused.
     pub(crate) fn replace(
         &self,
         make: impl FnOnce(Option<&Document>) -> Result<Document, Reply>,
-    ) -> Result<Reply, Reply> {
+    ) -> Result<(Reply, Revision), Reply> {
         let mut current = self.lock();
         let document = make(current.as_ref())?;
         let reply = document.label(Reply::empty(hyper::StatusCode::ACCEPTED));
-        self.sink.accept(&document);
+        let revision = self.sink.accept(&document);
         *current = Some(document);
-        Ok(reply)
+        Ok((reply, revision))
     }
 
     /// An answer about it.

@@ -26,14 +26,16 @@ pub(crate) async fn wait(admin: &Admin, call: &Call) -> Result<(), Reply> {
     let revision = revision.map(Revision).ok_or_else(|| {
         Reply::bad(format!("{REVISION} is no revision; send back what a write was answered with"))
     })?;
-    admin.serves_within(revision, WAIT_MAX).await;
+    if let Some(in_service) = &admin.parts.in_service {
+        in_service.reaches(revision, WAIT_MAX).await;
+    }
     Ok(())
 }
 
 /// The answer to a read, with how far this gateway has come; a file in place of a store has no revisions.
 pub(crate) fn report(admin: &Admin, reply: Reply) -> Reply {
-    match admin.served() {
-        Some(revision) => made(reply, revision),
+    match &admin.parts.in_service {
+        Some(in_service) => made(reply, in_service.revision()),
         None => reply,
     }
 }

@@ -100,7 +100,7 @@ impl Request<'_> {
             return Err(Reply::bad(fault.error));
         }
         let mut changed = (BTreeMap::new(), 0);
-        let reply = self.current.replace(|before| {
+        let (reply, revision) = self.current.replace(|before| {
             let next = succeed(before, fields)?;
             changed = differences(self.admin, before.map(|document| &document.fields), &next);
             Ok(Document {
@@ -113,6 +113,9 @@ impl Request<'_> {
         let who = (chronicle::now_ms(), actor.map(|key| key.name.clone()), way_of(self.call));
         let row = ChangeRow::about_many(who, DOCUMENT, (&changed.0, changed.1));
         chronicle::keep(self.admin, row).await;
+        if let Some(in_service) = &self.admin.parts.in_service {
+            in_service.meets_write(revision).await;
+        }
         Ok(reply)
     }
 }

@@ -82,7 +82,7 @@ fn parts(store: Arc<dyn Store>, options: Options, registry: Option<crate::Regist
     let keyring = keyring.expect("the keys have a right length");
     Parts {
         store,
-        applied: None,
+        in_service: None,
         catalogue: Arc::new(tollhouse_plugins::catalogue()),
         services: Arc::new(Services::new("APISIX/3.18.0")),
         keyring: Arc::new(keyring.with_form(Form::Apisix)),

@@ -127,10 +127,10 @@ fn parts(
     (registry, certificates): (Option<&RunningRegistry>, Option<&RunningCertificates>),
     console: Arc<dyn ConsoleSource>,
 ) -> Parts {
-    let AdminAccess { store, keyring, key, mode, applied } = access;
+    let AdminAccess { store, keyring, key, mode, in_service, .. } = access;
     Parts {
         store,
-        applied,
+        in_service,
         catalogue: Arc::clone(&cx.catalogue),
         services: Arc::clone(&cx.services),
         keyring,

@@ -27,7 +27,7 @@ use tollhouse_config::{Bootstrap, Document};
 use tollhouse_model::Problems;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_proxy::Change;
-use tollhouse_store::{ErrorKind, Revision, Store, StoreError};
+use tollhouse_store::{ErrorKind, InService, Store, StoreError};
 
 pub use self::store::open_store;
 
@@ -123,8 +123,10 @@ pub struct AdminAccess {
     pub key: KeptSecret,
     /// What callers may do.
     pub mode: Mode,
-    /// Up to which revision of the store this gateway serves, where callers wait for that.
-    pub applied: Option<tokio::sync::watch::Receiver<Revision>>,
+    /// How far this gateway serves what is written, where callers wait for that.
+    pub in_service: Option<InService>,
+    /// The same of ShenYu's objects, which are followed apart.
+    pub shenyu_in_service: Option<InService>,
 }
 
 /// A source that is followed.
@@ -258,8 +260,10 @@ impl Feed {
 
     /// Everything that [`Feed::next`] has given out so far is in service.
     pub fn note_applied(&self) {
-        if let Feed::Store(feed) = self {
-            feed.note_applied();
+        match self {
+            Feed::Store(feed) => feed.note_applied(),
+            Feed::Documents(feed) => feed.note_applied(),
+            Feed::File(_) => {}
         }
     }
 

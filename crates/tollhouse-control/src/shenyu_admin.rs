@@ -11,6 +11,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
+use tollhouse_store::InService;
 
 use crate::console::shenyu::ShenyuDesk;
 use crate::context::ControlContext;
@@ -62,8 +63,9 @@ pub async fn start(
         return Ok(None);
     }
     let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
+    let in_service = access.shenyu_in_service;
     // The gateway's own calls need no listener, only the store behind them.
-    let Some(address) = address else { return start_local(cx, store).await.map(Some) };
+    let Some(address) = address else { return start_local(cx, store, in_service).await.map(Some) };
     let password = cx.bootstrap.shenyu.admin_password.as_ref();
     let first_password = password.map_or(FIRST_PASSWORD, |password| password.expose()).to_owned();
     if password.is_none() && !address.ip().is_loopback() {
@@ -87,7 +89,8 @@ pub async fn start(
     let aes = aes(shenyu.aes_key.as_ref(), shenyu.aes_iv.as_ref())?;
     let hosts = HostNames::new(&cx.bootstrap.listen.hosts);
     let beginning = Beginning::Admin;
-    let options = Options { first_password, sync_token, probing, beginning, aes, hosts };
+    let options =
+        Options { first_password, sync_token, probing, beginning, aes, hosts, in_service };
     let admin =
         ShenyuAdmin::open(store, options).await.context("ShenYu's admin cannot use the store")?;
     let listener = listeners::bind(address, predecessor)
@@ -107,6 +110,7 @@ pub async fn start(
 async fn start_local(
     cx: &ControlContext,
     store: Arc<ShenyuStore>,
+    in_service: Option<InService>,
 ) -> anyhow::Result<RunningShenyuAdmin> {
     let options = Options {
         first_password: String::new(),
@@ -115,6 +119,7 @@ async fn start_local(
         beginning: Beginning::Nothing,
         aes: None,
         hosts: HostNames::default(),
+        in_service,
     };
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;

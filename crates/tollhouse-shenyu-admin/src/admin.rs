@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_stdx::MemoryBudget;
-use tollhouse_store::{Store, StoreError};
+use tollhouse_store::{InService, Store, StoreError};
 
 use crate::aes::Aes;
 use crate::answer::{Outcome, Refusal};
@@ -49,6 +49,8 @@ pub struct Options {
     pub aes: Option<Aes>,
     /// Names under which browsers may call, beside addresses and local ones.
     pub hosts: HostNames,
+    /// Up to which revision the data plane serves what is written; calls are then answered once it does.
+    pub in_service: Option<InService>,
 }
 
 /// What an admin writes where there is nothing yet.
@@ -143,7 +145,9 @@ impl ShenyuAdmin {
 
     fn over((book, ending): (Book, watch::Sender<bool>), options: Options, key: TokenKey) -> Self {
         Self {
-            book,
+            // What there is to begin with was written without a wait: whoever opens an admin may be the one who puts
+            // things into service.
+            book: book.answering_once(options.in_service),
             snapshots: Arc::default(),
             ending,
             probing: options.probing,

@@ -22,7 +22,21 @@ mod local;
 mod operator;
 mod probe;
 mod rights;
+mod served;
 mod transfer;
+
+/// Of an admin that anybody may follow and that nothing is waited for.
+fn options() -> Options {
+    Options {
+        first_password: "123456".to_owned(),
+        sync_token: None,
+        probing: Probing::Never,
+        beginning: Beginning::Admin,
+        aes: None,
+        hosts: HostNames::default(),
+        in_service: None,
+    }
+}
 
 struct Fixture {
     admin: ShenyuAdmin,
@@ -39,27 +53,16 @@ impl Fixture {
     /// One that serves the gateway's own interface alone.
     async fn bare() -> Self {
         let store = tollhouse_store::open(&Location::Memory).expect("memory");
-        let options = Options {
-            first_password: String::new(),
-            sync_token: None,
-            probing: Probing::Never,
-            beginning: Beginning::Nothing,
-            aes: None,
-            hosts: HostNames::default(),
-        };
+        let options = Options { beginning: Beginning::Nothing, ..options() };
         let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
         Self { admin, store, token: String::new() }
     }
 
     async fn over(store: Arc<dyn Store>) -> Self {
-        let first_password = "123456".to_owned();
         let options = Options {
-            first_password,
             sync_token: Some("sesame".to_owned()),
-            probing: Probing::Never,
-            beginning: Beginning::Admin,
-            aes: None,
             hosts: HostNames::new(&["gw.example.org".to_owned()]),
+            ..options()
         };
         let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
         let mut fixture = Self { admin, store, token: String::new() };
@@ -185,17 +188,7 @@ async fn no_website_logs_in_or_follows() {
     assert_eq!(ask("/selector", true, &known).await, 200, "who brings a token is no website");
     let upgrade =
         [("upgrade", "websocket"), ("sec-websocket-key", "eA=="), ("host", "10.0.0.1:9095")];
-    let open = ShenyuAdmin::open(
-        Arc::clone(&fixture.store),
-        Options {
-            first_password: "123456".to_owned(),
-            sync_token: None,
-            probing: Probing::Never,
-            beginning: Beginning::Admin,
-            aes: None,
-            hosts: HostNames::default(),
-        },
-    );
+    let open = ShenyuAdmin::open(Arc::clone(&fixture.store), options());
     let open = open.await.expect("it opens");
     for (origin, status) in [
         // It gets as far as to the connection, which there is none of in this test.
@@ -247,14 +240,7 @@ async fn bodies_of_strangers_are_short_and_those_of_all_share_one_bound() {
 async fn passwords_come_plain_or_encrypted() {
     let store = tollhouse_store::open(&Location::Memory).expect("memory");
     let aes = Aes::new("2095132720951327".to_owned(), "6075877187097700".to_owned());
-    let options = Options {
-        first_password: "123456".to_owned(),
-        sync_token: None,
-        probing: Probing::Never,
-        beginning: Beginning::Admin,
-        aes: Some(aes.expect("a key")),
-        hosts: HostNames::default(),
-    };
+    let options = Options { aes: Some(aes.expect("a key")), ..options() };
     let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
     let fixture = Fixture { admin, store, token: String::new() };
     for password in ["123456", "bbiB8zbUo3z3oA0VqEB/IA=="] {

@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tollhouse_shenyu::{KEY_PREFIX, Kind};
-use tollhouse_store::{ErrorKind, Event, Store, StoreError, Watch, WatchEvent};
+use tollhouse_store::{
+    ErrorKind, Event, InService, Revision, Store, StoreError, Watch, WatchEvent,
+};
 
 use crate::answer::{Outcome, Refusal};
 use crate::clock;
@@ -32,7 +34,13 @@ struct Waiting {
     call: Call,
     /// Whose call it is, where it is to be noted.
     author: Option<Arc<Author>>,
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<Done>,
+}
+
+/// What came of a call, and up to which commit it has seen the tables, its own included.
+struct Done {
+    outcome: Outcome,
+    revision: Revision,
 }
 
 /// The tables, and the way to write them.
@@ -43,6 +51,7 @@ pub(crate) struct Book {
     changes: broadcast::Sender<Change>,
     version: watch::Receiver<u64>,
     author: Option<Arc<Author>>,
+    in_service: Option<InService>,
 }
 
 impl Book {
@@ -61,6 +70,7 @@ impl Book {
             tables: Arc::clone(&tables),
             changes: changes.clone(),
             version: publish,
+            newest: Revision::ZERO,
         };
         writer.read_everything().await?;
         // Ends with the last of the calls' senders, or when it has to.
@@ -70,7 +80,7 @@ impl Book {
                 _ = ending.wait_for(|is_ending| *is_ending) => {}
             }
         });
-        Ok(Self { tables, calls, changes, version, author: None })
+        Ok(Self { tables, calls, changes, version, author: None, in_service: None })
     }
 
     /// The same book in the hands of somebody: what is written is noted with it, in one commit.
@@ -78,12 +88,18 @@ impl Book {
         Self { author: Some(author), ..self.clone() }
     }
 
+    /// The same book whose calls are answered once what they wrote serves.
+    pub(crate) fn answering_once(self, in_service: Option<InService>) -> Self {
+        Self { in_service, ..self }
+    }
+
     /// The tables as they are; not to be held across an await.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a call; it is in the store once this answers a success.
+    /// Does a call; it is in the store once this answers a success, and in service where that is waited for. Each call
+    /// waits by itself, so that others are written meanwhile.
     pub(crate) async fn write(
         &self,
         call: impl Fn(&mut Draft<'_>) -> Outcome + Send + 'static,
@@ -92,7 +108,13 @@ impl Book {
         let waiting = Waiting { call: Box::new(call), author: self.author.clone(), answer };
         let closed = || Refusal::error("the store is closed; ask again");
         self.calls.send(waiting).await.map_err(|_| closed())?;
-        done.await.map_err(|_| closed())?
+        let Done { outcome, revision } = done.await.map_err(|_| closed())?;
+        if outcome.is_ok()
+            && let Some(in_service) = &self.in_service
+        {
+            in_service.meets_write(revision).await;
+        }
+        outcome
     }
 
     /// Has groups sent anew to all who follow.
@@ -118,6 +140,9 @@ struct Writer {
     tables: Arc<RwLock<Tables>>,
     changes: broadcast::Sender<Change>,
     version: watch::Sender<u64>,
+    /// The newest commit that is in the tables. What a watch tells beside commits is not counted: whoever puts commits
+    /// into service never hears of it.
+    newest: Revision,
 }
 
 impl Writer {
@@ -143,6 +168,8 @@ impl Writer {
     async fn read_everything(&mut self) -> Result<(), StoreError> {
         let listing = self.store.list(KEY_PREFIX).await?;
         let tables = Tables::from_listing(&listing);
+        let revisions = listing.entries.iter().map(|entry| entry.mod_revision);
+        self.newest = revisions.max().unwrap_or_default();
         self.watch = self.store.watch(KEY_PREFIX, listing.revision);
         *self.tables.write().unwrap_or_else(PoisonError::into_inner) = tables;
         self.publish(Change::Everything);
@@ -153,6 +180,7 @@ impl Writer {
     async fn follow(&mut self, event: WatchEvent) -> Result<(), StoreError> {
         match event {
             WatchEvent::Commit(changes) => {
+                self.newest = changes.revision;
                 let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
                 let take = |event: &Event| match event {
                     Event::Put(entry) => tables.put(entry),
@@ -186,7 +214,7 @@ impl Writer {
                 Err(error) => return refuse_all(batch, &error.to_string()),
             };
             if transaction.operations.is_empty() {
-                return answer_all(batch, outcomes);
+                return answer_all(batch, outcomes, self.newest);
             }
             match self.store.commit(transaction).await {
                 Ok(committed) => {
@@ -197,7 +225,7 @@ impl Writer {
                             break;
                         }
                     }
-                    return answer_all(batch, outcomes);
+                    return answer_all(batch, outcomes, committed.revision);
                 }
                 Err(StoreError::Conflict { .. }) => {
                     let event = self.watch.next().await;
@@ -238,16 +266,17 @@ impl Writer {
     }
 }
 
-fn answer_all(batch: Vec<Waiting>, outcomes: Vec<Outcome>) {
+fn answer_all(batch: Vec<Waiting>, outcomes: Vec<Outcome>, revision: Revision) {
     for (waiting, outcome) in batch.into_iter().zip(outcomes) {
         // The caller may have gone.
-        let _ = waiting.answer.send(outcome);
+        let _ = waiting.answer.send(Done { outcome, revision });
     }
 }
 
 fn refuse_all(batch: Vec<Waiting>, reason: &str) {
     tracing::warn!(reason, "ShenYu's admin cannot write");
     for waiting in batch {
-        let _ = waiting.answer.send(Err(Refusal::error(reason)));
+        let outcome = Err(Refusal::error(reason));
+        let _ = waiting.answer.send(Done { outcome, revision: Revision::ZERO });
     }
 }

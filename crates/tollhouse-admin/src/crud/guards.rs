@@ -177,7 +177,9 @@ impl Attempts {
                 // it may be theirs, and no watch of these keys ever hears of it.
                 if puts || committed.removed > 0 {
                     admin.index.expect(committed.revision);
-                    admin.wait_applied(committed.revision).await;
+                    if let Some(in_service) = &admin.parts.in_service {
+                        in_service.meets_write(committed.revision).await;
+                    }
                 }
                 Ok(Attempt::Committed(committed))
             }

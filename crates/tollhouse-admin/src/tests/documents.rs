@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use tollhouse_store::{InService, Revision};
+
 use super::*;
 use crate::{Document, DocumentSink, Mode};
 
@@ -10,9 +12,31 @@ use crate::{Document, DocumentSink, Mode};
 struct Memory(Mutex<Vec<Document>>);
 
 impl DocumentSink for Memory {
-    fn accept(&self, document: &Document) {
-        self.0.lock().expect("nobody panicked").push(document.clone());
+    fn accept(&self, document: &Document) -> Revision {
+        let mut accepted = self.0.lock().expect("nobody panicked");
+        accepted.push(document.clone());
+        Revision(accepted.len() as u64)
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_is_answered_once_it_serves() {
+    let sink = Arc::new(Memory::default());
+    let mode = Mode::Standalone(Arc::clone(&sink) as Arc<dyn DocumentSink>);
+    let store = tollhouse_store::open(&Location::Memory).expect("memory is there");
+    let (tell, told) = tokio::sync::watch::channel(Revision::ZERO);
+    let parts = Parts {
+        in_service: Some(InService::new(told)),
+        ..parts(Arc::clone(&store), Options { mode, ..options() }, None)
+    };
+    let api = AdminApi::open(parts).await.expect("the store can be read");
+    let fixture = Fixture { api, store };
+    let mut put = Box::pin(fixture.send(configs("PUT", &[("X-Digest", "d1")], "{}")));
+    let second = std::time::Duration::from_secs(1);
+    assert!(tokio::time::timeout(second, &mut put).await.is_err(), "it does not serve yet");
+    assert_eq!(sink.0.lock().expect("nobody panicked").len(), 1, "but is on its way");
+    tell.send_replace(Revision(1));
+    assert_eq!(put.await.status, 202);
 }
 
 async fn standalone() -> (Fixture, Arc<Memory>) {

@@ -277,7 +277,9 @@ async fn keys_roles_and_modes_are_those_of_the_admin_api() {
     #[derive(Debug)]
     struct Nowhere;
     impl crate::DocumentSink for Nowhere {
-        fn accept(&self, _: &crate::Document) {}
+        fn accept(&self, _: &crate::Document) -> tollhouse_store::Revision {
+            tollhouse_store::Revision::ZERO
+        }
     }
     let mode = Mode::Standalone(Arc::new(Nowhere));
     let standalone = Registered::with(Options { mode, ..options() }).await;

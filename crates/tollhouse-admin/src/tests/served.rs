@@ -1,7 +1,7 @@
 //! What callers are told of revisions, so that what they wrote through one gateway is found through another.
 
 use tokio::sync::watch;
-use tollhouse_store::{Revision, Store};
+use tollhouse_store::{InService, Revision, Store};
 
 use super::*;
 
@@ -18,7 +18,10 @@ async fn read(gateway: &Fixture, revision: &str) -> Answer {
 
 /// A gateway that serves the store up to where it is told.
 async fn behind(store: &Arc<dyn Store>, applied: watch::Receiver<Revision>) -> Fixture {
-    let parts = Parts { applied: Some(applied), ..parts(Arc::clone(store), options(), None) };
+    let parts = Parts {
+        in_service: Some(InService::new(applied)),
+        ..parts(Arc::clone(store), options(), None)
+    };
     let api = AdminApi::open(parts).await.expect("the store can be read");
     Fixture { api, store: Arc::clone(store) }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_store::{Location, Options, Revision, Store};
+use tollhouse_store::{Location, Options, Store};
 
 use crate::context::ControlContext;
-use crate::feed::stored::{Stored, StoredParts};
+use crate::feed::stored::{Read, Stored, StoredParts};
 use crate::feed::{Event, open_store};
 use crate::process::handover::Predecessor;
 use crate::secrets::sealed_store;
@@ -17,7 +17,7 @@ use crate::secrets::sealed_store;
 pub(super) struct OwnStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) keyring: Arc<Keyring>,
-    events: mpsc::Receiver<(Event, Revision)>,
+    events: mpsc::Receiver<Read>,
     follower: JoinHandle<()>,
 }
 
@@ -50,7 +50,7 @@ impl OwnStore {
     /// The next change; waits for it, for ever once the store is closed.
     pub(super) async fn next(&mut self) -> Event {
         match self.events.recv().await {
-            Some((event, _)) => event,
+            Some(Read { event, .. }) => event,
             None => std::future::pending().await,
         }
     }

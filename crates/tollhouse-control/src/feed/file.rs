@@ -98,7 +98,8 @@ impl FileFeed {
             keyring: Arc::clone(&view.keyring),
             key: view.key.clone(),
             mode: Mode::ReadOnly(self.path.display().to_string()),
-            applied: None,
+            in_service: None,
+            shenyu_in_service: None,
         })
     }
 }

@@ -12,10 +12,10 @@ use tollhouse_admin::Mode;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
-use tollhouse_store::{Location, Operation, Options, Revision, Store, StoreError};
+use tollhouse_store::{InService, Location, Operation, Options, Revision, Store, StoreError};
 
 use super::store_copy::{Copied, StoreCopy};
-use super::stored::{SharedStore, Stored, StoredParts};
+use super::stored::{Dialect, Read, SharedStore, Stored, StoredParts};
 use super::{AdminAccess, Event, Source, echo, etcd};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
@@ -33,18 +33,43 @@ const STORE_LOOK: Duration = Duration::from_millis(20);
 /// See the module.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
-    events: mpsc::Receiver<(Event, Revision)>,
+    events: mpsc::Receiver<Read>,
     /// They read the store for as long as somebody takes what they read: our objects, and ShenYu's.
     followers: Vec<JoinHandle<()>>,
     keyring: Arc<Keyring>,
     key: KeptSecret,
     /// Whether the demonstration is in service, because there is nothing else.
     has_demonstration: bool,
+    /// How far our objects have come.
+    objects: Way,
+    /// How far ShenYu's have; nothing where those may not be read.
+    shenyu: Option<Way>,
+    sharing: Sharing,
+}
+
+/// How far objects have come on their way from the store into service.
+struct Way {
     /// Up to which revision events have been given out.
     given_out: Revision,
     /// Up to which they are in service.
     applied: watch::Sender<Revision>,
-    sharing: Sharing,
+}
+
+impl Way {
+    /// Of objects that were read up to a revision.
+    fn new(given_out: Revision) -> Self {
+        Self { given_out, applied: watch::Sender::new(Revision::ZERO) }
+    }
+
+    fn note_applied(&self) {
+        self.applied.send_if_modified(|applied| {
+            std::mem::replace(applied, self.given_out) != self.given_out
+        });
+    }
+
+    fn in_service(&self) -> InService {
+        InService::new(self.applied.subscribe())
+    }
 }
 
 /// Who else has the store.
@@ -116,7 +141,7 @@ impl StoreFeed {
             Self::follow(cx, (Arc::clone(&store), Some(shared)), Arc::new(keyring), Sharing::Alone)
                 .await?;
         let copy = store_copy(cx).for_cluster(cluster);
-        tasks.spawn(copy.keep(store, feed.applied.subscribe(), Arc::clone(&cx.metrics)));
+        tasks.spawn(copy.keep(store, feed.objects.applied.subscribe(), Arc::clone(&cx.metrics)));
         feed.sharing = Sharing::Shared(tasks);
         cx.metrics.process().store_copy_in_service.set(0);
         Ok((feed, Event::Everything(everything)))
@@ -186,13 +211,15 @@ impl StoreFeed {
             shared: shared.clone(),
         };
         let (stored, mut everything) = Stored::open(parts(), cx.store_prefix()).await?;
-        let given_out = stored.revision();
+        let objects = Way::new(stored.revision());
+        let mut shenyu = None;
         // One at a time: what queues up meanwhile is taken together.
         let (sender, events) = mpsc::channel(1);
         let mut followers = vec![tokio::spawn(stored.follow(sender.clone()))];
         match Stored::open_shenyu(parts(), cx.store_prefix()).await {
-            Ok((of_shenyu, objects)) => {
-                everything.extend(objects);
+            Ok((of_shenyu, changes)) => {
+                shenyu = Some(Way::new(of_shenyu.revision()));
+                everything.extend(changes);
                 followers.push(tokio::spawn(of_shenyu.follow(sender)));
             }
             // A user of a shared store need not have rights on more than the folder of our own.
@@ -204,8 +231,8 @@ impl StoreFeed {
             }
             Err(error) => return Err(error.into()),
         }
-        let objects = ObjectSource::Store(Arc::clone(&store), cx.store_prefix().to_owned());
-        cx.configuration.set_objects(objects);
+        let source = ObjectSource::Store(Arc::clone(&store), cx.store_prefix().to_owned());
+        cx.configuration.set_objects(source);
         let feed = Self {
             store,
             events,
@@ -213,8 +240,8 @@ impl StoreFeed {
             keyring,
             key,
             has_demonstration: false,
-            given_out,
-            applied: watch::Sender::new(Revision::ZERO),
+            objects,
+            shenyu,
             sharing,
         };
         Ok((feed, everything))
@@ -222,10 +249,13 @@ impl StoreFeed {
 
     /// The next event; `None` once the store is closed.
     pub async fn next(&mut self) -> Option<Event> {
-        let (mut event, revision) = self.events.recv().await?;
-        // ShenYu's objects are read apart from ours, whose revision is the one that is waited for.
-        if revision != Revision::ZERO {
-            self.given_out = revision;
+        let Read { mut event, dialect, revision } = self.events.recv().await?;
+        let way = match dialect {
+            Dialect::Apisix => Some(&mut self.objects),
+            Dialect::Shenyu => self.shenyu.as_mut(),
+        };
+        if let Some(way) = way {
+            way.given_out = revision;
         }
         match &mut event {
             // The first object of somebody's own takes the demonstration's place.
@@ -244,9 +274,10 @@ impl StoreFeed {
 
     /// Everything that was given out is in service.
     pub fn note_applied(&self) {
-        self.applied.send_if_modified(|applied| {
-            std::mem::replace(applied, self.given_out) != self.given_out
-        });
+        self.objects.note_applied();
+        if let Some(shenyu) = &self.shenyu {
+            shenyu.note_applied();
+        }
     }
 
     /// Whether the demonstration is in service.
@@ -266,6 +297,8 @@ impl StoreFeed {
 
     /// What the Admin API writes.
     pub fn admin_access(&self) -> AdminAccess {
+        // What stands in for a store is not written.
+        let serves_writes = !self.is_provisional();
         AdminAccess {
             store: Arc::clone(&self.store),
             keyring: Arc::clone(&self.keyring),
@@ -274,10 +307,8 @@ impl StoreFeed {
                 Sharing::Alone | Sharing::Shared(_) => Mode::Store,
                 Sharing::Provisional(reason) => Mode::Away(reason.clone()),
             },
-            applied: match &self.sharing {
-                Sharing::Alone | Sharing::Shared(_) => Some(self.applied.subscribe()),
-                Sharing::Provisional(_) => None,
-            },
+            in_service: serves_writes.then(|| self.objects.in_service()),
+            shenyu_in_service: self.shenyu.as_ref().filter(|_| serves_writes).map(Way::in_service),
         }
     }
 

@@ -50,6 +50,26 @@ pub struct StoredParts {
     pub shared: Option<SharedStore>,
 }
 
+/// Whose objects something is about: APISIX's and ShenYu's are followed apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// APISIX's.
+    Apisix,
+    /// ShenYu's.
+    Shenyu,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Read {
+    /// What there is to be put into service; it may be nothing.
+    pub event: FeedEvent,
+    /// Of whose objects.
+    pub dialect: Dialect,
+    /// Up to which revision these have been read then.
+    pub revision: Revision,
+}
+
 /// Whose objects are followed, which is what keys and values mean.
 enum Layout {
     /// APISIX's, below this prefix.
@@ -59,6 +79,13 @@ enum Layout {
 }
 
 impl Layout {
+    const fn dialect(&self) -> Dialect {
+        match self {
+            Self::Apisix(_) => Dialect::Apisix,
+            Self::Shenyu => Dialect::Shenyu,
+        }
+    }
+
     /// Tells keys of objects from what gateways keep for themselves.
     fn is_object(&self) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
         match self {
@@ -178,7 +205,7 @@ impl Stored {
     }
 
     /// Passes on what comes until nobody takes it any more, or the store has been closed for good.
-    pub async fn follow(mut self, events: mpsc::Sender<(FeedEvent, Revision)>) {
+    pub async fn follow(mut self, events: mpsc::Sender<Read>) {
         let is_over = events.clone();
         tokio::select! {
             () = is_over.closed() => {}
@@ -186,7 +213,7 @@ impl Stored {
         }
     }
 
-    async fn pass_on(&mut self, events: &mpsc::Sender<(FeedEvent, Revision)>) {
+    async fn pass_on(&mut self, events: &mpsc::Sender<Read>) {
         loop {
             let started_over = match self.next().await {
                 Ok(Step::Changes(changes)) if changes.is_empty() && self.is_held() => continue,
@@ -212,11 +239,8 @@ impl Stored {
                     FeedEvent::Changes(gone.chain(all).collect())
                 }
             };
-            let revision = match &self.layout {
-                Layout::Apisix(_) => self.revision,
-                Layout::Shenyu => Revision::ZERO,
-            };
-            if events.send((event, revision)).await.is_err() {
+            let (dialect, revision) = (self.layout.dialect(), self.revision);
+            if events.send(Read { event, dialect, revision }).await.is_err() {
                 return;
             }
         }

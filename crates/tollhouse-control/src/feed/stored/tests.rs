@@ -120,7 +120,7 @@ impl Store for Failing {
     }
 }
 
-async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<(FeedEvent, Revision)>, Arc<Outages>) {
+async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<Read>, Arc<Outages>) {
     follow(store, Arc::new(Metrics::new()), None).await
 }
 
@@ -128,7 +128,7 @@ async fn follow(
     store: &Arc<Failing>,
     metrics: Arc<Metrics>,
     shared: Option<SharedStore>,
-) -> (mpsc::Receiver<(FeedEvent, Revision)>, Arc<Outages>) {
+) -> (mpsc::Receiver<Read>, Arc<Outages>) {
     let outages = Arc::new(Outages::new(metrics));
     let parts = StoredParts {
         store: Arc::<Failing>::clone(store),
@@ -168,7 +168,7 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     let (mut events, outages) = followed(&store).await;
     put(&store, "1").await;
     assert!(
-        matches!(events.recv().await, Some((FeedEvent::Changes(changes), _)) if changes.len() == 1)
+        matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
     );
     store.lists_to_fail.store(5, Ordering::Relaxed);
     store.watches_to_fail.store(3, Ordering::Relaxed);
@@ -178,14 +178,14 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     for _ in 0..4 {
         let event = events.recv().await;
         assert!(
-            matches!(&event, Some((FeedEvent::Everything(all), _)) if all.len() == 2),
+            matches!(&event, Some(Read { event: FeedEvent::Everything(all), .. }) if all.len() == 2),
             "{event:?}"
         );
     }
     assert!(outages.list().is_empty(), "{:?}", outages.list());
     put(&store, "3").await;
     assert!(
-        matches!(events.recv().await, Some((FeedEvent::Changes(changes), _)) if changes.len() == 1)
+        matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
     );
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::feed::cluster_id::{self, ClusterId};
 use crate::feed::import_marker::ImportMarker;
 
-type Events = mpsc::Receiver<(FeedEvent, Revision)>;
+type Events = mpsc::Receiver<Read>;
 
 /// A store of a cluster, with these routes.
 async fn store_with(routes: &[&str]) -> Arc<Failing> {
@@ -36,9 +36,9 @@ async fn watched(store: &Arc<Failing>) -> (Events, Arc<Outages>, Arc<Metrics>) {
 }
 
 /// How many objects there are all in all; `None` for changes.
-fn all(event: Option<(FeedEvent, Revision)>) -> Option<usize> {
+fn all(event: Option<Read>) -> Option<usize> {
     match event {
-        Some((FeedEvent::Everything(all), _)) => Some(all.len()),
+        Some(Read { event: FeedEvent::Everything(all), .. }) => Some(all.len()),
         _ => None,
     }
 }
@@ -148,7 +148,9 @@ async fn an_import_serves_as_a_whole_or_not_at_all() {
     assert_eq!(all(events.recv().await), Some(2));
     assert!(outages.list().is_empty(), "{:?}", outages.list());
     put(&store, "4").await;
-    assert!(matches!(events.recv().await, Some((FeedEvent::Changes(it), _)) if it.len() == 1));
+    assert!(
+        matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(it), .. }) if it.len() == 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use visible::Ports;
 
 pub(super) use client::{Writer, put_all};
-pub(super) use visible::{connections, percentile, wait_for_all};
+pub(super) use visible::{connections, percentile, wait_for_all, waits};
 
 const OBJECTS: usize = 100_000;
 const QUICK_OBJECTS: usize = 2_000;
@@ -45,20 +45,29 @@ const DISK_WRITES: usize = 50;
 /// Runs the case; only Tollhouse has this Admin API.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::Admin.name(), Vec::new(), Vec::new());
-    if !plan.peers.contains(&Peer::Tollhouse) {
-        println!("nothing to measure without tollhouse");
-        return Ok(result);
-    }
-    let origin = origin::start(&plan.cores, BODY_BYTES)?;
-    let data = process::folder_on_disk()?;
-    let disk = Figure::free("one forced write to this disk, µs", disk_write_us(data.path())?);
-    result.figures.push(disk);
+    let Some((origin, data)) = set_up(plan, &mut result)? else { return Ok(result) };
     let count = if plan.is_quick { QUICK_OBJECTS } else { OBJECTS };
     let mut gateway = Gateway::start(plan, data, origin.port)?;
     gateway.ready(gateway.ports.admin)?;
     load(&gateway, plan, count, &mut result.figures)?;
     result.figures.extend(restart(gateway, plan, count)?);
     Ok(result)
+}
+
+/// An origin, and a folder on a disk that is measured by itself; nothing where Tollhouse does not take part.
+pub(super) fn set_up(
+    plan: &Plan,
+    result: &mut CaseResult,
+) -> Result<Option<(origin::Origin, TempDir)>> {
+    if !plan.peers.contains(&Peer::Tollhouse) {
+        println!("nothing to measure without tollhouse");
+        return Ok(None);
+    }
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let data = process::folder_on_disk()?;
+    let disk = Figure::free("one forced write to this disk, µs", disk_write_us(data.path())?);
+    result.figures.push(disk);
+    Ok(Some((origin, data)))
 }
 
 /// Everything that is measured of one running gateway, in order.
@@ -85,13 +94,9 @@ struct Gateway {
 impl Gateway {
     fn start(plan: &Plan, data: TempDir, origin_port: u16) -> Result<Self> {
         let ports = Ports { admin: free_port()?, data: free_port()?, origin: origin_port };
-        let folder = process::fresh_folder()?;
         let origin = Origin::Store { data: data.path(), admin_port: ports.admin };
-        Bootstrap { port: ports.data, workers: WORKERS, origin, access_log: "off" }
-            .write(folder.path())?;
-        let mut command = plan.cores.on_both_cores(&plan.binary.display().to_string());
-        command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
-        Ok(Self { running: Running::start(command, folder)?, data, ports })
+        let bootstrap = Bootstrap { port: ports.data, workers: WORKERS, origin, access_log: "off" };
+        Ok(Self { running: bootstrap.start(plan)?, data, ports })
     }
 
     /// Waits until the Admin API answers.
@@ -143,17 +148,9 @@ impl Gateway {
     }
 
     fn single_writes(&self, store: &str, first: usize, count: usize) -> Result<[Figure; 3]> {
-        let mut delays = visible::delays_ms(self.ports, first, count)
+        let delays = visible::delays_ms(self.ports, first, count)
             .with_context(|| format!("single writes with {store}"))?;
-        delays.sort_by(f64::total_cmp);
-        let title = |what: &str| format!("answer until every core serves, {what}, ms, {store}");
-        let figure =
-            |what, value| Figure::with_budget(title(what), value, budget::WRITE_VISIBLE_MS);
-        Ok([
-            Figure::free(title("median"), percentile(&delays, 50)),
-            figure("p99", percentile(&delays, 99)),
-            figure("max", percentile(&delays, 100)),
-        ])
+        Ok(waits("answer until every core serves", delays, store, budget::WRITE_VISIBLE_MS))
     }
 
     /// Memory and disk, in MiB.

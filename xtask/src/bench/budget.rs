@@ -64,7 +64,7 @@ pub(crate) const SHENYU_AT_MANY_RULES: Budget = Budget::at_most(1.05, 1.0);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
 /// What services say of themselves to ShenYu's admin, each of it durable once it is answered.
 pub(crate) const REGISTRATIONS_PER_SECOND: Budget = Budget::at_least(1_000.0, 4_000.0);
-/// From the answer of ShenYu's admin until every core serves what was written.
+/// From a call to ShenYu's admin until every core serves what it writes.
 pub(crate) const SHENYU_VISIBLE_MS: Budget = Budget::at_most(50.0, 10.0);
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_H2LOAD: Budget = Budget::at_most(1.0, 0.8);

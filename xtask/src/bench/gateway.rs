@@ -1,7 +1,8 @@
 //! The files that Tollhouse starts from: the bootstrap configuration, and resources in APISIX's
 //! standalone shape.
 
-use super::process::free_port;
+use super::Plan;
+use super::process::{self, Running, free_port};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -34,6 +35,15 @@ impl<'a> Bootstrap<'a> {
     /// One worker and a resources file, as most cases have it.
     pub(crate) fn from_resources(port: u16, resources: &'a str) -> Self {
         Self { port, workers: 1, origin: Origin::Resources(resources), access_log: "off" }
+    }
+
+    /// Starts the program under test with it, on both cores.
+    pub(crate) fn start(&self, plan: &Plan) -> Result<Running> {
+        let folder = process::fresh_folder()?;
+        self.write(folder.path())?;
+        let mut command = plan.cores.on_both_cores(&plan.binary.display().to_string());
+        command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
+        Running::start(command, folder)
     }
 
     /// Writes `tollhouse.yaml` and what it points to.

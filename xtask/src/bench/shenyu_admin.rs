@@ -1,17 +1,16 @@
-//! ShenYu's admin: how many registrations of services a second it takes, all of them durable, and how soon what an
-//! operator changes serves when a thousand services are there.
+//! ShenYu's admin: how many registrations of services a second it takes, each of them durable and in service once it is
+//! answered, and how soon what an operator changes serves when a thousand services are there.
 //!
 //! As in the case of the Admin API, the gateway may use both cores, and its data folder is on a disk.
 
-use super::admin::{connections, disk_write_us, percentile, wait_for_all};
+use super::Plan;
+use super::admin::{connections, set_up, wait_for_all, waits};
 use super::budget::{self, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::cases::Case;
 use super::client::{Connection, get_request};
 use super::gateway::{Bootstrap, Origin};
-use super::peer::Peer;
-use super::process::{self, Running, free_port};
+use super::process::free_port;
 use super::report::CaseResult;
-use super::{Plan, origin};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,21 +31,11 @@ const PASSWORD: &str = "123456";
 /// Runs the case; only Tollhouse is asked.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::ShenyuAdmin.name(), Vec::new(), Vec::new());
-    if !plan.peers.contains(&Peer::Tollhouse) {
-        println!("nothing to measure without tollhouse");
-        return Ok(result);
-    }
-    let origin = origin::start(&plan.cores, BODY_BYTES)?;
-    let data = process::folder_on_disk()?;
-    let disk = Figure::free("one forced write to this disk, µs", disk_write_us(data.path())?);
-    result.figures.push(disk);
+    let Some((origin, data)) = set_up(plan, &mut result)? else { return Ok(result) };
     let (port, admin_port) = (free_port()?, free_port()?);
-    let folder = process::fresh_folder()?;
     let source = Origin::Shenyu { data: data.path(), port: admin_port };
-    Bootstrap { port, workers: WORKERS, origin: source, access_log: "off" }.write(folder.path())?;
-    let mut command = plan.cores.on_both_cores(&plan.binary.display().to_string());
-    command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
-    let mut running = Running::start(command, folder)?;
+    let bootstrap = Bootstrap { port, workers: WORKERS, origin: source, access_log: "off" };
+    let mut running = bootstrap.start(plan)?;
     running.wait_until_it_listens(admin_port)?;
     let (services, changes) =
         if plan.is_quick { (QUICK_SERVICES, QUICK_CHANGES) } else { (SERVICES, CHANGES) };
@@ -65,15 +54,9 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     // Until the last of them serves; it holds on a machine that is busy with something else too.
     let title = format!("CPU a registration, served, µs, {services} services");
     result.figures.push(Figure::free(title, spent.as_secs_f64() * 1e6 / calls as f64));
-    let mut delays = operator.changes_ms(&mut everywhere, changes)?;
-    delays.sort_by(f64::total_cmp);
-    let title =
-        |what: &str| format!("answer until every core serves, {what}, ms, {services} services");
-    result.figures.extend([
-        Figure::free(title("median"), percentile(&delays, 50)),
-        Figure::with_budget(title("p99"), percentile(&delays, 99), budget::SHENYU_VISIBLE_MS),
-        Figure::free(title("max"), percentile(&delays, 100)),
-    ]);
+    let changes_ms = operator.changes_ms(&mut everywhere, changes)?;
+    let (what, over) = ("change sent until every core serves", format!("{services} services"));
+    result.figures.extend(waits(what, changes_ms, &over, budget::SHENYU_VISIBLE_MS));
     Ok(result)
 }
 
@@ -147,7 +130,8 @@ impl Operator<'_> {
         Ok(start.elapsed())
     }
 
-    /// From the admin's answer to a new rule until each of the connections is served by it, for so many rules.
+    /// From a call with a new rule until each of the connections is served by it, for so many rules. The call is part of
+    /// it: it is answered once the rule serves.
     fn changes_ms(&self, everywhere: &mut [Connection], count: usize) -> Result<Vec<f64>> {
         let mut connection = Connection::open(self.port)?;
         let path =
@@ -173,10 +157,10 @@ impl Operator<'_> {
                 "handle": json!({"loadBalance": "random"}).to_string(),
                 "ruleConditions": conditions,
             });
+            let sent = Instant::now();
             self.call(&mut connection, "/rule", &rule)?;
-            let answered = Instant::now();
-            wait_for_all(everywhere, &path, answered).with_context(|| path.clone())?;
-            delays.push(answered.elapsed().as_secs_f64() * 1e3);
+            wait_for_all(everywhere, &path, sent).with_context(|| path.clone())?;
+            delays.push(sent.elapsed().as_secs_f64() * 1e3);
         }
         Ok(delays)
     }

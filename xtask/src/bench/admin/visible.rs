@@ -2,6 +2,7 @@
 //! several connections to the data plane asks for it until it is there.
 
 use super::client::Writer;
+use crate::bench::budget::{Budget, Figure};
 use crate::bench::client::{Connection, get_request};
 use crate::bench::gateway::{route_json, route_path};
 use anyhow::{Context, Result, bail};
@@ -70,6 +71,17 @@ pub(crate) fn wait_for_all(
         waiting = still_waiting;
     }
     bail!("a route does not serve after {VISIBLE_MAX:?}")
+}
+
+/// What waits of so many milliseconds come to, with a budget for the longest ones.
+pub(crate) fn waits(what: &str, mut waits_ms: Vec<f64>, over: &str, budget: Budget) -> [Figure; 3] {
+    waits_ms.sort_by(f64::total_cmp);
+    let title = |part: &str| format!("{what}, {part}, ms, {over}");
+    let judged = |part, hundredths| {
+        Figure::with_budget(title(part), percentile(&waits_ms, hundredths), budget)
+    };
+    let median = Figure::free(title("median"), percentile(&waits_ms, 50));
+    [median, judged("p99", 99), judged("max", 100)]
 }
 
 /// The value below which so many hundredths of the values are.

@@ -27,6 +27,7 @@ use column::Layout;
 use markup::Html;
 use palette::Palette;
 use row::{RUNS_TO_RANK_MIN, Row, SAMPLES_BEYOND_MIN};
+pub(super) use verdict::verdict;
 
 use super::Report;
 

@@ -1,5 +1,5 @@
 //! A report as text for a terminal or a mail: each case with its figures, or a table of many, then the
-//! thresholds that are missed and the warnings.
+//! thresholds that are missed and the warnings, and last what it comes to.
 
 mod case;
 pub mod table;
@@ -7,6 +7,7 @@ pub mod table;
 use std::fmt::Write as _;
 
 use super::figure;
+use super::html;
 use super::paint::Paint;
 use super::{Report, Severity, Spread, Warning};
 use crate::distribution::Distribution;
@@ -62,6 +63,7 @@ fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
         lines.extend(overview(&report.published, paint));
     }
     lines.extend(warnings(&report.warnings, paint));
+    lines.extend(verdict(report, paint));
     lines.iter().fold(String::new(), |mut text, line| {
         writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
         text
@@ -223,6 +225,24 @@ fn against_peers(results: &[CaseResult], paint: Paint) -> Vec<String> {
     }
     let heading = paint.strong("Goodput against peers (above 1: Tollhouse answers more)");
     [String::new(), heading].into_iter().chain(lines).collect()
+}
+
+/// Who answers more, by how much, and whether that may be quoted: last, where a long report leaves the reader.
+fn verdict(report: &Report, paint: Paint) -> Vec<String> {
+    let sentences = html::verdict(report);
+    if sentences.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), paint.strong("Verdict")];
+    for sentence in &sentences {
+        lines.extend(table::wrapped(&sentence.text, WIDTH - 2).iter().map(|it| format!("  {it}")));
+        let quoting = table::wrapped(&sentence.quoting(), WIDTH - 4);
+        lines.extend(quoting.into_iter().map(|line| match sentence.may_be_quoted {
+            Ok(()) => format!("    {line}"),
+            Err(_) => format!("    {}", paint.doubtful(line)),
+        }));
+    }
+    lines
 }
 
 /// The warnings, the gravest first.

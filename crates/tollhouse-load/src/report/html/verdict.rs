@@ -5,8 +5,8 @@
 use super::comparison::{Better, Verdict, baseline_of, gateways, verdict_of};
 use super::figure;
 use super::markup::Html;
-use super::row::{BASELINE, RUNS_TO_RANK_MIN, Row, Spread, percentile_of, subjects};
-use crate::report::{Severity, Warning};
+use super::row::{BASELINE, RUNS_TO_RANK_MIN, Row, Spread, percentile_of, rows, subjects};
+use crate::report::{Report, Severity, Warning};
 
 /// Comparisons that are told; a page with more peers has them in its table.
 const SENTENCES_MAX: usize = 4;
@@ -22,18 +22,34 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], doubts: &[Warning]) {
     for (at, sentence) in sentences.iter().enumerate() {
         let class = if at == 0 { "first" } else { "further" };
         html.open("p", &[("class", class)]).text(&sentence.text).raw(" ");
-        let (class, word) = match sentence.may_be_quoted {
-            Ok(()) => ("quote good", "May be quoted.".to_owned()),
-            Err(ref reason) => ("quote bad", format!("Not to be quoted: {reason}.")),
-        };
-        html.element("span", &[("class", class)], &word).close("p");
+        let class = if sentence.may_be_quoted.is_ok() { "quote good" } else { "quote bad" };
+        html.element("span", &[("class", class)], &sentence.quoting()).close("p");
     }
     html.close("section");
 }
 
-struct Sentence {
-    text: String,
-    may_be_quoted: Result<(), String>,
+/// The same sentences for other forms of a report; none where there is only one subject.
+pub(in crate::report) fn verdict(report: &Report) -> Vec<Sentence> {
+    let rows = rows(&report.results);
+    if subjects(&rows).len() < 2 { Vec::new() } else { sentences(&rows, &report.warnings) }
+}
+
+/// One of them.
+pub(in crate::report) struct Sentence {
+    /// What it says.
+    pub(in crate::report) text: String,
+    /// The reason where not.
+    pub(in crate::report) may_be_quoted: Result<(), String>,
+}
+
+impl Sentence {
+    /// Whether it may be quoted, in words.
+    pub(in crate::report) fn quoting(&self) -> String {
+        match &self.may_be_quoted {
+            Ok(()) => "May be quoted.".to_owned(),
+            Err(reason) => format!("Not to be quoted: {reason}."),
+        }
+    }
 }
 
 fn sentences(rows: &[Row<'_>], doubts: &[Warning]) -> Vec<Sentence> {

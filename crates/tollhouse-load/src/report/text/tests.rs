@@ -163,6 +163,30 @@ fn a_suite_with_peers_says_how_much_more_it_answers_than_each() {
     let text = render(&report(results), Paint::Plain);
     assert!(text.contains("\n  600 connections: 1.20 × nginx, 0.80 × haproxy\n"), "{text}");
     assert_eq!(text.matches(" × ").count() - text.matches("/s × ").count(), 2, "{text}");
+    let verdict = "
+Verdict
+  tollhouse beside nginx: successful requests a second were 1.200 times as many
+  in the one case of both.
+    Not to be quoted: one run says nothing of chance.
+  tollhouse beside haproxy: successful requests a second were 0.800 times as
+  many in the one case of both.
+    Not to be quoted: one run says nothing of chance.
+";
+    assert!(text.ends_with(verdict), "{text}");
+}
+
+#[test]
+fn a_verdict_on_runs_enough_may_be_quoted() {
+    let of = |subject: &str, goodput: f64, repetition| CaseResult {
+        subject: subject.into(),
+        goodput,
+        repetition,
+        ..closed()
+    };
+    let runs = (1..=3).flat_map(|run| [of("tollhouse", 120.0, run), of("nginx", 100.0, run)]);
+    let report = Report { warnings: Vec::new(), ..report(runs.collect()) };
+    let text = render(&report, Paint::Plain);
+    assert!(text.ends_with("(ahead in 1).\n    May be quoted.\n"), "{text}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl fmt::Debug for CasdoorRule {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Config {
+pub(crate) struct Config {
     #[serde(deserialize_with = "lenient::or_default")]
     endpoint: String,
     #[serde(deserialize_with = "lenient::or_default")]

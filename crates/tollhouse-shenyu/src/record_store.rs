@@ -61,7 +61,7 @@ impl fmt::Debug for RecordStore {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Config {
+pub(crate) struct Config {
     #[serde(deserialize_with = "lenient::or_default")]
     host: String,
     #[serde(deserialize_with = "lenient::integer")]

@@ -8,7 +8,8 @@ use serde::forward_to_deserialize_any;
 
 use super::forms;
 use crate::{
-    access, breaker, cache, cryptor, divide, jwt, limiter, logging, mock, paths, rpc, shaping, sign,
+    access, breaker, cache, casdoor, cryptor, divide, jwt, limiter, logging, mock, paths,
+    record_store, rpc, shaping, sign,
 };
 
 /// Names the members that a reader knows, and reads nothing.
@@ -94,6 +95,14 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
         ("cryptorResponse/rule", read::<cryptor::Handle>()),
         ("loggingConsole/config", read::<logging::Config>()),
         ("loggingConsole/rule", read::<logging::Handle>()),
+        (
+            "loggingElasticSearch/config",
+            &read::<record_store::Config>() | &read::<logging::Config>(),
+        ),
+        ("loggingElasticSearch/rule", read::<logging::Handle>()),
+        ("loggingClickHouse/config", &read::<record_store::Config>() | &read::<logging::Config>()),
+        ("loggingClickHouse/rule", read::<logging::Handle>()),
+        ("casdoor/config", read::<casdoor::Config>()),
     ];
     for (place, mut fields) in cases {
         let asked = asked(&format!("/plugins/{place}"));
@@ -101,6 +110,10 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
         match place {
             "waf/rule" => drop(fields.remove("model")),
             "waf/config" => fields.retain(|field| *field == "model"),
+            // Elasticsearch knows no databases.
+            "loggingElasticSearch/config" => drop(fields.remove("database")),
+            // The right spelling is taken as well.
+            "casdoor/config" => drop(fields.remove("client_secret")),
             // Both names are one member, and each plugin has its own.
             _ if asked.contains("url") && fields.contains("upstreamUrl") => {
                 fields.remove("upstreamUrl");

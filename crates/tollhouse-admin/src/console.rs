@@ -304,6 +304,9 @@ async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<
     }
     Ok(Some(match segments {
         ["objects", kind] => objects::list(admin, call, kind).await?,
+        ["objects", above, id, kind] if objects::is_child(kind, above) => {
+            objects::children(admin, call, &format!("{above}/{id}"), kind).await?
+        }
         ["objects", kind, id @ ..] => objects::one(admin, kind, id).await?,
         ["plugins"] => plugins::list(admin),
         ["plugins", name] => plugins::one(admin, name)?,

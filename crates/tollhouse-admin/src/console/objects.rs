@@ -54,19 +54,39 @@ const FIELDS: [&str; 22] = [
 
 /// Answers a search: see [`search`](super::search).
 pub(super) async fn list(admin: &Admin, call: &Call, kind: &str) -> Result<Value, Reply> {
-    let resource = searchable(kind)?;
+    search_in(admin, call, searchable(kind)?.name).await
+}
+
+/// The same among the objects that lie below another, such as the credentials of a consumer.
+pub(super) async fn children(
+    admin: &Admin,
+    call: &Call,
+    owner: &str,
+    kind: &str,
+) -> Result<Value, Reply> {
+    search_in(admin, call, &format!("{owner}/{kind}")).await
+}
+
+/// Whether objects of the kind lie below those of another.
+pub(super) fn is_child(kind: &str, above: &str) -> bool {
+    let resource = resource::find(kind);
+    resource.is_some_and(|it| matches!(it.layout, Layout::Child(name) if name == above))
+}
+
+async fn search_in(admin: &Admin, call: &Call, collection: &str) -> Result<Value, Reply> {
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);
     let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
     let search = Search::parse(call.arguments.get("q").unwrap_or_default())?;
     admin.index.catch_up().await?;
-    let paths = search::matching(admin, resource.name, &search).await;
+    let paths = search::matching(admin, collection, &search).await;
     let skip = (page - 1).saturating_mul(rows);
     let mut found = Vec::new();
     for path in paths.iter().skip(skip).take(rows) {
         let key = admin.key_of(path);
         if let Some(entry) = admin.parts.store.get(&key).await? {
-            found.push(row(path, &entry.value, entry.mod_revision.0));
+            let id = &path[collection.len() + 1..];
+            found.push(row(id, &entry.value, entry.mod_revision.0));
         }
     }
     Ok(json!({ "total": paths.len(), "page": page, "page_size": rows, "rows": found }))
@@ -126,9 +146,9 @@ fn searchable(kind: &str) -> Result<&'static Resource, Reply> {
     resource.ok_or_else(|| Reply::bad(format!("there are no objects of kind {kind}")))
 }
 
-fn row(path: &str, value: &[u8], revision: u64) -> Value {
+fn row(id: &str, value: &[u8], revision: u64) -> Value {
     let mut row = Map::new();
-    row.insert("id".into(), path.split_once('/').map_or(path, |(_, id)| id).into());
+    row.insert("id".into(), id.into());
     row.insert("revision".into(), revision.into());
     // What is no JSON object was written past the Admin API; its row still leads to it.
     let Ok(Value::Object(mut fields)) = serde_json::from_slice::<Value>(value) else {
@@ -168,7 +188,7 @@ mod tests {
             "uri": "/a", "plugins": {"key-auth": {"key": "hidden"}}, "secret": "hidden",
             "upstream": {"nodes": {"a:1": 1, "b:2": 1}},
         });
-        let row = row("routes/1", value.to_string().as_bytes(), 7);
+        let row = row("1", value.to_string().as_bytes(), 7);
         let expected = json!({
             "id": "1", "revision": 7, "uri": "/a", "plugins": ["key-auth"], "nodes": 2,
         });

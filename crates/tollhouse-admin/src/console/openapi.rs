@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 37] = [
+const OPERATIONS: [Operation; 38] = [
     ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
@@ -137,6 +137,17 @@ const OPERATIONS: [Operation; 37] = [
         "console_object",
         "An object with its secrets sealed, what uses it, what it uses, and its last change",
         &[],
+    ),
+    (
+        "/console/v1/objects/consumers/{id}/credentials",
+        "get",
+        "console_credentials",
+        "Search the credentials of a consumer; what they hold is not told",
+        &[
+            ("q", "As in a search of objects."),
+            ("page", "Which page, from 1."),
+            ("page_size", "Rows a page, at most 500."),
+        ],
     ),
     ("/console/v1/plugins", "get", "console_plugins", "All plugins, by purpose", &[]),
     (

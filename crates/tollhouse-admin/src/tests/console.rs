@@ -300,6 +300,34 @@ async fn objects_are_found_by_what_people_remember() {
 }
 
 #[tokio::test]
+async fn credentials_are_listed_below_their_consumer_without_what_they_hold() {
+    let fixture = console().await;
+    let key = |key: &str| json!({"plugins": {"key-auth": {"key": key}}});
+    fixture
+        .given(&[
+            ("/consumers/jack", json!({"username": "jack"})),
+            ("/consumers/jill", json!({"username": "jill"})),
+            ("/consumers/jack/credentials/first", key("hush-first")),
+            ("/consumers/jack/credentials/second", key("hush-second")),
+            ("/consumers/jill/credentials/other", key("hush-other")),
+        ])
+        .await;
+    let get = async |path: &str| {
+        let asked = page("GET", &format!("/console/v1/objects/{path}")).header("X-API-KEY", ADMIN);
+        fixture.send(empty(asked)).await
+    };
+    let answer = get("consumers/jack/credentials?q=plugin:key-auth").await;
+    assert!(!answer.text.contains("hush"), "{answer:?}");
+    let found = answer.json();
+    let ids: Vec<&Value> =
+        found["rows"].as_array().expect("rows").iter().map(|row| &row["id"]).collect();
+    assert_eq!((&found["total"], ids), (&json!(2), vec![&json!("first"), &json!("second")]));
+    assert_eq!(found["rows"][0]["plugins"], json!(["key-auth"]));
+    assert_eq!(get("consumers/nobody/credentials").await.json()["total"], 0);
+    assert_eq!(get("routes/jack/credentials").await.status, 404, "routes have none");
+}
+
+#[tokio::test]
 async fn the_page_is_served_without_a_key_and_with_a_strict_policy() {
     let fixture = console().await;
     let root = fixture.send(empty(page("GET", "/"))).await;

@@ -22,14 +22,18 @@ export interface Gateway {
 
 export const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target/debug/tollhouse')
 
-/** A time that something may take, in milliseconds. On a machine that is busy with something else TOLLHOUSE_SLOW says how many times as long. */
-export const within = (ms: number) => ms * Number(process.env.TOLLHOUSE_SLOW ?? 1)
+interface Started { child: ChildProcess; admin: string; plane: string }
 
-async function start(folder: string, more: object = {}, env: Record<string, string | undefined> = process.env): Promise<{ child: ChildProcess; admin: string; plane: string }> {
+async function start(folder: string, more: object = {}, env: Record<string, string | undefined> = process.env): Promise<Started> {
   const config = join(folder, 'tollhouse.yaml')
   const listen = { http: '127.0.0.1:0', https: '', admin: '127.0.0.1:0', control: '', metrics: '', registry_grpc: '127.0.0.1:0', registry_http: '127.0.0.1:0', ...('resources' in more ? {} : { shenyu: '127.0.0.1:0' }) }
   writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER }, ...(process.env.TOLLHOUSE_OLD ? {} : { console: { bench: true } }), ...more }))
-  const child = spawn(program, ['run', '-c', config], { stdio: ['ignore', 'pipe', 'inherit'], env })
+  return run(program, ['run', '-c', config], env)
+}
+
+/** Runs the program until it says where it listens. */
+function run(binary: string, args: string[], env: Record<string, string | undefined>): Promise<Started> {
+  const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'inherit'], env })
   let text = ''
   return new Promise((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}: ${text}`)))
@@ -53,10 +57,7 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
       const call = (method: string, path: string, body?: unknown) =>
         fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
       await use({ admin, plane, origin, call })
-      child.removeAllListeners('exit')
-      const ended = new Promise((resolve) => child.once('exit', resolve))
-      child.kill('SIGKILL')
-      await ended
+      await end(child)
       server.close()
       rmSync(folder, { recursive: true })
     },
@@ -68,7 +69,7 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
       const found: string[] = []
       page.on('pageerror', (error) => found.push(error.message))
       page.on('console', (message) => {
-        if (message.type() === 'error' && !/status of (401|404|412|400)|ERR_CONNECTION_REFUSED/.test(message.text())) found.push(message.text())
+        if (message.type() === 'error' && !/status of (400|401|403|404|405|412|429)|ERR_CONNECTION_REFUSED|ERR_FAILED|blocked by CORS policy/.test(message.text())) found.push(message.text())
       })
       await use(found)
       expect(found).toEqual([])
@@ -77,31 +78,84 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
   ],
 })
 
+/** A file of so many routes, each with a name, a host and a path of its own. */
+export const manyRoutes = (count: number) => ({
+  upstreams: [{ id: 'u', nodes: { '127.0.0.1:1': 1 } }],
+  routes: Array.from({ length: count }, (_, at) => ({ id: `r${at}`, name: `service ${at % 1000} route ${at}`, uri: `/v${at % 7}/things/${at}`, hosts: [`h${at % 500}.example.com`], upstream_id: 'u' })),
+})
+
+/** What a test is given of a gateway of its own. */
+export type Own = Pick<Gateway, 'admin' | 'plane' | 'call'> & { pid: number }
+
 /** Another gateway, whose objects come from a file; it may be written anew. */
-export async function withFile(resources: object, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'> & { file: string }) => Promise<void>) {
+export async function withFile(resources: object, use: (gateway: Own & { file: string }) => Promise<void>) {
   const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
   const file = join(folder, 'resources.json')
   writeFileSync(file, JSON.stringify(resources))
   await withProcess(folder, { resources: file }, process.env, (gateway) => use({ ...gateway, file }))
 }
 
+/** Another gateway with nothing in it, told this besides. */
+export async function withSettings(more: object, use: (gateway: Own) => Promise<void>) {
+  await withProcess(mkdtempSync(join(tmpdir(), 'tollhouse-e2e-')), more, process.env, use)
+}
+
+/** A gateway that another program takes over from, on the same addresses, as an upgrade does. */
+export async function withUpgrade(use: (gateway: Own & { upgrade: (binary: string) => Promise<void> }) => Promise<void>) {
+  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
+  const children: ChildProcess[] = []
+  await withProcess(folder, {}, process.env, async (gateway) => {
+    const upgrade = async (binary: string) => {
+      const config = JSON.parse(readFileSync(join(folder, 'tollhouse.yaml'), 'utf8'))
+      const address = (url: string) => url.replace('http://', '')
+      Object.assign(config.listen, { http: address(gateway.plane), admin: address(gateway.admin), registry_grpc: '', registry_http: '', shenyu: '' })
+      const next = join(folder, 'next.yaml')
+      writeFileSync(next, JSON.stringify(config))
+      children.push((await run(binary, ['run', '-c', next, '--upgrade'], process.env)).child)
+    }
+    try {
+      await use({ ...gateway, upgrade })
+    } finally {
+      await Promise.all(children.map(end))
+    }
+  })
+}
+
 /** Another gateway with nothing in it, started with these variables of the environment. */
-export async function withFresh(env: Record<string, string | undefined>, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'>) => Promise<void>) {
+export async function withFresh(env: Record<string, string | undefined>, use: (gateway: Own) => Promise<void>) {
   await withProcess(mkdtempSync(join(tmpdir(), 'tollhouse-e2e-')), {}, env, use)
 }
 
-async function withProcess(folder: string, more: object, env: Record<string, string | undefined>, use: (gateway: Pick<Gateway, 'admin' | 'plane' | 'call'>) => Promise<void>) {
+async function end(child: ChildProcess) {
+  child.removeAllListeners('exit')
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await ended
+}
+
+async function withProcess(folder: string, more: object, env: Record<string, string | undefined>, use: (gateway: Own) => Promise<void>) {
   const { child, admin, plane } = await start(folder, more, env)
   const call = (method: string, path: string, body?: unknown) =>
     fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
   try {
-    await use({ admin, plane, call })
+    await use({ admin, plane, call, pid: child.pid as number })
   } finally {
-    child.removeAllListeners('exit')
-    const ended = new Promise((resolve) => child.once('exit', resolve))
-    child.kill('SIGKILL')
-    await ended
+    await end(child)
     rmSync(folder, { recursive: true })
+  }
+}
+
+/** A server on a port that the kernel picks, for as long as it is used. */
+export async function withOrigin(answer: (count: number, end: (text: string) => void) => void, use: (origin: string) => Promise<void>) {
+  let count = 0
+  const server = createServer((_, response) => answer((count += 1), (text) => response.end(text)))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    await use(`127.0.0.1:${(server.address() as AddressInfo).port}`)
+  } finally {
+    server.closeAllConnections()
+    server.close()
   }
 }
 

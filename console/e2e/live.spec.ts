@@ -1,39 +1,14 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ADMIN, expect, program, signIn, test, VIEWER, within, withFile, withFresh } from './gateway'
+import { ADMIN, expect, program, signIn, test, VIEWER, withFile, withFresh, withOrigin } from './gateway'
 
-/** A server on a port that the kernel picks, for as long as it is used. */
-async function withOrigin(answer: (count: number, end: (text: string) => void) => void, use: (origin: string, seen: () => number) => Promise<void>) {
-  let count = 0
-  const server = createServer((_, response) => answer((count += 1), (text) => response.end(text)))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  try {
-    await use(`127.0.0.1:${(server.address() as AddressInfo).port}`, () => count)
-  } finally {
-    server.closeAllConnections()
-    server.close()
-  }
-}
-
-test('a program without Node around it serves its page, and signing in is possible at once', async ({ page, browser }) => {
+test('a program without Node around it serves its page, and signing in is possible', async ({ page }) => {
   await withFresh({ PATH: '/nowhere', HOME: '/nowhere' }, async (gateway) => {
-    const times: number[] = []
-    // Each time everything is fetched anew; the first is the browser's own start as well.
-    for (let round = 0; round < 5; round += 1) {
-      const context = await browser.newContext()
-      const fresh = await context.newPage()
-      const began = Date.now()
-      await fresh.goto(`${gateway.admin}/`)
-      await fresh.locator('input[name=key]').waitFor()
-      times.push(Date.now() - began)
-      await context.close()
-    }
-    console.log('measured', JSON.stringify({ 'sign-in shows after ms': times }))
-    expect(Math.min(...times)).toBeLessThan(within(1000))
+    await page.goto(`${gateway.admin}/`)
+    await expect(page.locator('input[name=key]')).toBeFocused()
+    await signIn(page, gateway)
     await page.goto('about:blank')
   })
 })
@@ -122,7 +97,7 @@ test('a private key never comes back, and one that does not fit is refused in wo
   expect(bodies.join('\n')).not.toContain(secret)
 })
 
-test('isolating on the page reaches discovery and the gateway at once', async ({ page, gateway }) => {
+test('isolating on the page reaches discovery and the gateway', async ({ page, gateway }) => {
   test.setTimeout(240_000)
   const listeners = (await (await gateway.call('GET', '/console/v1/overview')).json()).listeners as Record<string, string[]>
   const discover = async () => {
@@ -145,22 +120,17 @@ test('isolating on the page reaches discovery and the gateway at once', async ({
     const done = page.waitForResponse((response) => response.request().method() === 'PATCH')
     await page.getByRole('dialog').getByRole('button', { name: 'Isolate' }).click()
     expect((await done).status()).toBe(200)
-    const began = Date.now()
     const isolated = async () => (await discover()).find(({ port }) => port === Number(two.split(':')[1]))?.isolate === true
-    while (!(await isolated())) expect(Date.now() - began).toBeLessThan(within(100))
-    // The gateway asks the other alone from here on: none of the answers that begin now is the isolated one's.
-    let quiet = 0
-    while (quiet < 8) {
-      quiet = (await ask()) === 'one' ? quiet + 1 : 0
-      if (quiet === 0) expect(Date.now() - began).toBeLessThan(within(100))
-    }
+    await expect.poll(isolated).toBe(true)
+    // The gateway asks the other alone from here on; how soon is among the figures.
+    await expect.poll(async () => new Set([await ask(), await ask(), await ask(), await ask()])).toEqual(new Set(['one']))
     // Who registers again does not come back by that.
     await gateway.call('POST', '/registry/v1/instances', { service: 'both', host: '127.0.0.1', port: Number(two.split(':')[1]), healthy: true })
     expect(await isolated()).toBe(true)
     expect(new Set([await ask(), await ask(), await ask(), await ask()])).toEqual(new Set(['one']))
     // Who has done it is told.
     await page.goto(`${gateway.admin}/ui/changes?kind=registry`)
-    await expect(page.getByRole('row', { name: /isolated false → true/ })).toContainText('admin')
+    await expect(page.getByRole('row', { name: /isolated false → true/ }).first()).toContainText('admin')
   }))
 })
 
@@ -195,4 +165,23 @@ test('upstreams and consumers show how many requests they take', async ({ page, 
   }
   await page.goto(`${gateway.admin}/ui/objects/upstreams/counted`)
   await expect(page.getByText(/since the start, 0 failed/)).toBeVisible()
+})
+
+test('a node that stops shows by its code, and two clicks lead to cause and remedy', async ({ page, gateway }) => {
+  let stopped = ''
+  await withOrigin((_, end) => end('up'), async (origin) => {
+    stopped = origin
+    await gateway.call('PUT', '/apisix/admin/routes/stops', { uri: '/stops', upstream: { nodes: { [origin]: 1 } } })
+    await expect.poll(async () => (await fetch(`${gateway.plane}/stops`)).status).toBe(200)
+    await signIn(page, gateway)
+  })
+  // The node is gone; whoever looks at the overview comes to know by itself.
+  await expect.poll(async () => (await fetch(`${gateway.plane}/stops`)).status).toBe(502)
+  const failure = page.getByRole('row', { name: /upstream_connect_failed/ }).getByRole('link')
+  await failure.click()
+  await page.getByRole('button', { name: /GET .*\/stops/ }).first().click()
+  const detail = page.getByRole('dialog')
+  await expect(detail).toContainText('upstream_connect_failed')
+  await expect(detail).toContainText('What to do')
+  await expect(detail.getByRole('link', { name: stopped })).toBeVisible()
 })

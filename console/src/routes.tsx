@@ -4,7 +4,8 @@ import { Overview } from './features/overview/screen'
 import { KINDS, type Kind } from './api/types'
 import type { EditorView } from './form/views'
 
-const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
+/** A text; one of digits alone arrives as a number where somebody has typed the address. */
+const text = (value: unknown) => (typeof value === 'number' ? String(value) : typeof value === 'string' && value !== '' ? value : undefined)
 const page = (value: unknown) => (Number(value) > 1 ? Math.floor(Number(value)) : undefined)
 
 const id = (value: unknown) => (value === undefined ? undefined : text(String(value)))

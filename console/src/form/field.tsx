@@ -3,6 +3,7 @@ import type { ReactNode } from 'react'
 import type { Path } from '../lib/pointer'
 import { useWords } from '../words/words'
 import { useFault, useForm } from './context'
+import { Action } from './fields/action'
 import { Conditions } from './fields/conditions'
 import { Either } from './fields/either'
 import { ItemList } from './fields/list'
@@ -45,6 +46,7 @@ export function Field(props: FieldProps) {
     case 'list': return <Part {...props}><ItemList path={path} item={plan.item} value={value} label={props.label} /></Part>
     case 'plugins': return <Part {...props}><Plugins path={path} value={value} /></Part>
     case 'nodes': return <Part {...props}><Nodes path={path} value={value} /></Part>
+    case 'action': return <Part {...props}><Action path={path} value={value} /></Part>
     case 'conditions': return <Part {...props}><Conditions path={path} value={value} /></Part>
   }
 }

@@ -26,6 +26,10 @@ export interface Schema {
   else?: Schema
   dependencies?: Record<string, string[] | Schema>
   encrypt_fields?: string[]
+  /** Not of a schema: the list is an action, the name of a plugin with its configuration. */
+  isAction?: boolean
+  /** Not of a schema: the object has a member for each of some plugins. */
+  isPlugins?: boolean
 }
 
 /** A member of an object. */
@@ -39,7 +43,7 @@ const SIDES_MAX = 4
 
 export type Plan =
   | { kind: 'text'; isLong: boolean }
-  | { kind: 'number' | 'amount' | 'switch' | 'plugins' | 'nodes' | 'conditions' | 'raw' }
+  | { kind: 'number' | 'amount' | 'switch' | 'plugins' | 'nodes' | 'conditions' | 'action' | 'raw' }
   | { kind: 'choice' | 'flags'; choices: unknown[] }
   | { kind: 'object'; members: Member[]; groups: Group[]; rest: Schema | undefined }
   | { kind: 'list'; item: Schema }
@@ -52,12 +56,15 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
 const LONG_TEXT = 1000
 
 /** Lists of `[variable, operator, value]`, whose schemas say no more than that they are lists. */
-const CONDITIONS = new Set(['vars', 'case', 'filter'])
+const CONDITIONS = new Set(['vars', 'case', 'filter', 'match', 'include_req_body_expr', 'include_resp_body_expr'])
+
+/** Objects of names that people choose, each with a text: what loggers write. */
+const FREE_TEXTS = new Set(['log_format', 'log_format_extra'])
 
 /** How a value is edited that has this schema and stands as member `name`. */
 export function planOf(schema: Schema, value: unknown, name = ''): Plan {
   const types = typesOf(schema)
-  if (name === 'plugins' && types[0] === 'object' && !schema.properties) return { kind: 'plugins' }
+  if (schema.isPlugins || (name === 'plugins' && types[0] === 'object' && !schema.properties)) return { kind: 'plugins' }
   if (name === 'nodes' && schema.anyOf?.length === 2) return { kind: 'nodes' }
   if (schema.enum) return { kind: 'choice', choices: schema.enum }
   const [type] = types
@@ -75,19 +82,43 @@ const BY_TYPE = {
   number: (): Plan => ({ kind: 'number' }),
   boolean: (): Plan => ({ kind: 'switch' }),
   array: (schema: Schema, value: unknown, name: string): Plan => {
-    if (CONDITIONS.has(name) || (name === '' && !schema.items)) return { kind: isConditions(value) ? 'conditions' : 'raw' }
-    if (!schema.items || Array.isArray(schema.items)) return { kind: 'raw' }
-    if (schema.items.enum) return { kind: 'flags', choices: schema.items.enum }
-    return { kind: 'list', item: schema.items }
+    const item = Array.isArray(schema.items) ? undefined : schema.items
+    if (schema.isAction) return { kind: isAction(value) ? 'action' : 'raw' }
+    if (name === 'actions' && item?.type === 'array') return { kind: 'list', item: { ...item, isAction: true } }
+    if (name === 'auth_plugins' && item?.type === 'object') return { kind: 'list', item: { ...item, isPlugins: true } }
+    if ((CONDITIONS.has(name) && isOpen(item)) || (name === '' && item === undefined)) return conditionsPlan(item, value, name)
+    if (item === undefined) return { kind: 'raw' }
+    if (item.enum) return { kind: 'flags', choices: item.enum }
+    return { kind: 'list', item }
   },
-  object: (schema: Schema, value: unknown): Plan => {
+  object: (schema: Schema, value: unknown, name: string): Plan => {
     const merged = merge(schema, value)
     const rest = Object.values(schema.patternProperties ?? {})[0]
       ?? (typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined)
-    if (merged.members.length === 0 && rest === undefined) return { kind: 'raw' }
-    return { kind: 'object', ...merged, rest }
+    if (merged.members.length > 0 || rest !== undefined) return { kind: 'object', ...merged, rest }
+    const isTexts = value === undefined || (isRecord(value) && Object.values(value).every((it) => typeof it === 'string'))
+    return FREE_TEXTS.has(name) && isTexts ? { kind: 'object', ...merged, rest: { type: 'string' } } : { kind: 'raw' }
   },
 }
+
+/** Whether a schema says nothing of what a value is. */
+const isAny = (schema: Schema | undefined) => schema === undefined || (!schema.type && !schema.properties && !schema.oneOf && !schema.anyOf)
+
+/** Whether the schema of a list's items says no more than that they are lists, or words between them. */
+const isOpen = (item: Schema | undefined) =>
+  isAny(item) || (item?.anyOf ?? [item]).every((it) => (it?.type === 'array' && !Array.isArray(it.items) && isAny(it.items)) || (it?.type === 'string' && item?.anyOf !== undefined))
+
+/** One list of conditions, or where the schema asks for lists of them, one of which has to hold, a list of those. */
+function conditionsPlan(item: Schema | undefined, value: unknown, name: string): Plan {
+  const isOfGroups = (item?.type === 'array' && item.items === undefined) || name === 'match'
+  const areGroups = value === undefined || (Array.isArray(value) && value.every(isConditions))
+  if (isOfGroups && areGroups) return { kind: 'list', item: { type: 'array' } }
+  return { kind: isConditions(value) ? 'conditions' : 'raw' }
+}
+
+/** Whether a value names a plugin, or an answer, and how it is to be. */
+const isAction = (value: unknown) =>
+  value === undefined || (Array.isArray(value) && value.length <= 2 && (value.length === 0 || typeof value[0] === 'string') && (value.length < 2 || isRecord(value[1])))
 
 function typesOf(schema: Schema): string[] {
   if (schema.type !== undefined) return [schema.type].flat()
@@ -192,5 +223,6 @@ export function startOf(schema: Schema, name = ''): string {
   const least = { text: '""', amount: '""', number: JSON.stringify(schema.default ?? 0), switch: String(schema.default !== true) }
   if (plan.kind in least) return least[plan.kind as keyof typeof least]
   const type = typesOf(schema)[0]
+  if (plan.kind === 'action') return '["return",{"code":403}]'
   return ['list', 'flags', 'conditions'].includes(plan.kind) || type === 'array' ? '[]' : type === undefined ? 'null' : '{}'
 }

@@ -1,28 +1,19 @@
 import {
-  ActionIcon, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Table, Text,
+  ActionIcon, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Text,
   UnstyledButton, useMantineColorScheme,
 } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
-import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { useEffect, useRef } from 'react'
+import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { call, Unreachable } from '../api/client'
 import { useOverview } from '../api/live'
 import { useWho } from '../api/session'
 import { KINDS } from '../api/types'
 import { useLanguage, useWords } from '../words/words'
+import { Keys, useKeys } from './keys'
 import { Palette } from './palette'
 import { Saved } from './saved'
 import { Empty, ScreenHead } from './states'
-
-/** Letters that follow `g`, and where they go. */
-const PLACES: Record<string, string> = {
-  o: '/', q: '/requests', x: '/explain', n: '/nodes', r: '/objects/routes', s: '/objects/services',
-  u: '/objects/upstreams', c: '/objects/consumers', p: '/plugins', t: '/registry', h: '/changes', b: '/bench', ',': '/settings',
-}
-
-/** Letters that press what is on the screen. */
-const LETTERS: Record<string, string> = { e: '[data-edit]', y: '[data-copy]', u: '[data-undo]', n: '[data-new]' }
 
 export function NotFound() {
   const words = useWords()
@@ -51,7 +42,7 @@ export function Frame() {
           <Group gap="xs" wrap="nowrap">
             <RevisionBadge />
             <Button variant="default" size="xs" onClick={palette.open} hiddenFrom="xs" aria-label={words.paletteHint}>⌕</Button>
-            <Person />
+            <Person openHelp={help.open} />
           </Group>
         </Group>
       </AppShell.Header>
@@ -119,7 +110,7 @@ function RevisionBadge() {
   )
 }
 
-function Person() {
+function Person({ openHelp }: { openHelp: () => void }) {
   const words = useWords()
   const who = useWho()
   const client = useQueryClient()
@@ -146,6 +137,8 @@ function Person() {
         {(['en', 'zh'] as const).map((one) => (
           <Menu.Item key={one} lang={one} role="menuitemradio" aria-checked={language === one} onClick={() => choose(one)} rightSection={language === one ? '✓' : undefined}>{one === 'en' ? 'English' : '中文'}</Menu.Item>
         ))}
+        <Menu.Divider />
+        <Menu.Item onClick={openHelp}>{words.keysTitle}</Menu.Item>
         {who.key_required && <><Menu.Divider /><Menu.Item onClick={signOut}>{words.signOut}</Menu.Item></>}
       </Menu.Dropdown>
     </Menu>
@@ -170,50 +163,6 @@ function Notices() {
       ))}
     </Stack>
   )
-}
-
-function Keys() {
-  const words = useWords()
-  const rows = [
-    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t b h ,', words.keyGo], ['/', words.keyFilter], ['e', words.keyEdit],
-    ['Ctrl S', words.keyReview], ['?', words.keyHelp],
-  ]
-  return (
-    <>
-      <Text size="sm" c="dimmed" mb="sm">{words.keysHelp}</Text>
-      <Table><Table.Tbody>{rows.map(([key, text]) => <Table.Tr key={key}><Table.Td className="key"><Kbd>{key}</Kbd></Table.Td><Table.Td>{text}</Table.Td></Table.Tr>)}</Table.Tbody></Table>
-    </>
-  )
-}
-
-/** Keys that work everywhere. Letters never do while something is typed. */
-function useKeys(openPalette: () => void, openHelp: () => void) {
-  const navigate = useNavigate()
-  const isGoing = useRef(false)
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
-        event.preventDefault()
-        return openPalette()
-      }
-      const at = event.target as HTMLElement
-      const isTyping = at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName)
-      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return
-      const place = isGoing.current ? PLACES[event.key] : undefined
-      isGoing.current = event.key === 'g'
-      if (place !== undefined) void navigate({ to: place })
-      else if (event.key === '?') openHelp()
-      else if (event.key === '/') {
-        const field = document.querySelector<HTMLInputElement>('[data-filter]')
-        if (field) {
-          event.preventDefault()
-          field.focus()
-        }
-      } else if (LETTERS[event.key] !== undefined) document.querySelector<HTMLElement>(LETTERS[event.key] as string)?.click()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [navigate, openPalette, openHelp])
 }
 
 /** A row or a text that leads somewhere. */

@@ -26,7 +26,7 @@ export function Gate({ children }: { children: ReactNode }) {
   return (
     <SessionProvider who={data}>
       {isNewer && (
-        <Alert color="blue" radius={0}>
+        <Alert color="blue" className="newer">
           <Group justify="space-between">
             <Text size="sm">{words.newBuild}</Text>
             <Button size="xs" onClick={() => location.reload()}>{words.reload}</Button>

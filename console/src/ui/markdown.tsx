@@ -1,6 +1,7 @@
 // A little of Markdown as elements: headings, lists, tables, code, emphasis by words. Everything else is text, so that a
 // manual page cannot bring markup of its own.
 import type { ReactNode } from 'react'
+import { Scroll } from './scroll'
 
 /** The blocks of a page; headings begin at level `top`. */
 export function Markdown({ text, top = 2 }: { text: string; top?: number }) {
@@ -68,12 +69,12 @@ function Block({ block, top }: { block: Part; top: number }) {
   if (block.kind === 'table') {
     const [head = [], ...rows] = block.rows
     return (
-      <div className="scroll">
+      <Scroll>
         <table>
           <thead><tr>{head.map((cell, at) => <th key={at}><Inline text={cell} /></th>)}</tr></thead>
           <tbody>{rows.map((row, at) => <tr key={at}>{row.map((cell, column) => <td key={column}><Inline text={cell} /></td>)}</tr>)}</tbody>
         </table>
-      </div>
+      </Scroll>
     )
   }
   return <p><Inline text={block.text} /></p>

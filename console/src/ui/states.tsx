@@ -4,12 +4,13 @@ import { ApiError, Unreachable } from '../api/client'
 import { useWords } from '../words/words'
 
 /** What stands over every screen: its one heading, which takes the focus, and what can be done. */
-export function ScreenHead({ title, children, note }: { title: string; children?: ReactNode; note?: ReactNode }) {
+export function ScreenHead({ title, children, note, isFieldFirst = false }: { title: string; children?: ReactNode; note?: ReactNode; isFieldFirst?: boolean }) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = `${title} · Tollhouse`
-    heading.current?.focus({ preventScroll: true })
-  }, [title])
+    // A screen that begins with a question has put the focus on its field.
+    if (!isFieldFirst) heading.current?.focus({ preventScroll: true })
+  }, [title, isFieldFirst])
   return (
     <Stack gap={4} mb="md">
       <Group justify="space-between" wrap="wrap" gap="xs">

@@ -7,6 +7,7 @@ import { useWho } from '../../api/session'
 import { useOverview } from '../../api/live'
 import { quoted } from '../../lib/curl'
 import { CopyButton } from '../../ui/copy'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -39,7 +40,7 @@ export function Bench() {
           <section>
             <Group justify="space-between" mb="xs">
               <Title order={2} size="h4">{words.benchRuns}</Title>
-              <Button size="xs" variant="default" disabled={before === undefined || after === undefined} title={words.compareHelp} onClick={() => void navigate({ to: '/bench/compare', search: { before, after } as never })}>{words.compare}</Button>
+              <Button size="xs" data-compare variant="default" disabled={before === undefined || after === undefined} title={words.compareHelp} onClick={() => void navigate({ to: '/bench/compare', search: { before, after } as never })}>{words.compare}</Button>
             </Group>
             {data.runs.length === 0 ? <Empty>{words.benchNone}</Empty> : <Runs rows={data.runs} chosen={chosen} turn={turn} />}
           </section>
@@ -52,7 +53,7 @@ export function Bench() {
 function Runs({ rows, chosen, turn }: { rows: Run[]; chosen: string[]; turn: (id: string) => void }) {
   const words = useWords()
   return (
-    <div className="scroll">
+    <Scroll>
       <Table highlightOnHover>
         <Table.Thead><Table.Tr><Table.Th /><Table.Th>{words.name}</Table.Th><Table.Th>{words.time}</Table.Th><Table.Th>{words.load}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
         <Table.Tbody>
@@ -67,7 +68,7 @@ function Runs({ rows, chosen, turn }: { rows: Run[]; chosen: string[]; turn: (id
           ))}
         </Table.Tbody>
       </Table>
-    </div>
+    </Scroll>
   )
 }
 

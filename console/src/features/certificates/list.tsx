@@ -6,6 +6,7 @@ import { json, query } from '../../api/client'
 import { useWho } from '../../api/session'
 import type { CertificateRow } from '../../api/types'
 import { whyNot } from '../../ui/permission'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -41,7 +42,7 @@ export function Certificates() {
       </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{q ? words.noMatch : words.noCertificates}</Empty> : (
-        <div className="scroll">
+        <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
               <Table.Th>{words.certificateNames}</Table.Th><Table.Th>{words.state}</Table.Th><Table.Th>{words.ends}</Table.Th><Table.Th className="hide-narrow">{words.issuer}</Table.Th><Table.Th className="hide-narrow">{words.usedFor}</Table.Th>
@@ -61,7 +62,7 @@ export function Certificates() {
               ))}
             </Table.Tbody>
           </Table>
-        </div>
+        </Scroll>
       )}
       {chosen && <Detail row={chosen} close={() => void navigate({ search: { q, page: page > 1 ? page : undefined } })} />}
     </>

@@ -3,6 +3,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ChangeRow, RefusedWrite } from '../../api/types'
 import { KINDS, type Kind } from '../../api/types'
 import { DeedBadge, Differences } from '../../ui/change'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import type { Words } from '../../words/en'
@@ -40,7 +41,7 @@ export function Changes() {
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{isFiltered ? words.noMatch : words.noChanges}</Empty> : (
         <>
-          <div className="scroll"><Rows rows={data.rows} /></div>
+          <Scroll><Rows rows={data.rows} /></Scroll>
           <Group mt="sm" gap="xs">
             {search.before !== undefined && <Button size="xs" variant="default" onClick={() => set({ before: undefined })}>{words.newest}</Button>}
             {last && data.total > data.rows.length && <Button size="xs" variant="default" onClick={() => void navigate({ search: { ...search, before: last.revision } })}>{words.older}</Button>}
@@ -97,7 +98,7 @@ function Refused({ rows }: { rows: RefusedWrite[] }) {
     <section>
       <Title order={2} size="h4" mt="xl" mb={4}>{words.refusedWrites}</Title>
       <Text size="sm" c="dimmed" mb="xs">{words.refusedHelp}</Text>
-      <div className="scroll">
+      <Scroll>
         <Table>
           <Table.Thead><Table.Tr><Table.Th>{words.time}</Table.Th><Table.Th>{words.who}</Table.Th><Table.Th>{words.request}</Table.Th><Table.Th>{words.status}</Table.Th><Table.Th>{words.reason}</Table.Th></Table.Tr></Table.Thead>
           <Table.Tbody>
@@ -112,7 +113,7 @@ function Refused({ rows }: { rows: RefusedWrite[] }) {
             ))}
           </Table.Tbody>
         </Table>
-      </div>
+      </Scroll>
     </section>
   )
 }

@@ -7,6 +7,7 @@ import type { Explanation } from '../../api/types'
 import { parseCurl, quoted } from '../../lib/curl'
 import type { ExplainSearch } from '../../routes'
 import { CopyButton } from '../../ui/copy'
+import { Scroll } from '../../ui/scroll'
 import { ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 
@@ -29,7 +30,7 @@ export function Explain() {
   })
   return (
     <>
-      <ScreenHead title={words.explain} note={words.explainHelp} />
+      <ScreenHead title={words.explain} note={words.explainHelp} isFieldFirst={search.url === undefined} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="lg">
         <Question key={JSON.stringify(search)} search={search} />
         <Stack>
@@ -66,7 +67,7 @@ function Question({ search }: { search: ExplainSearch }) {
   return (
     <form onSubmit={ask} className="card">
       <Stack gap="sm">
-        <TextInput required data-filter label={words.url} description={words.pasteCurl} placeholder="http://api.example.com/v1/users?id=7" value={form.url ?? ''} onChange={(event) => setUrl(event.currentTarget.value)} />
+        <TextInput required data-filter autoFocus={search.url === undefined} label={words.url} description={words.pasteCurl} placeholder="http://api.example.com/v1/users?id=7" value={form.url ?? ''} onChange={(event) => setUrl(event.currentTarget.value)} />
         <Group grow align="flex-start">
           <Select label={words.method} data={METHODS} value={form.method ?? null} placeholder="GET" clearable onChange={(method) => set({ method: method ?? undefined })} />
           <TextInput label={words.remoteAddr} placeholder="127.0.0.1" value={form.from ?? ''} onChange={(event) => set({ from: event.currentTarget.value })} />
@@ -131,7 +132,7 @@ function Candidates({ answer }: { answer: Explanation }) {
   return (
     <section>
       <Title order={2} size="h4" mt="lg" mb="xs">{words.candidates}</Title>
-      <div className="scroll">
+      <Scroll>
         <Table>
           <Table.Thead><Table.Tr><Table.Th>{words.order}</Table.Th><Table.Th>{words.route}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th><Table.Th>{words.why}</Table.Th></Table.Tr></Table.Thead>
           <Table.Tbody>
@@ -146,7 +147,7 @@ function Candidates({ answer }: { answer: Explanation }) {
             ))}
           </Table.Tbody>
         </Table>
-      </div>
+      </Scroll>
       {candidate_count > candidates.length && <Text size="sm" c="dimmed">{words.shown(1, candidates.length, candidate_count)}</Text>}
     </section>
   )

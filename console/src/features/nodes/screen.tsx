@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import type { NodeRow } from '../../api/types'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { clock, Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -26,7 +27,7 @@ export function Nodes() {
       <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterNodes} placeholder={words.filterNodes} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{q ? words.noMatch : words.noNodes}</Empty> : (
-        <div className="scroll">
+        <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
               <Table.Th>{words.state}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.address}</Table.Th>
@@ -46,7 +47,7 @@ export function Nodes() {
             </Table.Tbody>
           </Table>
           <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.total)}</Text>
-        </div>
+        </Scroll>
       )}
     </>
   )

@@ -13,6 +13,7 @@ import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { whyNot } from '../../ui/permission'
 import { About, useFacts } from './about'
+import { Credentials } from './credentials'
 import { curlOf, pathOf, type Stored, useObject, yamlOf } from './queries'
 import { Way } from './way'
 
@@ -43,7 +44,7 @@ export function ObjectDetail() {
       <ScreenHead title={name} note={typeof value?.desc === 'string' ? value.desc : undefined}>
         {data && <CopyAs ways={[[words.copyCurl, () => curlOf(kind, id, data.editable)], [words.copyJson, () => data.text], [words.copyYaml, () => yamlOf(kind, id, data.editable)]]} />}
         {example && <Button size="xs" variant="default" component={Link} to="/explain" search={{ url: example } as never}>{words.explainRoute}</Button>}
-        <Button size="xs" color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
+        <Button size="xs" data-delete color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
         <Button size="xs" data-edit component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}/edit`} disabled={refused !== undefined} title={refused}>{words.edit}</Button>
       </ScreenHead>
       {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
@@ -51,6 +52,7 @@ export function ObjectDetail() {
         <Stack>
           {kind === 'routes' ? <Way id={id} value={value} /> : isRated(kind) && <Taken kind={kind} id={id} />}
           <Summary value={value} stored={data} />
+          {kind === 'consumers' && <Credentials consumer={id} />}
           <About kind={kind} id={id} />
           <section>
             <Group justify="space-between"><Title order={2} size="h4">{words.json}</Title>{who.role === 'admin' && <Text size="xs" c="dimmed">{words.secretsNote}</Text>}</Group>

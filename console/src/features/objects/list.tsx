@@ -5,6 +5,7 @@ import { json, query } from '../../api/client'
 import { useWho } from '../../api/session'
 import type { Kind, ObjectRow } from '../../api/types'
 import { Pager } from '../../ui/pager'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -43,7 +44,7 @@ export function ObjectList() {
         <Empty>{q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : words.emptyKind}</Empty>
       ) : (
         <>
-          <div className="scroll"><Rows kind={kind} rows={data.rows} /></div>
+          <Scroll><Rows kind={kind} rows={data.rows} /></Scroll>
           <Pager page={page} rows={ROWS} shown={data.rows.length} total={data.total} turn={turn} />
         </>
       )}

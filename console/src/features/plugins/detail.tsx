@@ -5,6 +5,7 @@ import { ApiError, json } from '../../api/client'
 import type { PluginRow } from '../../api/types'
 import type { Schema } from '../../form/plan'
 import { Markdown } from '../../ui/markdown'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 
@@ -70,7 +71,7 @@ function Fields({ title, schema, secrets }: { title: string; schema: Schema; sec
   return (
     <section>
       <Title order={2} size="h4" mb="xs">{title}</Title>
-      <div className="scroll">
+      <Scroll>
         <Table>
           <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.type}</Table.Th><Table.Th>{words.meaning}</Table.Th></Table.Tr></Table.Thead>
           <Table.Tbody>
@@ -83,7 +84,7 @@ function Fields({ title, schema, secrets }: { title: string; schema: Schema; sec
             ))}
           </Table.Tbody>
         </Table>
-      </div>
+      </Scroll>
     </section>
   )
 }

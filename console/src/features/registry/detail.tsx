@@ -1,10 +1,12 @@
-import { Anchor, Button, Group, Modal, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Group, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { call, json, query } from '../../api/client'
 import { useWho } from '../../api/session'
 import type { RegistryInstance } from '../../api/types'
+import { Dialog } from '../../ui/dialog'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { Events } from './events'
@@ -42,7 +44,7 @@ export function RegistryService() {
       {tab === 'events' ? <Events namespace={namespace} service={service} /> : <>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{words.emptyKind}</Empty> : (
-        <div className="scroll">
+        <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
               <Table.Th>{words.state}</Table.Th><Table.Th>{words.address}</Table.Th><Table.Th>{words.version}</Table.Th>
@@ -56,15 +58,15 @@ export function RegistryService() {
                   <Table.Td className="numbers">{row.weight}</Table.Td>
                   <Table.Td className="mono">{row.id}</Table.Td>
                   <Table.Td><Group gap={4} wrap="nowrap">
-                    <Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => choose(row)}>{row.isolated ? words.rejoin : words.isolate}</Button>
-                    <Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => edit(row)} aria-label={`${words.edit} ${row.host}:${row.port}`}>{words.edit}</Button>
+                    <Button size="compact-xs" data-isolate variant="default" disabled={refused !== undefined} title={refused} onClick={() => choose(row)}>{row.isolated ? words.rejoin : words.isolate}</Button>
+                    <Button size="compact-xs" data-weight variant="default" disabled={refused !== undefined} title={refused} onClick={() => edit(row)} aria-label={`${words.edit} ${row.host}:${row.port}`}>{words.edit}</Button>
                   </Group></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
           </Table>
           {data.total > rows.length && <Text size="sm" c="dimmed">{words.shown(1, rows.length, data.total)}</Text>}
-        </div>
+        </Scroll>
       )}
       </>}
       {edited && <InstanceForm namespace={namespace} service={service} instance={edited === 'new' ? undefined : edited} close={() => edit(undefined)} />}
@@ -91,16 +93,16 @@ function Isolation({ instance, all, close }: { instance: RegistryInstance; all: 
   }
   const what = `${instance.host}:${instance.port}`
   return (
-    <Modal opened onClose={close} title={instance.isolated ? `${words.rejoin}: ${what}` : words.isolateTitle(what)}>
+    <Dialog onClose={close} title={instance.isolated ? `${words.rejoin}: ${what}` : words.isolateTitle(what)}>
       <Stack>
         {error !== undefined && <ErrorBox error={error} />}
         {!instance.isolated && <Text size="sm">{words.isolateHelp(left, all.length)}</Text>}
-        {isLast && <TextInput label={words.isolateLast} placeholder={instance.service} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />}
+        {isLast && <TextInput data-autofocus label={words.isolateLast} placeholder={instance.service} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={close}>{words.cancel}</Button>
-          <Button data-autofocus disabled={isLast && typed !== instance.service} onClick={() => void apply()}>{instance.isolated ? words.rejoin : words.isolate}</Button>
+          <Button data-autofocus={!isLast || undefined} disabled={isLast && typed !== instance.service} onClick={() => void apply()}>{instance.isolated ? words.rejoin : words.isolate}</Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   )
 }

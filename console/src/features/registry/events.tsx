@@ -1,6 +1,7 @@
 import { Table, Text } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, StateBadge } from '../../ui/states'
 import { clock, Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -35,7 +36,7 @@ export function Events({ namespace, service }: { namespace: string; service: str
   if (data === undefined) return <Loading />
   if (data.rows.length === 0) return <Empty>{words.noEvents}</Empty>
   return (
-    <div className="scroll">
+    <Scroll>
       <Table>
         <Table.Thead><Table.Tr><Table.Th>{words.time}</Table.Th><Table.Th>{words.happening}</Table.Th><Table.Th>{words.instance}</Table.Th><Table.Th className="hide-narrow">{words.id}</Table.Th></Table.Tr></Table.Thead>
         <Table.Tbody>
@@ -54,6 +55,6 @@ export function Events({ namespace, service }: { namespace: string; service: str
         </Table.Tbody>
       </Table>
       <Text size="sm" c="dimmed" mt="xs">{words.eventsHelp}</Text>
-    </div>
+    </Scroll>
   )
 }

@@ -1,10 +1,11 @@
-import { Button, Checkbox, Group, Modal, SimpleGrid, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Button, Checkbox, Group, SimpleGrid, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { call } from '../../api/client'
 import type { RegistryInstance } from '../../api/types'
 import { quoted } from '../../lib/curl'
 import { CopyButton } from '../../ui/copy'
+import { Dialog } from '../../ui/dialog'
 import { ErrorBox } from '../../ui/states'
 import { useWords } from '../../words/words'
 
@@ -67,7 +68,7 @@ export function InstanceForm({ namespace, service, instance, close }: Props) {
     <TextInput label={label} value={value} onChange={(event) => set(event.currentTarget.value)} {...more} />
   )
   return (
-    <Modal opened onClose={close} size="lg" title={instance ? `${words.edit}: ${instance.host}:${instance.port}` : words.registerInstance(service)}>
+    <Dialog onClose={close} size="lg" title={instance ? `${words.edit}: ${instance.host}:${instance.port}` : words.registerInstance(service)}>
       <form onSubmit={submit}>
         <Stack>
           {error !== undefined && <ErrorBox error={error} />}
@@ -92,6 +93,6 @@ export function InstanceForm({ namespace, service, instance, close }: Props) {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   )
 }

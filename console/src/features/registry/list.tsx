@@ -3,15 +3,14 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError, json, query } from '../../api/client'
 import type { Counted, RegistryService } from '../../api/types'
+import { pattern } from '../../lib/pattern'
 import { Pager } from '../../ui/pager'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/registry')
 const ROWS = 100
-
-/** Finds text anywhere in a name, letters of a pattern taken as they stand. */
-const pattern = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 export function RegistryServices() {
   const words = useWords()
@@ -34,7 +33,7 @@ export function RegistryServices() {
           <TextInput data-filter mb="md" className="filterbox" aria-label={words.filter} placeholder={words.filter} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
           {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
           {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? <Empty>{q ? words.noMatch : words.registryEmpty}</Empty> : (
-            <div className="scroll">
+            <Scroll>
               <Table highlightOnHover>
                 <Table.Thead><Table.Tr><Table.Th>{words.service}</Table.Th><Table.Th>{words.namespace}</Table.Th><Table.Th>{words.instances}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
                 <Table.Tbody>
@@ -49,7 +48,7 @@ export function RegistryServices() {
                 </Table.Tbody>
               </Table>
               <Pager page={page} rows={ROWS} shown={data.list.length} total={data.total} turn={turn} />
-            </div>
+            </Scroll>
           )}
         </>
       )}

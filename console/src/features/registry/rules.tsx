@@ -4,6 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call, json, query } from '../../api/client'
 import { useWho } from '../../api/session'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { RULE_KINDS, type Rule } from './rule'
@@ -49,7 +50,7 @@ export function RegistryRules() {
       {refusal !== undefined && <ErrorBox error={refusal} />}
       {isOff ? <Empty>{words.registryOff}</Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? <Empty>{kind || service ? words.noMatch : words.noRules}</Empty> : (
-        <div className="scroll">
+        <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.kind}</Table.Th><Table.Th>{words.namespace}</Table.Th><Table.Th>{words.on}</Table.Th></Table.Tr></Table.Thead>
             <Table.Tbody>
@@ -63,7 +64,7 @@ export function RegistryRules() {
               ))}
             </Table.Tbody>
           </Table>
-        </div>
+        </Scroll>
       )}
     </>
   )

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { json, query } from '../../api/client'
 import type { RecentRequest } from '../../api/types'
 import { Opens } from '../../ui/frame'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
 import { clock } from '../../ui/time'
 import { useLanguage, useWords } from '../../words/words'
@@ -18,8 +19,28 @@ interface Answer {
   rows: RecentRequest[]
 }
 
-/** What tells a request from all others here. */
-const keyOf = (row: RecentRequest) => `${row.at_ms} ${row.client} ${row.method} ${row.path} ${row.duration_ms} ${row.status}`
+/** What tells a request from all others here: the same ones are counted from the oldest, so that a newer one renames no other. */
+function keysOf(rows: RecentRequest[]): string[] {
+  const seen = new Map<string, number>()
+  return rows.toReversed().map((row) => {
+    const same = `${row.at_ms} ${row.client} ${row.method} ${row.path} ${row.duration_ms} ${row.status}`
+    const count = (seen.get(same) ?? 0) + 1
+    seen.set(same, count)
+    return `${same} ${count}`
+  }).reverse()
+}
+
+/** Filters that are written as words: `code:upstream_timeout status:5xx`; what is left is searched for. */
+function filtersOf(text: string): { q?: string; code?: string; status?: string; route?: string } {
+  const filters: { q?: string; code?: string; status?: string; route?: string } = {}
+  const rest = text.split(/\s+/).filter((word) => {
+    const [, name, value] = /^(code|status|route):(.+)$/.exec(word) ?? []
+    if (name === undefined) return true
+    filters[name as 'code'] = value
+    return false
+  })
+  return { ...filters, q: rest.join(' ') || undefined }
+}
 
 export function Requests() {
   const words = useWords()
@@ -27,25 +48,27 @@ export function Requests() {
   const search = api.useSearch()
   const navigate = api.useNavigate()
   const [isPaused, setPaused] = useState(false)
+  const [isReading, setReading] = useState(false)
   const [opened, open] = useState<RecentRequest>()
   const { q, code, status, route } = search
   const found = useQuery({
     queryKey: ['requests', search],
     // Who reads a row does not want it to move.
-    refetchInterval: isPaused || opened ? false : 1000,
+    refetchInterval: isPaused || isReading || opened ? false : 1000,
     placeholderData: keepPreviousData,
     queryFn: ({ signal }) => json<Answer>(`/console/v1/requests${query({ q, code, status, route })}`, { signal }),
   })
   const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, ...change }, replace: true })
   const chips = ([['code', code], ['route', route]] as const).filter(([, value]) => value !== undefined)
   const { data } = found
+  const keys = keysOf(data?.rows ?? [])
   return (
     <>
       <ScreenHead title={words.requests} note={words.requestsHelp}>
-        <Button size="xs" variant="default" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>{isPaused ? words.resume : words.pause}</Button>
+        <Button size="xs" data-pause variant="default" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>{isPaused ? words.resume : words.pause}</Button>
       </ScreenHead>
       <Group mb="md" gap="xs">
-        <TextInput data-filter className="filterbox" aria-label={words.filterRequests} placeholder={words.filterRequests} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
+        <TextInput data-filter className="filterbox" aria-label={words.filterRequests} placeholder={words.filterRequests} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} onKeyDown={(event) => event.key === 'Enter' && set(filtersOf(event.currentTarget.value))} />
         <SegmentedControl
           size="xs" aria-label={words.status} value={status ?? ''} onChange={(value) => set({ status: value || undefined })}
           data={[{ value: '', label: words.allStatuses }, { value: '2xx', label: '2xx' }, { value: '4xx', label: '4xx' }, { value: '5xx', label: '5xx' }]}
@@ -57,7 +80,7 @@ export function Requests() {
       </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{data.kept === 0 ? words.noRequests : words.noMatch}</Empty> : (
-        <div className="scroll">
+        <Scroll>
           <Table highlightOnHover stickyHeader>
             <Table.Thead>
               <Table.Tr>
@@ -66,9 +89,9 @@ export function Requests() {
                 <Table.Th>{words.client}</Table.Th><Table.Th className="numbers">{words.duration}</Table.Th>
               </Table.Tr>
             </Table.Thead>
-            <Table.Tbody>
+            <Table.Tbody onFocus={() => setReading(true)} onBlur={() => setReading(false)}>
               {data.rows.map((row, at) => (
-                <Table.Tr key={`${keyOf(row)} ${at}`}>
+                <Table.Tr key={keys[at]}>
                   <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
                   <Table.Td className="mono"><Opens onClick={() => open(row)}>{row.method || '–'} {row.host}{row.path}</Opens></Table.Td>
@@ -82,7 +105,7 @@ export function Requests() {
             </Table.Tbody>
           </Table>
           <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.matching).replace(String(data.matching), data.matching.toLocaleString(language))}</Text>
-        </div>
+        </Scroll>
       )}
       <Drawer opened={opened !== undefined} onClose={() => open(undefined)} position="right" size="md" title={opened && <span className="mono">{opened.method} {opened.host}{opened.path}</span>}>
         {opened && <Detail row={opened} />}

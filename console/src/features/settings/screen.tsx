@@ -4,6 +4,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import { json } from '../../api/client'
 import { useOverview } from '../../api/live'
 import type { Setting } from '../../api/types'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -67,7 +68,7 @@ function About() {
 function Rows({ rows }: { rows: Setting[] }) {
   const words = useWords()
   return (
-    <div className="scroll">
+    <Scroll>
       <Table>
         <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.value}</Table.Th><Table.Th className="hide-narrow">{words.defaultValue}</Table.Th><Table.Th className="hide-narrow">{words.meaning}</Table.Th></Table.Tr></Table.Thead>
         <Table.Tbody>
@@ -81,6 +82,6 @@ function Rows({ rows }: { rows: Setting[] }) {
           ))}
         </Table.Tbody>
       </Table>
-    </div>
+    </Scroll>
   )
 }

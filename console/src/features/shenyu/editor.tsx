@@ -11,6 +11,7 @@ import { fault, memberText, pretty } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
 import { Difference } from '../../ui/difference'
 import { whyNot } from '../../ui/permission'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { closed, faults, opened, SHENYU_KINDS, type ShenyuKind } from './document'
@@ -123,7 +124,7 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
       </Text>
       <ScreenHead title={isNew ? `${words.create}: ${words.shenyuOne[kind]}` : name} note={[words.shenyuHelp[kind], kind !== 'plugin' && of !== '' ? `${words.plugin}: ${of}.` : ''].filter(Boolean).join(' ')}>
         {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(method, path, closed(kind, text, told))} />}
-        {!isNew && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
+        {!isNew && <Button size="xs" data-delete color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
       </ScreenHead>
       {error !== undefined && problems.length === 0 && <ErrorBox error={error} />}
       {isReviewing ? (
@@ -160,9 +161,9 @@ function Rules({ selector, refused }: { selector: string; refused: string | unde
     <section>
       <Group justify="space-between" mt="md" mb="xs">
         <Title order={2} size="h4">{words.shenyuKinds.rule}</Title>
-        <Button size="xs" variant="default" component={Link} to="/shenyu/rule/+" search={{ in: selector } as never} disabled={refused !== undefined} title={refused}>{words.shenyuNewRule}</Button>
+        <Button size="xs" data-new variant="default" component={Link} to="/shenyu/rule/+" search={{ in: selector } as never} disabled={refused !== undefined} title={refused}>{words.shenyuNewRule}</Button>
       </Group>
-      {data && (data.rows.length === 0 ? <Empty>{words.shenyuNoRules}</Empty> : <div className="scroll"><Rows kind="rule" rows={data.rows} /></div>)}
+      {data && (data.rows.length === 0 ? <Empty>{words.shenyuNoRules}</Empty> : <Scroll><Rows kind="rule" rows={data.rows} /></Scroll>)}
       {data && data.total > data.rows.length && <Anchor component={Link} to="/shenyu/rule" search={{ in: selector } as never} size="sm">{words.total(data.total)}</Anchor>}
     </section>
   )

@@ -4,6 +4,7 @@ import { ApiError } from '../../api/client'
 import { useWho } from '../../api/session'
 import { whyNot } from '../../ui/permission'
 import { Pager } from '../../ui/pager'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { SHENYU_KINDS, type ShenyuKind } from './document'
@@ -50,7 +51,7 @@ export function ShenyuObjects() {
         <Empty>{search.q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : kind === 'selector' && search.in === undefined ? words.shenyuChoose : words.shenyuNone}</Empty>
       ) : (
         <>
-          <div className="scroll"><Rows kind={kind} rows={data.rows} /></div>
+          <Scroll><Rows kind={kind} rows={data.rows} /></Scroll>
           <Pager page={page} rows={ROWS} shown={data.rows.length} total={data.total} turn={turn} />
         </>
       )}

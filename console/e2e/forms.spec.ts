@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isRecord, planOf, type Schema } from '../src/form/plan'
+import { ADMIN, expect, signIn, test } from './gateway'
+
+interface Examples { [kind: string]: Record<string, unknown>[] }
+
+/** The examples of objects, with a real certificate where one is asked for. */
+function examples(): Examples {
+  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
+  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '30', '-subj', '/CN=shop.example.com', '-keyout', key, '-out', cert], { stdio: 'ignore' })
+  const text = readFileSync(join(import.meta.dirname, '../src/form/examples.json'), 'utf8')
+  const inserted = (path: string) => JSON.stringify(readFileSync(path, 'utf8'))
+  const all = JSON.parse(text.replaceAll('"CERT"', inserted(cert)).replaceAll('"KEY"', inserted(key))) as Examples
+  rmSync(folder, { recursive: true })
+  return all
+}
+
+test('objects of every kind are opened and saved unedited without a write', async ({ page, gateway }) => {
+  test.setTimeout(600_000)
+  const all = examples()
+  await gateway.call('PUT', '/apisix/admin/upstreams/orders', { nodes: { [gateway.origin]: 1 } })
+  await signIn(page, gateway)
+  let writes = 0
+  page.on('request', (request) => { if (request.method() !== 'GET' && new URL(request.url()).pathname.startsWith('/apisix/')) writes += 1 })
+  for (const [kind, objects] of Object.entries(all)) {
+    for (const [at, object] of objects.entries()) {
+      const id = kind === 'consumers' ? String(object.username) : `example-${at}`
+      const path = kind === 'consumers' ? '/apisix/admin/consumers' : `/apisix/admin/${kind}/${id}`
+      const answer = await gateway.call('PUT', path, object)
+      expect(answer.ok, `${kind} ${id}: ${await answer.clone().text()}`).toBe(true)
+      const before = await (await gateway.call('GET', `/apisix/admin/${kind}/${id}`)).text()
+      await page.goto(`${gateway.admin}/ui/objects/${kind}/${id}/edit`)
+      const text = page.getByRole('textbox', { name: 'JSON', exact: true })
+      await expect(text, `${kind} ${id}`).toBeVisible()
+      await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
+      // Each field has the focus once and loses it, as with somebody who looks for one and edits none.
+      const fields = page.locator('.views input:not([type=checkbox]), .views textarea, .views select')
+      await expect(fields.nth(1), `${kind} ${id}`).toBeAttached()
+      await fields.evaluateAll((all) => { for (const field of all) field.focus() })
+      await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
+      expect(await (await gateway.call('GET', `/apisix/admin/${kind}/${id}`)).text()).toBe(before)
+    }
+  }
+  expect(writes).toBe(0)
+  for (const [kind, objects] of Object.entries(all)) for (const at of objects.keys()) if (kind !== 'consumers') await gateway.call('DELETE', `/apisix/admin/${kind}/example-${at}`)
+})
+
+/** Fields of plugins that stay text: what is inside is any JSON, or code. */
+const TEXT = /\/_meta\/error_response$|\/discovery_args\/metadata$|^echo \/headers$|^(request-validation \/(header|body)_schema|mocking \/response_schema)$/
+
+test('every field of every plugin has a form, but for a listed few', async ({ gateway }) => {
+  const all = (await (await gateway.call('GET', '/apisix/admin/plugins?all=true')).json()) as Record<string, { schema: Schema; consumer_schema?: Schema; metadata_schema?: Schema }>
+  const found: string[] = []
+  const visit = (plugin: string, schema: Schema, path: (string | number)[]) => {
+    const last = path.at(-1)
+    const plan = planOf(schema, undefined, typeof last === 'string' ? last : '')
+    if (plan.kind === 'raw') found.push(`${plugin} /${path.join('/')}`)
+    if (plan.kind === 'object') for (const { name, schema: inner } of plan.members) visit(plugin, inner, [...path, name])
+    if (plan.kind === 'list') visit(plugin, plan.item, [...path, 0])
+    if (plan.kind === 'either') for (const variant of plan.variants) visit(plugin, variant, path)
+  }
+  for (const [name, { schema, consumer_schema, metadata_schema }] of Object.entries(all)) {
+    for (const one of [schema, consumer_schema, metadata_schema]) if (isRecord(one)) visit(name, { ...one, type: 'object' }, [])
+  }
+  expect([...new Set(found)].filter((it) => !TEXT.test(it) && !it.endsWith(' /'))).toEqual([])
+})
+
+test('what a logger writes and what a workflow does are edited field by field', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/fields', { uri: '/fields', plugins: { 'file-logger': { path: '/tmp/tollhouse-fields.log', log_format: { host: '$host' } }, workflow: { rules: [{ actions: [['return', { code: 403 }]] }] } }, upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/fields/edit')
+  const json = page.getByRole('textbox', { name: 'JSON', exact: true })
+  const plugins = async () => JSON.parse(await json.inputValue()).plugins
+  await page.getByLabel('host', { exact: true }).and(page.locator('.part .part input')).fill('$http_host')
+  await page.getByLabel('New name in log_format').fill('at')
+  await page.getByLabel('New name in log_format').press('Enter')
+  await page.getByLabel('at', { exact: true }).fill('$time_iso8601')
+  await expect.poll(async () => (await plugins())['file-logger'].log_format).toEqual({ host: '$http_host', at: '$time_iso8601' })
+  await page.getByLabel('code', { exact: true }).fill('429')
+  await expect.poll(async () => (await plugins()).workflow.rules[0].actions).toEqual([['return', { code: 429 }]])
+  await page.getByLabel('Action 1').selectOption('limit-count')
+  await page.getByLabel('Add a field to 1').selectOption('count')
+  await page.getByLabel('count', { exact: true }).fill('5')
+  await expect.poll(async () => (await plugins()).workflow.rules[0].actions).toEqual([['limit-count', { count: 5 }]])
+  page.on('dialog', (dialog) => void dialog.accept())
+})

@@ -1,0 +1,104 @@
+import { Button, Kbd, Table, Text } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import { useWords } from '../words/words'
+
+/** Letters that follow `g`, and where they go. */
+const PLACES: Record<string, string> = {
+  o: '/', q: '/requests', x: '/explain', n: '/nodes', r: '/objects/routes', s: '/objects/services',
+  u: '/objects/upstreams', c: '/objects/consumers', p: '/plugins', t: '/registry', h: '/changes', b: '/bench', ',': '/settings',
+}
+
+/** Letters that press what is in the row that has the focus, or else on the screen. */
+const LETTERS: Record<string, string> = {
+  e: '[data-edit]', y: '[data-copy]', u: '[data-undo]', n: '[data-new]', d: '[data-delete]', a: '[data-add]',
+  i: '[data-isolate]', w: '[data-weight]', c: '[data-compare]', p: '[data-pause]', x: 'tbody input[type=checkbox]',
+}
+
+/** Where it is kept that somebody wants no letters as keys: who dictates would press them by speaking. */
+const STORED = 'tollhouse-letters'
+
+export const hasLetters = () => localStorage.getItem(STORED) !== 'off'
+
+/** What of a row takes the focus. */
+const FOCUSABLE = 'a[href], button:not([disabled]), input:not([disabled])'
+
+const rows = () => [...document.querySelectorAll<HTMLElement>('#content tbody tr')].filter((row) => row.querySelector(FOCUSABLE) !== null)
+
+/** Moves the focus by so many rows; from outside of them to the first. */
+function step(by: number) {
+  const all = rows()
+  const at = all.findIndex((row) => row.contains(document.activeElement))
+  const next = all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))]
+  next?.querySelector<HTMLElement>(FOCUSABLE)?.focus()
+}
+
+function press(selector: string) {
+  const row = document.activeElement?.closest('tr')
+  const own = row?.querySelector<HTMLElement>(selector.replace('tbody ', ''))
+  ;(own ?? document.querySelector<HTMLElement>(selector))?.click()
+}
+
+/** Fields that text is typed into; ticks are none. */
+const isTyping = (at: HTMLElement) =>
+  at.isContentEditable || /^(TEXTAREA|SELECT)$/.test(at.tagName) || (at instanceof HTMLInputElement && !/^(checkbox|radio|button)$/.test(at.type))
+
+/** Keys that work everywhere. Letters never do while something is typed, nor behind a dialog. */
+export function useKeys(openPalette: () => void, openHelp: () => void) {
+  const navigate = useNavigate()
+  const isGoing = useRef(false)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+        event.preventDefault()
+        return openPalette()
+      }
+      const at = event.target as HTMLElement
+      if (event.key === 'ArrowDown' && at.matches('[data-filter]')) return step(0)
+      if (isTyping(at) || event.ctrlKey || event.metaKey || event.altKey || !hasLetters() || at.closest('[role=dialog]')) return
+      const place = isGoing.current ? PLACES[event.key] : undefined
+      isGoing.current = event.key === 'g'
+      if (place !== undefined) {
+        // The letter must not end in the field that the screen puts the focus on.
+        event.preventDefault()
+        void navigate({ to: place })
+      } else if (event.key === '?') openHelp()
+      else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1)
+      else if (event.key === '/') {
+        const field = document.querySelector<HTMLInputElement>('[data-filter]')
+        if (field) {
+          event.preventDefault()
+          field.focus()
+        }
+      } else if (LETTERS[event.key] !== undefined) {
+        event.preventDefault()
+        press(LETTERS[event.key] as string)
+      }
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [navigate, openPalette, openHelp])
+}
+
+/** What the keys do, and the switch that turns letters off. */
+export function Keys() {
+  const words = useWords()
+  const [isOn, setOn] = useState(hasLetters)
+  const turn = () => {
+    if (isOn) localStorage.setItem(STORED, 'off')
+    else localStorage.removeItem(STORED)
+    setOn(!isOn)
+  }
+  const list = [
+    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t b h ,', words.keyGo], ['/', words.keyFilter], ['↓', words.keyFirstRow], ['j k', words.keyRows], ['↵', words.keyOpen],
+    ['x', words.keyTick], ['n', words.keyNew], ['e', words.keyEdit], ['d', words.keyDelete], ['a', words.keyAdd], ['i w', words.keyInstance], ['c', words.keyCompare], ['p', words.keyPause],
+    ['u', words.keyUndo], ['y', words.keyCopy], ['Ctrl S', words.keyReview], ['?', words.keyHelp],
+  ]
+  return (
+    <>
+      <Button size="xs" variant="default" role="switch" aria-checked={isOn} onClick={turn} mb="sm">{isOn ? words.lettersOn : words.lettersOff}</Button>
+      <Text size="sm" c="dimmed" mb="sm">{words.keysHelp}</Text>
+      <Table><Table.Tbody>{list.map(([key, text]) => <Table.Tr key={key}><Table.Td className="key"><Kbd>{key}</Kbd></Table.Td><Table.Td>{text}</Table.Td></Table.Tr>)}</Table.Tbody></Table>
+    </>
+  )
+}

@@ -1,0 +1,1 @@
+var e=e=>e.replace(/[.*+?^${}()|[\]\\]/g,`\\$&`);export{e as t};

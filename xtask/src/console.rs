@@ -3,8 +3,8 @@
 //! Nothing else needs Node: what is built here is committed, and `check` says whether it is what the sources make.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -18,6 +18,9 @@ const SOURCES: &str = "console";
 
 /// Where the built files are committed.
 const ASSETS: &str = "crates/tollhouse-console/assets";
+
+/// Names the program whose page is looked at, where that is none of this tree.
+const PROGRAM: &str = "TOLLHOUSE";
 
 /// Arguments of `cargo x console`.
 #[derive(Args)]
@@ -34,6 +37,11 @@ enum ConsoleTask {
     Build,
     /// Build the program and test the page of it in Debian's Chromium.
     Browser,
+    /// Build the program as it is published and measure what the page costs: how soon it shows, how long lists of a
+    /// hundred thousand routes take, what open consoles take of a core. Wants a machine that does nothing else.
+    Figures,
+    /// Build the program and take the pictures of the documentation in Debian's Chromium.
+    Pictures,
     /// Check types, run the unit tests, and compare a fresh build with the committed files; hold what a browser fetches
     /// first against its bound.
     Check,
@@ -64,7 +72,9 @@ pub(crate) fn run(arguments: &ConsoleArguments) -> Result<()> {
             shell::run(&mut npm(&["run", "build"]))?;
             first_load::check(&files(&shell::workspace_root().join(ASSETS))?)
         }
-        ConsoleTask::Browser => browser(),
+        ConsoleTask::Browser => browser("browser", &["build", "-p", "tollhouse"]),
+        ConsoleTask::Figures => browser("figures", &["build", "--release", "-p", "tollhouse"]),
+        ConsoleTask::Pictures => browser("pictures", &["build", "-p", "tollhouse"]),
         ConsoleTask::Check => check(),
     }
 }
@@ -86,13 +96,20 @@ fn install() -> Result<()> {
     shell::run(&mut npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))
 }
 
-fn browser() -> Result<()> {
+/// Builds the program, unless TOLLHOUSE names one, and runs a script that opens its page.
+fn browser(script: &str, build: &[&str]) -> Result<()> {
     if shell::find_program("chromium").is_none() {
         println!("console: skipped, since chromium is not installed");
         return Ok(());
     }
-    shell::run(&mut shell::cargo(&["build", "-p", "tollhouse"]))?;
-    shell::run(&mut npm(&["run", "browser"]))
+    let mut command = npm(&["run", script]);
+    if env::var_os(PROGRAM).is_none() {
+        shell::run(&mut shell::cargo(build))?;
+        let profile = if build.contains(&"--release") { "release" } else { "debug" };
+        command
+            .env(PROGRAM, shell::workspace_root().join("target").join(profile).join("tollhouse"));
+    }
+    shell::run(&mut command)
 }
 
 fn check() -> Result<()> {

@@ -236,10 +236,11 @@ impl<'s> Connection<'s> {
         let victim = value(&bytes, VICTIM);
         let stream = value(&bytes, STREAM);
         let answer = self.next_answer(victim.as_deref(), stream.as_deref());
-        if answer.is_early && victim.is_none() {
-            if let Step::End = self.answer(&answer, &method) {
-                return Step::End;
-            }
+        if answer.is_early
+            && victim.is_none()
+            && let Step::End = self.answer(&answer, &method)
+        {
+            return Step::End;
         }
         let mut body = Vec::new();
         if let Step::End = self.body(&head, &mut body) {

@@ -152,7 +152,7 @@ fn check_victim(victim: &Victim, script: &Script) -> Result<(), String> {
             return Err(format!("a client after the attack: {finding}"));
         }
         let (status, body) = streams.only()?;
-        return check_victim(token, &status.to_string(), &String::from_utf8_lossy(body), script);
+        return check_answer(token, &status.to_string(), &String::from_utf8_lossy(body), script);
     }
     if heard.bytes.is_empty() || !heard.ended {
         return Err(format!("a client after the attack is left without an answer: {heard:?}"));
@@ -160,11 +160,11 @@ fn check_victim(victim: &Victim, script: &Script) -> Result<(), String> {
     let asked = Asked { methods: vec![b"GET".to_vec()], has_rest: false };
     answers(&heard.bytes, &asked).map_err(|error| format!("a client after the attack: {error}"))?;
     let text = String::from_utf8_lossy(&heard.bytes);
-    check_victim(token, text.get(9..12).unwrap_or_default(), &text, script)
+    check_answer(token, text.get(9..12).unwrap_or_default(), &text, script)
 }
 
 /// That an answer is not a failure, and of nobody else.
-fn check_victim(token: &str, status: &str, text: &str, script: &Script) -> Result<(), String> {
+fn check_answer(token: &str, status: &str, text: &str, script: &Script) -> Result<(), String> {
     if text.contains("forged") {
         return Err("a client after the attack reads what the attack's answer held".to_owned());
     }

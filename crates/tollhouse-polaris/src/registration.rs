@@ -5,8 +5,8 @@ use aws_lc_rs::digest;
 use bytes::Bytes;
 use std::fmt::Write;
 use std::sync::Arc;
-use tollhouse_registry::limits::UNKNOWN_BYTES_MAX;
-use tollhouse_registry::{Location, Metadata, NewInstance};
+use tollhouse_registry::limits::{self, UNKNOWN_BYTES_MAX};
+use tollhouse_registry::{Location, Metadata, NewInstance, Refusal};
 
 /// The id of an instance that was given none: a hash of its address, in the form that clients compute
 /// too. The host counts as it was sent, blanks included.
@@ -20,6 +20,31 @@ pub fn computed_id(request: &InstanceRequest<'_>) -> String {
     }
     write!(address, "##{}", request.port.unwrap_or(0)).expect("a string takes any text");
     hex_digest(address.as_bytes())
+}
+
+/// Whether texts are short enough (in characters) and numbers small enough, in the order in which Polaris looks
+/// at them, complete or not: before it asks for names.
+///
+/// # Errors
+/// The first that is not.
+pub fn check_lengths(request: &InstanceRequest<'_>) -> Result<(), Refusal> {
+    let is_longer =
+        |text: Option<&str>, max| text.is_some_and(|text| text.chars().nth(max).is_some());
+    let is_more = |number: Option<u32>, max| number.is_some_and(|number| number > max);
+    let checks = [
+        (is_longer(request.service, limits::SERVICE_CHARS_MAX), Refusal::ServiceName),
+        (is_longer(request.namespace, limits::NAMESPACE_CHARS_MAX), Refusal::NamespaceName),
+        (is_longer(request.host, limits::HOST_CHARS_MAX), Refusal::Host),
+        (is_longer(request.protocol, limits::PROTOCOL_CHARS_MAX), Refusal::Protocol),
+        (is_longer(request.version, limits::PROTOCOL_CHARS_MAX), Refusal::Version),
+        (is_longer(request.logic_set, limits::LOGIC_SET_CHARS_MAX), Refusal::LogicSet),
+        (is_more(request.port, u32::from(u16::MAX)), Refusal::Port),
+        (is_more(request.weight, limits::WEIGHT_MAX), Refusal::Parameter("weight")),
+    ];
+    match checks.into_iter().find(|(is_bad, _)| *is_bad) {
+        Some((_, refusal)) => Err(refusal),
+        None => Ok(()),
+    }
 }
 
 /// The SHA-1 of some bytes in hex digits: a name for an address, no protection of anything.
@@ -119,6 +144,30 @@ mod tests {
         assert_eq!(computed_id(&empty_cloud), computed_id(&request()));
         let given = InstanceRequest { id: Some("mine"), ..request() };
         assert_eq!(&*new_instance(&given).id, "mine");
+    }
+
+    #[test]
+    fn lengths_and_numbers_count_before_what_is_missing() {
+        let long = "é".repeat(129);
+        let case = |change: fn(&mut InstanceRequest<'_>)| {
+            let mut request = InstanceRequest::default();
+            change(&mut request);
+            check_lengths(&request).err()
+        };
+        assert_eq!(case(|_| {}), None);
+        assert_eq!(case(|r| r.port = Some(65_536)), Some(Refusal::Port));
+        assert_eq!(case(|r| r.weight = Some(65_536)), Some(Refusal::Parameter("weight")));
+        assert_eq!(case(|r| (r.port, r.weight) = (Some(65_535), Some(65_535))), None);
+        let everything = InstanceRequest {
+            protocol: Some(&long),
+            version: Some(&long),
+            logic_set: Some(&long),
+            weight: Some(65_536),
+            ..request()
+        };
+        assert_eq!(check_lengths(&everything), Err(Refusal::Protocol), "the first in order counts");
+        let host = "é".repeat(128);
+        assert_eq!(check_lengths(&InstanceRequest { host: Some(&host), ..request() }), Ok(()));
     }
 
     #[test]

@@ -1,16 +1,59 @@
 //! The schema as data: what JSON is transcoded by, and what reflection answers with.
 
-use prost_reflect::DescriptorPool;
+use prost::Message;
+use prost_reflect::{DescriptorPool, FieldDescriptor};
+use prost_types::{DescriptorProto, FileDescriptorSet};
 use std::sync::LazyLock;
 
 /// A `FileDescriptorSet` of all files of the protocol and of those they import.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!("../generated/polaris.bin");
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let set = FileDescriptorSet::decode(DESCRIPTOR_SET);
+    let mut set = set.expect("the set was made by the compiler of the schema");
+    set.file.iter_mut().flat_map(|file| &mut file.message_type).for_each(add_spellings);
+    DescriptorPool::from_file_descriptor_set(set).expect("the set holds all that it speaks of")
+});
+
+/// Lets JSON name a field in either spelling: one whose name in JSON is that of the schema (`logic_set`) gets the
+/// other (`logicSet`) for its name.
+fn add_spellings(message: &mut DescriptorProto) {
+    for field in &mut message.field {
+        if field.json_name == field.name {
+            field.name = field.name.take().map(|name| in_one_word(&name));
+        }
+    }
+    message.nested_type.iter_mut().for_each(add_spellings);
+}
+
+/// `logic_set` as `logicSet`.
+fn in_one_word(name: &str) -> String {
+    let mut parts = name.split('_');
+    let mut word = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut letters = part.chars();
+        word.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        word.push_str(letters.as_str());
+    }
+    word
+}
+
+/// The name of a field in the schema.
+pub(crate) fn schema_name(field: &FieldDescriptor) -> &str {
+    // A name in JSON that is of several words is the one of the schema.
+    if field.json_name().contains('_') { field.json_name() } else { field.name() }
+}
+
+static PUBLISHED: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(DESCRIPTOR_SET).expect("the set was made by the compiler of the schema")
 });
 
-/// Every message, enum and service of the protocol by its name; read once.
+/// The schema as it is published: what reflection answers with.
+pub fn published() -> &'static DescriptorPool {
+    &PUBLISHED
+}
+
+/// Every message, enum and service of the protocol by its name, for JSON; read once.
 pub fn descriptors() -> &'static DescriptorPool {
     &POOL
 }
@@ -72,6 +115,21 @@ mod tests {
             let message = descriptors().get_message_by_name(message).expect("declared");
             let field = message.get_field(number).expect("declared");
             assert_eq!(field.json_name(), expected);
+        }
+    }
+
+    #[test]
+    fn fields_keep_their_names_beside_the_other_spelling() {
+        let cases = [
+            ("v1.Instance", 10, "health_check", "health_check"),
+            ("v1.Instance", 15, "logic_set", "logicSet"),
+            ("v1.Instance", 16, "ctime", "ctime"),
+            ("v1.NearbyRoutingConfig", 4, "max_match_level", "maxMatchLevel"),
+        ];
+        for (message, number, name, other) in cases {
+            let message = descriptors().get_message_by_name(message).expect("declared");
+            let field = message.get_field(number).expect("declared");
+            assert_eq!((schema_name(&field), field.name()), (name, other));
         }
     }
 }

@@ -31,7 +31,7 @@ impl RegistryDialect for PolarisDialect {
     fn read_rule(&self, kind: RuleKind, value: &Value) -> Result<NewRule, String> {
         let name = layout_of(kind).message;
         let descriptor = descriptors().get_message_by_name(name).expect("it is in the schema");
-        let message = json::read(&descriptor, value.to_string().as_bytes());
+        let message = json::read_kept(&descriptor, value.to_string().as_bytes());
         let message = message.map_err(|error| error.to_string())?;
         read_rule(kind, &message).map_err(|code| code.info().to_owned())
     }

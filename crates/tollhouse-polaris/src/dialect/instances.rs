@@ -10,7 +10,7 @@ use tollhouse_registry::{
 use super::meter::Method;
 use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
 use crate::code::Code;
-use crate::registration::{computed_id, new_instance};
+use crate::registration::{check_lengths, computed_id, new_instance};
 use crate::wire::answer::response;
 use crate::wire::write::{put_nested, put_text_value};
 use crate::wire::{InstanceRequest, put_identity};
@@ -57,7 +57,16 @@ impl Dialect {
         let timed = self.meter.start(Method::Deregister);
         let request = InstanceRequest::parse(&message)?;
         let admitted = self.admit(caller, request.service_token);
-        let id = match admitted.and_then(|()| id_of(&request)) {
+        if let Err(code) = admitted {
+            return Ok(timed.end(echo(code, &message)));
+        }
+        // With an id nothing else of the request counts.
+        if request.id.is_none()
+            && let Err(refusal) = check_lengths(&request)
+        {
+            return Ok(timed.end(Replied::refused(&refusal, response::INSTANCE, &message)));
+        }
+        let id = match id_of(&request) {
             Ok(id) => id,
             Err(code) => return Ok(timed.end(echo(code, &message))),
         };

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::service::{Call, Outcome, Reply, Services};
 use super::status::{Code, Status};
 use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
-use crate::schema::descriptors;
+use crate::schema::published;
 
 /// The field with the token of a caller.
 const TOKEN_FIELD: &str = "x-polaris-token";
@@ -24,7 +24,7 @@ pub fn services(dialect: Dialect) -> Services {
     let services = instances(Services::new(), &dialect);
     let services = heartbeats(services, &dialect);
     let services = contracts(services, &dialect);
-    super::reflection::add(super::health::add(services, serving), descriptors())
+    super::reflection::add(super::health::add(services, serving), published())
 }
 
 fn instances(services: Services, dialect: &Arc<Dialect>) -> Services {

@@ -195,7 +195,7 @@ async fn taken(api: &HttpApi, head: &Parts, body: Body) -> Result<Taken, NoBody>
 }
 
 async fn write_item(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result<Reply, Failure> {
-    let read = |body: &[u8]| json::read(&descriptor(call.message), body);
+    let read = |body: &[u8]| json::read_kept(&descriptor(call.message), body);
     let item = read_with(&api.capacity, body, read).await?;
     let item = item.map_err(|_| Failure::from(Code::ParseException))?;
     let plan = (call.plan)(&api.registry().state(), &item);

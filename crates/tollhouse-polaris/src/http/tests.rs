@@ -514,6 +514,67 @@ async fn an_alias_is_another_name() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_an_alias_has_its_code() {
+    let server = Server::start().await;
+    server.post("/naming/v1/instances", &json!([instance("s", "h")])).await;
+    let path = "/naming/v1/service/alias";
+    let good = json!({"service": "s", "namespace": "ns", "alias": "a", "alias_namespace": "ns"});
+    let cases = [
+        ("service", json!("s p"), 400_120),
+        ("namespace", json!(""), 400_110),
+        ("alias_namespace", json!("n s"), 400_110),
+        ("alias", json!(""), 400_133),
+        ("comment", json!("é".repeat(1_025)), 400_129),
+        ("owners", json!("é".repeat(1_025)), 400_135),
+        ("type", json!("CL5SID"), 400_134),
+    ];
+    for (field, value, code) in cases {
+        let mut alias = good.clone();
+        alias[field] = value;
+        assert_eq!(server.post(path, &alias).await.code(), code, "{field}");
+    }
+    assert_eq!(
+        server.post(path, &json!({})).await.code(),
+        400_120,
+        "the service is looked at first"
+    );
+    let delete = async |alias: Value| {
+        server.post("/naming/v1/service/aliases/delete", &json!([alias])).await.code()
+    };
+    assert_eq!(delete(json!({"alias": "a"})).await, 400_134);
+    assert_eq!(delete(json!({"alias_namespace": "ns"})).await, 400_133);
+    assert_eq!(server.post(path, &good).await.code(), 200_000);
+}
+
+#[tokio::test]
+async fn lengths_count_before_what_is_missing() {
+    let server = Server::start().await;
+    let long = "p".repeat(33);
+    let cases = [
+        (json!({"port": 70_000}), 400_132),
+        (json!({"weight": 65_536, "port": 70_000}), 400_132),
+        (json!({"weight": 65_536}), 400_103),
+        (json!({"protocol": long, "weight": 65_536}), 400_136),
+        (
+            json!({"service": "s", "namespace": "ns", "host": "h", "port": 1, "version": long}),
+            400_137,
+        ),
+        (json!({"port": 1}), 400_120),
+    ];
+    for (item, code) in cases {
+        for call in ["RegisterInstance", "DeregisterInstance"] {
+            assert_eq!(server.client(call, &item).await.code(), code, "{call} {item}");
+        }
+        for path in ["/naming/v1/instances", "/naming/v1/instances/delete"] {
+            assert_eq!(server.post(path, &json!([item])).await.code(), code, "{path} {item}");
+        }
+    }
+    // With an id nothing else counts.
+    let named = json!({"id": "i", "weight": 65_536});
+    assert_eq!(server.client("DeregisterInstance", &named).await.code(), 200_000);
+}
+
+#[tokio::test]
 async fn rules_of_every_kind_are_written_listed_and_handed_out() {
     let server = Server::start().await;
     let any = |name: &str, mut fields: Value| {

@@ -1,6 +1,7 @@
 //! The writing side of `plain.rs`: a message as Go's own encoder would write its struct. What is unset is left out,
 //! and so is what the schema does not know.
 
+use crate::schema::schema_name;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prost_reflect::{DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, Value};
@@ -28,7 +29,8 @@ pub fn print_sparse(descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<Json
 }
 
 fn message(read: &DynamicMessage) -> Json {
-    let set = read.fields().map(|(field, value)| (field.name().to_owned(), whole(&field, value)));
+    let set =
+        read.fields().map(|(field, value)| (schema_name(&field).to_owned(), whole(&field, value)));
     Json::Object(set.collect())
 }
 

@@ -6,6 +6,9 @@ use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use std::fmt;
 use thiserror::Error;
 
+mod known_names;
+use known_names::KnownNames;
+
 /// Why a text is no such message.
 #[derive(Debug, Error)]
 #[error("{0}")]
@@ -17,47 +20,92 @@ impl ReadError {
     }
 }
 
-/// Fields nobody knows come from newer clients and mean no harm.
+/// Fields nobody knows come from newer clients and mean no harm. Names that an enum does not have are passed over
+/// as well, and so are looked for by [`check_names`].
 pub(super) fn options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 
-/// Reads one message and gives its bytes.
+/// What takes a message only if it knows all of it, which most texts are.
+fn strict_options() -> DeserializeOptions {
+    DeserializeOptions::new().deny_unknown_fields(true)
+}
+
+/// Reads one message and gives its bytes. A name that an enum does not have counts as none.
 pub fn read(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, ReadError> {
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    let message = OneMessage(descriptor).deserialize(&mut reader).map_err(read_error)?;
-    reader.end().map_err(read_error)?;
+    read_one(descriptor, &options(), json).map_err(read_error)
+}
+
+/// Reads one message that is to be kept: names that an enum does not have are refused, since a rule with another
+/// policy than the one that was meant does harm.
+pub fn read_kept(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, ReadError> {
+    if let Ok(message) = read_one(descriptor, &strict_options(), json) {
+        return Ok(message);
+    }
+    let message = read(descriptor, json)?;
+    check_names(descriptor, json)?;
     Ok(message)
 }
 
-/// Reads a list of at most `items_max` messages; `None` stands for a longer list.
+fn read_one(
+    descriptor: &MessageDescriptor,
+    options: &DeserializeOptions,
+    json: &[u8],
+) -> serde_json::Result<Vec<u8>> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let message = OneMessage { descriptor, options }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(message)
+}
+
+/// Reads a list of at most `items_max` messages that are to be kept, as [`read_kept`] does; `None` stands for a longer
+/// list.
 pub fn read_list(
     descriptor: &MessageDescriptor,
     json: &[u8],
     items_max: usize,
 ) -> Result<Option<Vec<Vec<u8>>>, ReadError> {
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    let list = MessageList { descriptor, items_max };
-    let list = list.deserialize(&mut reader).map_err(read_error)?;
-    // What follows a list that is too long is of no interest.
+    let read_with = |options: &DeserializeOptions| {
+        let mut reader = serde_json::Deserializer::from_slice(json);
+        let list = MessageList { descriptor, items_max, options }.deserialize(&mut reader)?;
+        // What follows a list that is too long is of no interest.
+        if list.is_some() {
+            reader.end()?;
+        }
+        Ok::<_, serde_json::Error>(list)
+    };
+    if let Ok(list) = read_with(&strict_options()) {
+        return Ok(list);
+    }
+    let list = read_with(&options()).map_err(read_error)?;
     if list.is_some() {
-        reader.end().map_err(read_error)?;
+        check_names(descriptor, json)?;
     }
     Ok(list)
+}
+
+/// Refuses a message, or a list of them, in which an enum has a name that nobody knows.
+fn check_names(descriptor: &MessageDescriptor, json: &[u8]) -> Result<(), ReadError> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    KnownNames::Message(descriptor.clone()).deserialize(&mut reader).map_err(read_error)
 }
 
 fn read_error(error: serde_json::Error) -> ReadError {
     ReadError(error.to_string())
 }
 
-struct OneMessage<'a>(&'a MessageDescriptor);
+struct OneMessage<'a> {
+    descriptor: &'a MessageDescriptor,
+    options: &'a DeserializeOptions,
+}
 
 impl<'de> DeserializeSeed<'de> for OneMessage<'_> {
     type Value = Vec<u8>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let descriptor = self.descriptor.clone();
         let message =
-            DynamicMessage::deserialize_with_options(self.0.clone(), deserializer, &options())?;
+            DynamicMessage::deserialize_with_options(descriptor, deserializer, self.options)?;
         Ok(message.encode_to_vec())
     }
 }
@@ -65,6 +113,7 @@ impl<'de> DeserializeSeed<'de> for OneMessage<'_> {
 struct MessageList<'a> {
     descriptor: &'a MessageDescriptor,
     items_max: usize,
+    options: &'a DeserializeOptions,
 }
 
 impl<'de> DeserializeSeed<'de> for MessageList<'_> {
@@ -84,7 +133,8 @@ impl<'de> Visitor<'de> for MessageList<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
         let mut messages = Vec::new();
-        while let Some(message) = items.next_element_seed(OneMessage(self.descriptor))? {
+        let one = || OneMessage { descriptor: self.descriptor, options: self.options };
+        while let Some(message) = items.next_element_seed(one())? {
             if messages.len() == self.items_max {
                 // The rest is taken in all the same: a list must be read to its end.
                 while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}

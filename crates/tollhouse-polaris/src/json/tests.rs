@@ -29,12 +29,15 @@ fn a_registration_is_read_however_it_is_spelled() {
         json!({"service": "s", "port": "80", "health_check": {"type": "HEARTBEAT",
                "heartbeat": {"ttl": "3"}}, "enable_health_check": true, "logicSet": null,
                "logic_set": "l", "vpc_id": "v", "from_the_future": [1, {"a": 2}]}),
+        json!({"service": "s", "port": 80.0, "healthCheck": {"type": 1, "heartbeat": {"ttl": 3}},
+               "enableHealthCheck": true, "logicSet": "l", "vpcId": "v"}),
     ];
     for json in cases {
         let instance: v1::Instance = read_as("v1.Instance", &json);
         assert_eq!(instance.port, Some(80), "{json}");
         assert_eq!(instance.enable_health_check, Some(true), "{json}");
         assert_eq!(instance.vpc_id.as_deref(), Some("v"), "{json}");
+        assert_eq!(instance.logic_set.as_deref(), Some("l"), "{json}");
         let check = instance.health_check.expect("given");
         assert_eq!((check.r#type, check.heartbeat.and_then(|h| h.ttl)), (1, Some(3)), "{json}");
     }
@@ -61,6 +64,23 @@ fn texts_that_are_no_such_message_are_refused() {
     }
     let deep = "[".repeat(100_000);
     assert!(read(&descriptor("v1.Instance"), deep.as_bytes()).is_err());
+}
+
+#[test]
+fn what_is_kept_has_no_names_that_nobody_knows() {
+    for text in [
+        r#"{"healthCheck":{"type":"NOPE"}}"#,
+        r#"{"from_the_future":1,"healthCheck":{"type":"1"}}"#,
+    ] {
+        assert!(read_kept(&descriptor("v1.Instance"), text.as_bytes()).is_err(), "{text}");
+        let list = format!("[{{}},{text}]");
+        assert!(read_list(&descriptor("v1.Instance"), list.as_bytes(), 2).is_err(), "{text}");
+    }
+    let config = r#"{"@type":"type.googleapis.com/v1.NearbyRoutingConfig","match_level":"NOPE"}"#;
+    let rule = format!(r#"{{"routing_config":{config}}}"#);
+    assert!(read_kept(&descriptor("v1.RouteRule"), rule.as_bytes()).is_err());
+    let good = r#"{"from_the_future":["NOPE"],"healthCheck":{"type":"HEARTBEAT"},"metadata":{"type":"NOPE"}}"#;
+    assert!(read_kept(&descriptor("v1.Instance"), good.as_bytes()).is_ok());
 }
 
 #[test]

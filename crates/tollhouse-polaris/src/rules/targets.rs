@@ -5,7 +5,11 @@ use super::Read;
 use crate::code::Code;
 use crate::v1;
 use prost::Message;
+use std::collections::HashSet;
 use tollhouse_registry::{RuleKind, ServiceKey};
+
+/// The last of all routing rules, as in Polaris, whose console offers no more either.
+const ROUTING_PRIORITY_MAX: u32 = 10;
 
 /// Reads a rule as far as its services.
 pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
@@ -23,11 +27,12 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
         }
         RuleKind::RateLimit => {
             let rule: v1::Rule = decode(message)?;
+            let target = one_service(rule.service, rule.namespace)?;
             let has_amount = !rule.amounts.is_empty() || rule.concurrency_amount.is_some();
-            if !has_amount {
+            if !has_amount || !has_one_amount_for_each_duration(&rule.amounts) {
                 return Err(Code::InvalidRateLimitAmounts);
             }
-            vec![one_service(rule.service, rule.namespace)?]
+            vec![target]
         }
         RuleKind::CircuitBreaker => {
             let rule: v1::CircuitBreakerRule = decode(message)?;
@@ -69,6 +74,13 @@ fn unpack<M: Message + Default>(any: &prost_types::Any, name: &str) -> Option<Re
     (found == name).then(|| decode(&any.value))
 }
 
+/// Two limits for the same time contradict each other.
+fn has_one_amount_for_each_duration(amounts: &[v1::Amount]) -> bool {
+    let durations = amounts.iter().map(|amount| amount.valid_duration.as_ref());
+    let durations: HashSet<_> = durations.map(|d| d.map(|it| (it.seconds, it.nanos))).collect();
+    durations.len() == amounts.len()
+}
+
 fn kind_of_policy(rule: &v1::RouteRule) -> Result<RuleKind, Code> {
     match v1::RoutingPolicy::try_from(rule.routing_policy) {
         Ok(v1::RoutingPolicy::NearbyPolicy) => Ok(RuleKind::NearbyRouting),
@@ -81,6 +93,9 @@ fn kind_of_policy(rule: &v1::RouteRule) -> Result<RuleKind, Code> {
 
 /// Both ends of the calls that a routing rule is about: callers apply it, and the called see it.
 fn route_targets(rule: v1::RouteRule) -> Result<Vec<ServiceKey>, Code> {
+    if rule.priority > ROUTING_PRIORITY_MAX {
+        return Err(Code::InvalidRoutingPriority);
+    }
     let Some(any) = rule.routing_config else {
         return Err(Code::InvalidRoutingPolicy);
     };

@@ -29,6 +29,11 @@ fn any(name: &str, message: &impl Message) -> Option<prost_types::Any> {
     Some(prost_types::Any { type_url, value: message.encode_to_vec() })
 }
 
+fn amount(seconds: i64) -> v1::Amount {
+    let valid_duration = Some(prost_types::Duration { seconds, nanos: 0 });
+    v1::Amount { max_amount: Some(10), valid_duration, ..Default::default() }
+}
+
 fn limit() -> v1::Rule {
     v1::Rule {
         id: Some("l".to_owned()),
@@ -38,7 +43,7 @@ fn limit() -> v1::Rule {
         disable: Some(true),
         name: Some("name".to_owned()),
         ctime: Some("theirs".to_owned()),
-        amounts: vec![v1::Amount { max_amount: Some(10), ..Default::default() }],
+        amounts: vec![amount(1)],
         ..Default::default()
     }
 }
@@ -136,6 +141,12 @@ fn what_is_wrong_with_a_rule_has_its_code() {
         ),
         (
             RuleKind::RateLimit,
+            v1::Rule { amounts: vec![amount(1), amount(2), amount(1)], ..limit() }.encode_to_vec(),
+            Code::InvalidRateLimitAmounts,
+        ),
+        (RuleKind::RateLimit, vec![], Code::InvalidServiceName),
+        (
+            RuleKind::RateLimit,
             v1::Rule { service: None, ..limit() }.encode_to_vec(),
             Code::InvalidServiceName,
         ),
@@ -158,6 +169,11 @@ fn what_is_wrong_with_a_rule_has_its_code() {
             Code::InvalidRoutingPolicy,
         ),
         (RuleKind::Routing, route(None, 9).encode_to_vec(), Code::InvalidRoutingPolicy),
+        (
+            RuleKind::Routing,
+            v1::RouteRule { priority: 11, ..route(None, 0) }.encode_to_vec(),
+            Code::InvalidRoutingPriority,
+        ),
     ];
     for (kind, message, expected) in cases {
         let found = read_rule(kind, &message).err();

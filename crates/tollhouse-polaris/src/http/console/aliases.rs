@@ -9,7 +9,9 @@ use crate::v1;
 use crate::wire::answer::response;
 use crate::wire::put_alias;
 use prost::Message;
-use tollhouse_registry::{Alias, AliasChange, Command, Outcome, Revision, ServiceKey, State};
+use tollhouse_registry::{
+    Alias, AliasChange, Command, Outcome, Revision, ServiceKey, State, limits,
+};
 
 const MESSAGE: &str = "v1.ServiceAlias";
 
@@ -28,15 +30,43 @@ fn key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
     Ok(ServiceKey::new(namespace, name))
 }
 
+/// The name by which an alias is changed or deleted: its own namespace is at fault where it is no name.
+fn known_key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
+    key_of(alias).map_err(|failure| match failure.code {
+        Code::InvalidNamespaceName => Code::InvalidNamespaceWithAlias.into(),
+        _ => failure,
+    })
+}
+
+/// What people write about an alias.
+fn check_texts(alias: &v1::ServiceAlias) -> Result<(), Failure> {
+    let texts = [
+        (&alias.comment, Code::InvalidServiceAliasComment),
+        (&alias.owners, Code::InvalidServiceAliasOwners),
+    ];
+    let is_too_long = |text: &Option<String>| {
+        text.as_deref().is_some_and(|text| text.chars().nth(limits::TEXT_CHARS_MAX).is_some())
+    };
+    match texts.into_iter().find(|(text, _)| is_too_long(text)) {
+        Some((_, code)) => Err(code.into()),
+        None => Ok(()),
+    }
+}
+
 fn decode(item: &[u8]) -> Result<v1::ServiceAlias, Failure> {
     v1::ServiceAlias::decode(item).map_err(|_| Code::ParseException.into())
 }
 
 fn read(state: &State, item: &[u8]) -> Result<Alias, Failure> {
     let alias = decode(item)?;
-    let key = key_of(&alias)?;
+    // Names that are numbers of another protocol of Polaris' are given out by nobody here.
+    if alias.r#type == v1::AliasType::Cl5sid as i32 {
+        return Err(Code::InvalidNamespaceWithAlias.into());
+    }
     let service = check_name(alias.service.as_deref(), Code::InvalidServiceName)?;
     let namespace = check_name(alias.namespace.as_deref(), Code::InvalidNamespaceName)?;
+    let key = key_of(&alias)?;
+    check_texts(&alias)?;
     let target = ServiceKey::new(namespace, service);
     if state.alias(target.borrowed()).is_some() {
         return Err(Code::NotAllowCreateAliasForAlias.into());
@@ -82,7 +112,7 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
-    let key = key_of(&decode(item)?)?;
+    let key = known_key_of(&decode(item)?)?;
     // What is gone already was deleted well.
     if state.alias(key.borrowed()).is_none() {
         return Ok(Plan::commands(Vec::new()));

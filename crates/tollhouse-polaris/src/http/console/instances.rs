@@ -73,29 +73,13 @@ fn read(item: &[u8]) -> Result<InstanceRequest<'_>, Failure> {
 /// refused before anything of it is done.
 fn check(request: &InstanceRequest<'_>) -> Result<(), Failure> {
     check_labels(request)?;
-    let is_longer =
-        |text: Option<&str>, max| text.is_some_and(|text| text.chars().nth(max).is_some());
-    let texts = [
-        (request.service, limits::SERVICE_CHARS_MAX, Code::InvalidServiceName),
-        (request.namespace, limits::NAMESPACE_CHARS_MAX, Code::InvalidNamespaceName),
-        (request.host, limits::HOST_CHARS_MAX, Code::InvalidInstanceHost),
-        (request.protocol, limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceProtocol),
-        (request.version, limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceVersion),
-        (request.logic_set, limits::LOGIC_SET_CHARS_MAX, Code::InvalidInstanceLogicSet),
-    ];
-    if let Some((_, _, code)) = texts.into_iter().find(|(text, max, _)| is_longer(*text, *max)) {
-        return Err(code.into());
-    }
-    check_weight(request)?;
+    registration::check_lengths(request)?;
     super::services::check_name(request.service, Code::InvalidServiceName)?;
     super::services::check_name(request.namespace, Code::InvalidNamespaceName)?;
     if request.host.unwrap_or_default().trim().is_empty() {
         return Err(Code::InvalidInstanceHost.into());
     }
-    match request.port {
-        Some(port) if port <= u32::from(u16::MAX) => Ok(()),
-        _ => Err(Code::InvalidInstancePort.into()),
-    }
+    request.port.map(|_| ()).ok_or_else(|| Code::InvalidInstancePort.into())
 }
 
 fn check_labels(request: &InstanceRequest<'_>) -> Result<(), Failure> {
@@ -105,15 +89,6 @@ fn check_labels(request: &InstanceRequest<'_>) -> Result<(), Failure> {
             || value.chars().nth(limits::METADATA_VALUE_CHARS_MAX).is_some()
     });
     if too_many || too_long { Err(Code::InvalidMetadata.into()) } else { Ok(()) }
-}
-
-fn check_weight(request: &InstanceRequest<'_>) -> Result<(), Failure> {
-    match request.weight {
-        Some(weight) if weight > limits::WEIGHT_MAX => {
-            Err(Failure::with(Code::InvalidParameter, "weight"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The id that an item names, or that follows from the address in it.
@@ -157,7 +132,7 @@ fn identity(outcome: &Outcome) -> Option<Vec<u8>> {
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let request = read(item)?;
     check_labels(&request)?;
-    check_weight(&request)?;
+    registration::check_lengths(&request)?;
     let id = id_of(&request)?;
     let instance = state.instance(&id).ok_or(Code::NotFoundInstance)?;
     let id = Arc::clone(&instance.id);

@@ -1,6 +1,7 @@
 //! The tables as resources of the REST interface: what a body becomes, and what of a row is answered.
 
 use serde_json::{Value, json};
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use crate::answer::Refusal;
 use crate::api::discovery;
@@ -111,7 +112,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         path: "plugin-template",
         table: Table::Plugin,
         required: &["name", "role"],
-        filters: &["name", "enabled"],
+        // Templates are the plugins of the default namespace.
+        filters: &["name", "enabled", "namespaceId"],
         words: Words::usual("plugin is not existed"),
         report: Report::Nothing,
         read: read_plugin,
@@ -223,6 +225,9 @@ pub(crate) const RESOURCES: &[Resource] = &[
 const SUBSTRINGS: &[&str] =
     &["name", "path", "appKey", "phone", "dictCode", "dictName", "userName", "roleName", "field"];
 
+/// Arguments that name what the rows of a list belong to.
+const OWNERS: [&str; 2] = ["pluginId", "selectorId"];
+
 impl Resource {
     /// The resource of that path.
     pub(crate) fn find(path: &str) -> Option<&'static Self> {
@@ -263,12 +268,22 @@ impl Resource {
     fn check_duplicate(&self, draft: &Draft<'_>, id: &str, made: &Row) -> Result<(), Refusal> {
         if !matches!(
             self.table,
-            Table::Plugin | Table::User | Table::Namespace | Table::Role | Table::ProxySelector
+            Table::Plugin
+                | Table::User
+                | Table::Namespace
+                | Table::Role
+                | Table::ProxySelector
+                | Table::Metadata
+                | Table::PluginHandle
+                | Table::Dict
         ) {
             return Ok(());
         }
         let Some(name) = Name::from_row(self.table, made) else { return Ok(()) };
         match draft.find(&name) {
+            Some((other, _)) if other != id && self.table == Table::Metadata => {
+                Err(Refusal::error("The path already exists and can't be added repeatedly!"))
+            }
             Some((other, _)) if other != id => Err(Refusal::conflict(&name.name)),
             _ => Ok(()),
         }
@@ -284,7 +299,17 @@ impl Resource {
     /// Whether a row is meant by the arguments of a list.
     pub(crate) fn is_meant(&self, row: &Row, argument: &dyn Fn(&str) -> Option<String>) -> bool {
         self.filters.iter().all(|filter| {
-            let Some(wanted) = argument(filter) else { return true };
+            let wanted = match argument(filter) {
+                Some(wanted) => wanted,
+                // Who names no namespace means the default one; rows of a plugin or selector lie where that does.
+                None if *filter == "namespaceId"
+                    && self.table != Table::Namespace
+                    && !OWNERS.iter().any(|owner| argument(owner).is_some()) =>
+                {
+                    DEFAULT_NAMESPACE.to_owned()
+                }
+                None => return true,
+            };
             match *filter {
                 "namespaceId" => namespace(row) == wanted,
                 "enabled" => row::flag(row, filter).map(|flag| flag.to_string()) == Some(wanted),

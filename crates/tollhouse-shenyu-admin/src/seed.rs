@@ -73,7 +73,34 @@ const DICTIONARY: &[(&str, &[&str])] = &[
     ("rewriteMetaData", &["true", "false"]),
     ("preserveHost", &["true", "false"]),
     ("signRequestBody", &["true", "false"]),
+    ("way", &["encrypt", "decrypt"]),
+    ("mapType", &["all", "field"]),
+    ("mode", &["cluster", "sentinel", "standalone"]),
+    ("keyword", &["true", "false"]),
+    ("maskType", &["dataMaskByMD5", "dataMaskByCharReplace"]),
+    ("maskStatus", &["true", "false"]),
     ("discoveryMode", &["local", "zookeeper", "etcd", "nacos", "eureka", "kubernetes"]),
+];
+
+/// Values of the dictionary whose names say more than they do: type, then name and value of each.
+const NAMED_VALUES: &[(&str, &[(&str, &str)])] = &[
+    ("multiSelectorHandle", &[("single handle", "0"), ("multiple handle", "1")]),
+    ("multiRuleHandle", &[("single rule", "0"), ("multiple rule", "1")]),
+    (
+        "degradeRuleGrade",
+        &[("slow call ratio", "0"), ("exception ratio", "1"), ("exception number strategy", "2")],
+    ),
+    ("flowRuleGrade", &[("QPS", "1"), ("number of concurrent threads", "0")]),
+    (
+        "flowRuleControlBehavior",
+        &[
+            ("direct rejection by default", "0"),
+            ("warm up", "1"),
+            ("constant speed queuing", "2"),
+            ("preheating uniformly queued", "3"),
+        ],
+    ),
+    ("automaticTransitionFromOpenToHalfOpenEnabled", &[("open", "true"), ("close", "false")]),
 ];
 
 /// Operators of conditions, in the order in which forms show them.
@@ -138,17 +165,28 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome
             put(draft, Table::Plugin, id, plugin)?;
         }
     }
-    let mut id = 1_i64;
-    for (kind, values) in DICTIONARY {
-        for (sort, value) in values.iter().enumerate() {
-            let text = if *kind == "matchMode" { sort.to_string() } else { (*value).to_owned() };
-            let row = json!({"type": kind, "dictCode": value, "dictName": value, "dictValue": text,
-                "desc": "", "sort": sort, "enabled": true});
-            put(draft, Table::Dict, &id.to_string(), row)?;
-            id += 1;
-        }
+    for (id, row) in dictionary().enumerate() {
+        put(draft, Table::Dict, &(id + 1).to_string(), row)?;
     }
     success("", Value::Null)
+}
+
+/// The rows of the dictionary, type by type.
+fn dictionary() -> impl Iterator<Item = Value> {
+    let entry = |kind: &str, (name, value): (&str, &str), sort: usize| {
+        json!({"type": kind, "dictCode": name, "dictName": name, "dictValue": value, "desc": "",
+            "sort": sort, "enabled": true})
+    };
+    let plain = DICTIONARY.iter().flat_map(move |(kind, values)| {
+        values.iter().enumerate().map(move |(sort, value)| {
+            let text = if *kind == "matchMode" { sort.to_string() } else { (*value).to_owned() };
+            entry(kind, (value, &text), sort)
+        })
+    });
+    let named = NAMED_VALUES.iter().flat_map(move |(kind, values)| {
+        values.iter().enumerate().map(move |(sort, value)| entry(kind, *value, sort))
+    });
+    plain.chain(named)
 }
 
 fn put(draft: &mut Draft<'_>, table: Table, id: &str, value: Value) -> Result<(), Refusal> {

@@ -28,7 +28,7 @@ pub(crate) struct Tables {
 pub(crate) struct Name {
     pub(crate) table: Table,
     pub(crate) namespace: String,
-    /// A rule's selector; a selector's plugin.
+    /// A rule's selector; the plugin of a selector or of a form's field; the type of a dictionary's entry.
     pub(crate) parent: String,
     pub(crate) name: String,
 }
@@ -45,6 +45,8 @@ impl Name {
             Table::Role => ("", "roleName"),
             Table::Namespace => ("", "name"),
             Table::ProxySelector => ("pluginName", "name"),
+            Table::PluginHandle => ("pluginId", "field"),
+            Table::Dict => ("type", "dictCode"),
             _ => return None,
         };
         // Namespaces are beside each other, not in themselves.
@@ -52,12 +54,19 @@ impl Name {
             Table::Namespace => String::new(),
             _ => namespace(row),
         };
-        Some(Self {
-            table,
-            namespace,
-            parent: row::text(row, parent).unwrap_or_default(),
-            name: row::text(row, name)?,
-        })
+        let mut name = row::text(row, name)?;
+        // Forms of selectors, rules and plugins have fields of their own; a code may stand for several values.
+        let further = match table {
+            Table::PluginHandle => Some("type"),
+            Table::Dict => Some("dictName"),
+            _ => None,
+        };
+        if let Some(further) = further.and_then(|further| row::text(row, further)) {
+            name.push('/');
+            name.push_str(&further);
+        }
+        let parent = row::text(row, parent).unwrap_or_default();
+        Some(Self { table, namespace, parent, name })
     }
 }
 

@@ -382,6 +382,85 @@ async fn what_is_wrong_is_named_and_nothing_is_written() {
 }
 
 #[tokio::test]
+async fn what_has_a_name_of_its_own_is_there_once() {
+    let fixture = Fixture::new().await;
+    let metadata = json!({"appName": "a", "path": "/a/b", "rpcType": "http", "serviceName": "s",
+        "methodName": "m", "enabled": true});
+    let field =
+        json!({"pluginId": "5", "field": "f", "label": "l", "dataType": 1, "type": 1, "sort": 1});
+    let entry = json!({"type": "t", "dictCode": "c", "dictName": "n", "dictValue": "v", "sort": 1,
+        "enabled": true});
+    let calls = [
+        ("/meta-data/createOrUpdate", metadata, ("path", "/a/c"), "can't be added repeatedly!"),
+        ("/plugin-handle", field, ("type", "2"), "unique index conflict"),
+        ("/shenyu-dict", entry, ("dictName", "n2"), "unique index conflict"),
+    ];
+    for (path, body, (member, other), refused) in calls {
+        fixture.expect("POST", path, &body, "create success").await;
+        let again = fixture.call("POST", path, &body).await;
+        let message = again["message"].as_str().unwrap_or_default();
+        assert!(again["code"] == 500 && message.contains(refused), "{path}: {again}");
+        let mut another = body.clone();
+        another[member] = other.into();
+        fixture.expect("POST", path, &another, "create success").await;
+    }
+    let gone = fixture.call("PUT", "/plugin/syncPluginData/nope", &Value::Null).await;
+    assert_eq!(gone, json!({"code": 404, "message": "plugin is not existed", "data": null}));
+}
+
+#[tokio::test]
+async fn who_names_no_namespace_means_the_default_one() {
+    let fixture = Fixture::new().await;
+    let plugins = fixture.expect("GET", "/plugin/all", &Value::Null, "query success").await;
+    let namespace = json!({"name": "other"});
+    let other = fixture.expect("POST", "/namespace/insertOrUpdate", &namespace, "success").await;
+    let other = other["namespaceId"].as_str().expect("an id").to_owned();
+    for path in ["/plugin/all", "/plugin-template/all"] {
+        let now = fixture.expect("GET", path, &Value::Null, "query success").await;
+        assert_eq!(now.as_array().map(Vec::len), plugins.as_array().map(Vec::len), "{path}");
+    }
+    let divide = format!("/namespace-plugin?name=divide&namespaceId={other}");
+    let divide = fixture.expect("GET", &divide, &Value::Null, "query success").await;
+    let plugin = divide["dataList"][0]["id"].clone();
+    let selector = json!({"name": "s", "pluginId": plugin, "namespaceId": other});
+    fixture.expect("POST", "/selector", &selector, "create success").await;
+    let count = async |query: &str| {
+        let path = format!("/selector?{query}");
+        let page = fixture.expect("GET", &path, &Value::Null, "query success").await;
+        page["page"]["totalCount"].clone()
+    };
+    assert_eq!(count("name=s").await, 0);
+    assert_eq!(count(&format!("namespaceId={other}")).await, 1);
+    let plugin = plugin.as_str().expect("an id");
+    assert_eq!(count(&format!("pluginId={plugin}")).await, 1, "it lies where its plugin does");
+}
+
+#[tokio::test]
+async fn forms_find_what_they_choose_from() {
+    let fixture = Fixture::new().await;
+    let kinds = [
+        ("operator", 11),
+        ("matchMode", 2),
+        ("multiSelectorHandle", 2),
+        ("multiRuleHandle", 2),
+        ("degradeRuleGrade", 3),
+        ("flowRuleGrade", 2),
+        ("flowRuleControlBehavior", 4),
+        ("mode", 3),
+        ("way", 2),
+        ("mapType", 2),
+    ];
+    for (kind, count) in kinds {
+        let path = format!("/shenyu-dict/all/{kind}");
+        let entries = fixture.expect("GET", &path, &Value::Null, "query success").await;
+        assert_eq!(entries.as_array().map(Vec::len), Some(count), "{kind}: {entries}");
+    }
+    let path = "/shenyu-dict/all/flowRuleGrade";
+    let grades = fixture.expect("GET", path, &Value::Null, "query success").await;
+    assert_eq!((&grades[0]["dictName"], &grades[0]["dictValue"]), (&json!("QPS"), &json!("1")));
+}
+
+#[tokio::test]
 async fn users_without_the_role_read_what_is_no_secret_and_write_nothing() {
     let mut fixture = Fixture::new().await;
     let user = json!({"userName": "viewer", "password": "secret1", "roles": [], "enabled": true});

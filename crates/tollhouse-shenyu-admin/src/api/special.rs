@@ -28,6 +28,9 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
             if refreshed(first, rest).is_some() =>
         {
             let (kinds, message) = refreshed(first, rest)?;
+            if let Some(missing) = missing_plugin(admin, rest, call) {
+                return Some(Err(missing));
+            }
             admin.book.refresh(kinds);
             Some(success(message, Value::Null))
         }
@@ -71,6 +74,17 @@ fn refreshed(first: &str, rest: &[&str]) -> Option<(&'static [Kind], &'static st
         )),
         _ => None,
     }
+}
+
+/// That the plugin which a call is to send anew is not there.
+fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Refusal> {
+    let id = match rest {
+        ["syncPluginData"] => call.argument("id")?,
+        ["syncPluginData", id] => (*id).to_owned(),
+        _ => return None,
+    };
+    let is_there = admin.book.read().get(Table::Plugin, &id).is_some();
+    (!is_there).then(|| Refusal::not_found("plugin is not existed"))
 }
 
 fn enumerations() -> Value {

@@ -286,8 +286,11 @@ impl Drop for Place {
                 per_address.remove(&address);
             }
         }
+        // A session that never had a node has passed nothing on of what waited for one.
         if let State::Opening { first_bytes, waiting } = &*self.session.state.borrow() {
             sessions.forget_waiting(*first_bytes, waiting);
+            let lost = 1 + waiting.len() as u64;
+            self.worker.metrics.udp_datagrams_dropped.get(DatagramDrop::Refused).add(lost);
         }
         self.worker.open.exit(self.number);
         self.worker.metrics.udp_sessions_open.decrement();
@@ -319,5 +322,18 @@ mod tests {
         drop(take(1_000).expect("there is room again"));
         drop(places);
         assert_eq!((worker.sessions.waiting_bytes.get(), worker.sessions.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_waits_for_a_node_that_never_comes_counts_as_refused() {
+        let worker = testing::worker(Limits::default());
+        let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let key = SessionKey { listener: 0, client };
+        let place = Place::take(&worker, key, 1).expect("there is room");
+        place.session().send(&worker, b"waits").expect("few wait");
+        let refused = || worker.metrics.udp_datagrams_dropped.get(DatagramDrop::Refused).value();
+        assert_eq!(refused(), 0);
+        drop(place);
+        assert_eq!(refused(), 2, "the first one, and the one behind it");
     }
 }

@@ -10,4 +10,5 @@ mod interop;
 mod peer;
 mod repeated;
 mod socket;
+mod stories;
 mod suites;

@@ -155,6 +155,71 @@ async fn a_quiet_watch_moves_on_while_others_write_and_is_not_lost_when_etcd_for
 }
 
 #[tokio::test]
+async fn a_watch_that_has_much_to_catch_up_with_hears_all_of_it_once() {
+    const VALUES: usize = 6;
+    let Some(etcd) = Etcd::start() else { return };
+    let store = open(&etcd);
+    let first = put(&store, "/a/0", "v").await;
+    // More than a message holds, so that etcd answers in pieces.
+    let value = "x".repeat(1024 * 1024);
+    for number in 1..=VALUES {
+        put(&store, &format!("/a/{number}"), &value).await;
+    }
+    let mut watch = store.watch("/a/", first);
+    let heard = async {
+        let mut heard = Vec::new();
+        while heard.len() < VALUES {
+            match watch.next().await {
+                WatchEvent::Commit(changes) => {
+                    assert_eq!(changes.events.len(), 1, "each was a commit of its own");
+                    heard.push(changes.events[0].key().to_owned());
+                }
+                WatchEvent::Progress(_) => {}
+                WatchEvent::Lost(lost) => panic!("{lost}"),
+            }
+        }
+        put(&store, "/a/last", "v").await;
+        heard.push(next_key(&mut watch).await);
+        heard
+    };
+    let heard = tokio::time::timeout(DEADLINE, heard).await.expect("it hears of all");
+    let mut all: Vec<String> = (1..=VALUES).map(|number| format!("/a/{number}")).collect();
+    all.push("/a/last".to_owned());
+    assert_eq!(heard, all);
+}
+
+#[tokio::test]
+async fn whoever_etcd_does_not_know_any_more_logs_in_again() {
+    let Some(etcd) = Etcd::start() else { return };
+    for arguments in ["user add root:root", "user grant-role root root", "auth enable"] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let Some(()) = etcd.control(&arguments) else { return };
+    }
+    let user = Some(("root".to_owned(), "root".to_owned()));
+    let options = EtcdOptions { user, ..options(&etcd, "") };
+    let store = Arc::new(EtcdStore::open(&options).expect("the address is one"));
+    let first = put(&store, "/a/1", "v").await;
+    let mut watch = store.watch("/a/", first);
+    // All tokens end with it, as they do by themselves after minutes of rest.
+    for arguments in [&["--user", "root:root", "auth", "disable"][..], &["auth", "enable"]] {
+        let Some(()) = etcd.control(arguments) else { return };
+    }
+    let writes = (2..10).map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { put(&store, &format!("/a/{number}"), "v").await })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        write.await.expect("none is refused");
+    }
+    let heard = async {
+        for _ in 2..10 {
+            next_key(&mut watch).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, heard).await.expect("the watch goes on, or is taken up again");
+}
+
+#[tokio::test]
 async fn what_expires_is_told_to_watchers() {
     let Some(etcd) = Etcd::start() else { return };
     let store = open(&etcd);

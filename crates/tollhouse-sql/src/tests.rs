@@ -221,6 +221,64 @@ async fn no_increment_of_two_nodes_is_lost() {
     }
 }
 
+/// Errors with which an engine gives a transaction up in favour of another: deadlock, a lock that was waited for too
+/// long, serialization.
+fn given_up(engine: Engine) -> &'static [&'static str] {
+    match engine {
+        Engine::MySql => &["1213", "1205"],
+        Engine::PostgreSql => &["40P01", "55P03", "40001"],
+    }
+}
+
+/// Has the engine refuse the next two commits with an error. What is left is counted where no transaction takes it
+/// back.
+fn refuse_twice(engine: Engine, error: &str) -> String {
+    match engine {
+        Engine::MySql => format!(
+            "CREATE OR REPLACE TABLE refusals ENGINE = MyISAM AS SELECT 2 AS n; CREATE OR REPLACE TRIGGER refuses \
+             BEFORE INSERT ON t_commits FOR EACH ROW BEGIN IF (SELECT n FROM refusals) > 0 THEN UPDATE refusals \
+             SET n = n - 1; SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = {error}, MESSAGE_TEXT = 'injected'; END IF; \
+             END"
+        ),
+        Engine::PostgreSql => format!(
+            "DROP SEQUENCE IF EXISTS refusals; CREATE SEQUENCE refusals; CREATE OR REPLACE FUNCTION refuse() RETURNS \
+             trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('refusals') <= 2 THEN RAISE EXCEPTION 'injected' \
+             USING ERRCODE = '{error}'; END IF; RETURN NEW; END $$; CREATE OR REPLACE TRIGGER refuses BEFORE INSERT \
+             ON t_commits FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ),
+    }
+}
+
+#[tokio::test]
+async fn what_an_engine_gives_up_is_done_again_and_once() {
+    for server in Server::all() {
+        let store = server.open("t_").await;
+        put(&store, "count", "0").await;
+        let mut count = 0;
+        for error in given_up(server.engine) {
+            server.run("t_", &refuse_twice(server.engine, error)).await;
+            let entry = store.get("count").await.expect("it reads").expect("it is there");
+            count += 1;
+            let write = Transaction::new()
+                .put("count", count.to_string())
+                .when_modified_at("count", entry.mod_revision);
+            let written = store.commit(write).await.unwrap_or_else(|it| panic!("{error}: {it}"));
+            assert_eq!(written.revision.0, entry.mod_revision.0 + 1, "{error}: none is left out");
+            let is_refused = match server.engine {
+                Engine::MySql => "SELECT 1 / (n = 0) FROM refusals",
+                Engine::PostgreSql => "SELECT 1 / (last_value = 3)::int FROM refusals",
+            };
+            let mode = match server.engine {
+                Engine::MySql => "SET sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO'; ",
+                Engine::PostgreSql => "",
+            };
+            server.run("t_", &format!("{mode}{is_refused}")).await;
+        }
+        let entry = store.get("count").await.expect("it reads").expect("it is there");
+        assert_eq!(entry.value, count.to_string());
+    }
+}
+
 #[tokio::test]
 async fn a_commit_that_nobody_confirmed_was_made_or_never_will_be() {
     for server in Server::all() {

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tollhouse_store::{Condition, Transaction};
 
 use super::*;
+use crate::alias::Alias;
 use crate::cluster::ClusterOptions;
 use crate::command::ServiceChange;
 use crate::limits::{MEMBER_LEASE, ROUND_INTERVAL, TTLS_TO_EXPIRY};
@@ -56,7 +57,11 @@ struct Bench {
     seed: u64,
     /// What beats go over besides the engine.
     server: Option<Arc<Server>>,
-    clock: Arc<ManualClock>,
+    /// A clock for each node that was started.
+    clocks: std::sync::Mutex<Vec<Arc<ManualClock>>>,
+    passed: std::sync::Mutex<Duration>,
+    /// How far clocks differ at most.
+    skew: Duration,
 }
 
 impl Bench {
@@ -65,8 +70,25 @@ impl Bench {
     }
 
     fn seeded(seed: u64) -> Self {
-        let (engine, clock) = (Engine::new(), ManualClock::at_ms(START_MS));
-        Self { engine, started: Default::default(), seed: seed << 32, server: None, clock }
+        Self {
+            engine: Engine::new(),
+            started: Default::default(),
+            seed: seed << 32,
+            server: None,
+            clocks: Default::default(),
+            passed: Default::default(),
+            skew: Duration::ZERO,
+        }
+    }
+
+    /// The clock of the next node, which is wrong by some of the skew.
+    fn clock(&self, salt: u64) -> Arc<ManualClock> {
+        let skew_ms = u32::try_from(self.skew.as_millis()).expect("minutes");
+        let wrong_ms = tollhouse_stdx::Random::seeded(salt).below(skew_ms + 1);
+        let clock = ManualClock::at_ms(START_MS + u64::from(wrong_ms));
+        clock.advance(*self.passed.lock().expect("nobody has panicked"));
+        self.clocks.lock().expect("nobody has panicked").push(Arc::clone(&clock));
+        clock
     }
 
     async fn start(&self, name: &str) -> Node {
@@ -78,10 +100,11 @@ impl Bench {
         let channel = self.server.as_ref().map(Channel::open);
         let cluster =
             ClusterOptions { name: name.into(), has_predecessor: false, channel, proof: None };
+        let salt = self.seed + self.started.fetch_add(1, Ordering::Relaxed);
         let mut options = Options {
-            clock: Clock::Manual(Arc::clone(&self.clock)),
+            clock: Clock::Manual(self.clock(salt)),
             cluster: Some(cluster),
-            salt: Some(self.seed + self.started.fetch_add(1, Ordering::Relaxed)),
+            salt: Some(salt),
             ..Options::default()
         };
         change(&mut options);
@@ -95,7 +118,10 @@ impl Bench {
     /// Lets time pass for the clock and the runtime alike.
     async fn pass(&self, time: Duration) {
         for _ in 0..time.as_millis() / HEALTH_TICK.as_millis() {
-            self.clock.advance(HEALTH_TICK);
+            *self.passed.lock().expect("nobody has panicked") += HEALTH_TICK;
+            for clock in &*self.clocks.lock().expect("nobody has panicked") {
+                clock.advance(HEALTH_TICK);
+            }
             tokio::time::advance(HEALTH_TICK).await;
             self.settle_down().await;
             self.engine.end_leases(MEMBER_LEASE).await;
@@ -261,6 +287,77 @@ async fn what_two_nodes_do_at_once_comes_to_what_one_after_the_other_does() {
         bench.settle_down().await;
         assert_eq!(digest(&a), digest(&b));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_an_alias_and_a_registration_under_its_name_at_once_one_is_refused() {
+    let bench = Bench::new();
+    let [a, b] = [bench.start("a").await, bench.start("b").await];
+    let (key, target) = (ServiceKey::new("ns", "svc"), ServiceKey::new("ns", "other"));
+    let create = Command::CreateService(target.clone(), Box::<ServiceChange>::default());
+    a.registry.submit(create).await.expect("good");
+    bench.settle_down().await;
+    let mut aliases = 0;
+    for round in 0..50 {
+        let alias = Alias {
+            id: format!("alias{round}"),
+            key: key.clone(),
+            target: target.clone(),
+            comment: String::new(),
+            owners: String::new(),
+            metadata: Default::default(),
+            created_at: 0,
+            modified_at: 0,
+            revision: Default::default(),
+        };
+        let alias = a.registry.submit(Command::CreateAlias(Box::new(alias)));
+        let register = b.register("one", None);
+        // Whoever asks first is not always the first.
+        let (aliased, registered) = if round % 2 == 0 {
+            tokio::join!(alias, register)
+        } else {
+            let (registered, aliased) = tokio::join!(register, alias);
+            (aliased, registered)
+        };
+        assert_ne!(aliased.is_ok(), registered.is_ok(), "{round}: {aliased:?}, {registered:?}");
+        bench.settle_down().await;
+        for node in [&a, &b] {
+            let state = node.registry.state();
+            assert_eq!(state.alias(key.borrowed()).is_some(), aliased.is_ok(), "{round}");
+            assert_eq!(state.service(key.borrowed()).is_some(), registered.is_ok(), "{round}");
+        }
+        if aliased.is_ok() {
+            aliases += 1;
+            b.registry.submit(Command::DeleteAlias(key.clone())).await.expect("it is there");
+        } else {
+            a.registry.submit(Command::Deregister("one".into())).await.expect("it is there");
+            b.registry.submit(Command::DeleteService(key.clone())).await.expect("it is empty");
+        }
+        bench.settle_down().await;
+        assert_eq!(digest(&a), digest(&b));
+    }
+    assert!((1..50).contains(&aliases), "both have been first: {aliases}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_clocks_are_wrong_by_minutes_judge_as_if_they_were_right() {
+    let bench = Bench { skew: 20 * 60 * SECOND, ..Bench::new() };
+    let nodes = [bench.start("a").await, bench.start("b").await, bench.start("c").await];
+    nodes[0].register("beating", Some(1)).await.expect("good");
+    nodes[1].register("silent", Some(1)).await.expect("good");
+    for second in 0..10 {
+        for node in &nodes {
+            assert!(node.is_healthy("beating"), "{second}");
+        }
+        nodes[second % 3].beat("beating");
+        bench.pass(SECOND).await;
+        if second + 1 < TTLS_TO_EXPIRY as usize {
+            assert!(nodes.iter().all(|node| node.is_healthy("silent")), "{second}");
+        }
+    }
+    assert!(nodes.iter().all(|node| !node.is_healthy("silent")));
+    assert_eq!(nodes[2].registry.members().expect("it has others").len(), 3);
+    assert!(nodes.iter().all(|node| digest(node) == digest(&nodes[0])));
 }
 
 #[tokio::test(start_paused = true)]

@@ -228,10 +228,12 @@ fn an_etcd_that_stands_still_keeps_nobody_waiting_for_long() {
     let answer = gateway.admin("PUT", "/routes/2", &route(&origin));
     assert_eq!(answer.status(), 503, "{}", answer.text());
     assert_eq!(gateway.client().get("/").status(), 200);
+    wait_for("the outage", || (gateway.metric("tollhouse_store_down") > 0.0).then_some(()));
     etcd.wake();
     wait_for("a write", || {
         (gateway.admin("PUT", "/routes/2", &route(&origin)).status() < 300).then_some(())
     });
+    wait_for("the end", || (gateway.metric("tollhouse_store_down") < 1.0).then_some(()));
 }
 
 /// Runs a command of the program in a folder of its own.

@@ -24,7 +24,6 @@ use gateway::Gateway;
 use node::Node;
 use oracle::Play;
 use script::Script;
-use tollhouse_h2::frame::PREFACE;
 use tollhouse_http::{ChunkError, ChunkedDecoder};
 
 /// The gateway and the two origins of this process.
@@ -43,6 +42,9 @@ impl Stage {
         Self { gateway, node, side }
     }
 }
+
+/// How the preface of HTTP/2 begins (RFC 9113 §3.4): what no request of HTTP/1.1 does.
+const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// Reads as much of `input` as belongs to a chunked body; the number of bytes.
 fn read_chunks(decoder: &mut ChunkedDecoder, input: &[u8]) -> Result<usize, ChunkError> {
@@ -75,8 +77,8 @@ pub fn play(input: &[u8]) {
     if input.windows(http2::spelling::SECRET.len()).any(|bytes| bytes == http2::spelling::SECRET) {
         return;
     }
-    // A client of HTTP/1.1 that begins with this speaks HTTP/2 on any listener, and is read otherwise.
-    if script.attack.is_none() && script.sent().starts_with(PREFACE) {
+    // A client of HTTP/1.1 that begins with this line speaks HTTP/2 on any listener, if badly, and is read otherwise.
+    if script.attack.is_none() && script.sent().starts_with(PREFACE_LINE) {
         return;
     }
     let name = stage.gateway.choose(script.configuration);

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 use super::driver::drive;
 use super::intake::Intake;
@@ -22,8 +23,21 @@ const UNPROCESSED_RETRIES_MAX: u32 = 2;
 /// The connection that some lanes of a worker share.
 struct Group {
     connection: RefCell<Option<Rc<Connection>>>,
-    /// Held by the lane that opens the connection, while the others wait.
-    opening: tokio::sync::Mutex<()>,
+    /// Whether a lane opens the connection, while the others wait.
+    is_opening: Cell<bool>,
+    /// Wakes all who wait at once: what they have to send then leaves in one write, and is answered and followed
+    /// in one for as long as the run lasts.
+    opened: Notify,
+}
+
+/// A lane's turn to open the connection; it ends however that goes.
+struct OpeningTurn<'a>(&'a Group);
+
+impl Drop for OpeningTurn<'_> {
+    fn drop(&mut self) {
+        self.0.is_opening.set(false);
+        self.0.opened.notify_waiters();
+    }
 }
 
 /// An open connection; nobody opens streams on it any more when it is dropped.
@@ -68,7 +82,11 @@ thread_local! {
 
 impl Group {
     fn new() -> Rc<Self> {
-        Rc::new(Self { connection: RefCell::new(None), opening: tokio::sync::Mutex::new(()) })
+        Rc::new(Self {
+            connection: RefCell::new(None),
+            is_opening: Cell::new(false),
+            opened: Notify::new(),
+        })
     }
 
     /// The group of a connection: an existing one, when one of its lanes is there already.
@@ -81,6 +99,11 @@ impl Group {
                 group
             })
         })
+    }
+
+    /// The turn to open the connection; `None` while another lane has it.
+    fn take_turn(&self) -> Option<OpeningTurn<'_>> {
+        (!self.is_opening.replace(true)).then(|| OpeningTurn(self))
     }
 
     fn usable(&self) -> Option<Rc<Connection>> {
@@ -196,10 +219,15 @@ impl Channel {
             return Ok(Rc::clone(current));
         }
         self.current = None;
-        let _turn = self.group.opening.lock().await;
-        let connection = match self.group.usable() {
-            Some(connection) => connection,
-            None => self.connect(connector, marks).await?,
+        let group = Rc::clone(&self.group);
+        let connection = loop {
+            if let Some(connection) = group.usable() {
+                break connection;
+            }
+            if let Some(_turn) = group.take_turn() {
+                break self.connect(connector, marks).await?;
+            }
+            group.opened.notified().await;
         };
         Ok(Rc::clone(self.current.insert(connection)))
     }

@@ -39,9 +39,10 @@ fn in_one_word(name: &str) -> String {
 }
 
 /// The name of a field in the schema.
-pub(crate) fn schema_name(field: &FieldDescriptor) -> &str {
-    // A name in JSON that is of several words is the one of the schema.
-    if field.json_name().contains('_') { field.json_name() } else { field.name() }
+pub(crate) fn schema_name(field: &FieldDescriptor) -> String {
+    let message = published().get_message_by_name(field.parent_message().full_name());
+    let published = message.and_then(|message| message.get_field(field.number()));
+    published.as_ref().unwrap_or(field).name().to_owned()
 }
 
 static PUBLISHED: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -125,11 +126,12 @@ mod tests {
             ("v1.Instance", 15, "logic_set", "logicSet"),
             ("v1.Instance", 16, "ctime", "ctime"),
             ("v1.NearbyRoutingConfig", 4, "max_match_level", "maxMatchLevel"),
+            ("v1.TrafficGray.Warmup", 1, "intervalSecond", "intervalSecond"),
         ];
         for (message, number, name, other) in cases {
             let message = descriptors().get_message_by_name(message).expect("declared");
             let field = message.get_field(number).expect("declared");
-            assert_eq!((schema_name(&field), field.name()), (name, other));
+            assert_eq!((&*schema_name(&field), field.name()), (name, other));
         }
     }
 }

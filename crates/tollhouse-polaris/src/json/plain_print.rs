@@ -29,8 +29,7 @@ pub fn print_sparse(descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<Json
 }
 
 fn message(read: &DynamicMessage) -> Json {
-    let set =
-        read.fields().map(|(field, value)| (schema_name(&field).to_owned(), whole(&field, value)));
+    let set = read.fields().map(|(field, value)| (schema_name(&field), whole(&field, value)));
     Json::Object(set.collect())
 }
 

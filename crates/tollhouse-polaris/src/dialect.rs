@@ -5,7 +5,7 @@
 //! within the answer; only bytes that are no message of the call's type are an error of the transport.
 
 mod clients;
-mod contracts;
+pub(crate) mod contracts;
 mod discover;
 mod heartbeats;
 mod instances;

@@ -56,11 +56,10 @@ impl Dialect {
     ) -> Result<Replied, Undecodable> {
         let timed = self.meter.start(Method::GetContract);
         let asked = ServiceContract::decode(message)?;
-        let named = if asked.id.is_empty() { check(&asked) } else { Ok(()) };
-        if let Err(code) = self.admit(caller, None).and(named) {
-            return Ok(timed.end(echo(code, message)));
-        }
-        let id = if asked.id.is_empty() { contract_id(&asked) } else { asked.id };
+        let id = match self.admit(caller, None).and_then(|()| id_of(&asked)) {
+            Ok(id) => id,
+            Err(code) => return Ok(timed.end(echo(code, message))),
+        };
         let state = self.registry.state();
         let replied = match state.contract(&id) {
             Some(contract) => found(contract),
@@ -68,6 +67,15 @@ impl Dialect {
         };
         Ok(timed.end(replied))
     }
+}
+
+/// The id that a contract gives, or that of the version of a service which it names.
+pub(crate) fn id_of(contract: &ServiceContract) -> Result<String, Code> {
+    if !contract.id.is_empty() {
+        return Ok(contract.id.clone());
+    }
+    check(contract)?;
+    Ok(contract_id(contract))
 }
 
 fn check(contract: &ServiceContract) -> Result<(), Code> {
@@ -95,17 +103,19 @@ fn echo(code: Code, message: &[u8]) -> Replied {
     Replied::echo(code, None, response::CONTRACT, message)
 }
 
-/// A contract as it was reported, with what the server knows of it: later fields win.
 fn found(contract: &Contract) -> Replied {
     let code = Code::ExecuteSuccess;
     let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL + contract.body.len());
     put_code(&mut out, code, None);
-    put_nested(&mut out, response::CONTRACT, |out| {
-        out.extend_from_slice(&contract.body);
-        put_text(out, 1, &contract.id);
-        put_text(out, 7, &contract.revision.to_string());
-        put_text(out, 10, DateText::from_unix_seconds(contract.created_at).as_str());
-        put_text(out, 11, DateText::from_unix_seconds(contract.modified_at).as_str());
-    });
+    put_nested(&mut out, response::CONTRACT, |out| put_contract(out, contract));
     Replied::made(code, out)
+}
+
+/// A contract as it was reported, with what the server knows of it: later fields win.
+pub(crate) fn put_contract(out: &mut Vec<u8>, contract: &Contract) {
+    out.extend_from_slice(&contract.body);
+    put_text(out, 1, &contract.id);
+    put_text(out, 7, &contract.revision.to_string());
+    put_text(out, 10, DateText::from_unix_seconds(contract.created_at).as_str());
+    put_text(out, 11, DateText::from_unix_seconds(contract.modified_at).as_str());
 }

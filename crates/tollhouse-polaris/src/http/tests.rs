@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::access::{Account, Gate};
-use crate::dialect::Dialect;
+use crate::dialect::{Caller, Dialect};
 use crate::slots::Slots;
+use crate::v1;
+use prost::Message;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,6 +14,7 @@ use tollhouse_registry::{Keeper, Options};
 /// A server that ends with the test.
 struct Server {
     address: std::net::SocketAddr,
+    dialect: Dialect,
     _stop: tokio::sync::watch::Sender<bool>,
 }
 
@@ -52,13 +55,13 @@ impl Server {
         let access = Arc::new(access);
         let dialect = Dialect::new(registry, Arc::clone(&access));
         let metrics = Arc::new(|| "up 1\n".to_owned());
-        let api = HttpApi::new(dialect, access, metrics, Capacity::default());
+        let api = HttpApi::new(dialect.clone(), access, metrics, Capacity::default());
         let api = api.with_hosts(HostNames::new(&["registry.example.org".to_owned()]));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
         tokio::spawn(serve(listener, (router(api), None), Slots::new(1_000), stopped));
-        Self { address, _stop: stop }
+        Self { address, dialect, _stop: stop }
     }
 
     async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
@@ -544,6 +547,40 @@ async fn what_is_wrong_with_an_alias_has_its_code() {
     assert_eq!(delete(json!({"alias": "a"})).await, 400_134);
     assert_eq!(delete(json!({"alias_namespace": "ns"})).await, 400_133);
     assert_eq!(server.post(path, &good).await.code(), 200_000);
+}
+
+#[tokio::test]
+async fn contracts_are_listed_with_the_id_by_which_they_go() {
+    let server = Server::start().await;
+    let contract = v1::ServiceContract {
+        namespace: "ns".to_owned(),
+        service: "s".to_owned(),
+        r#type: "api".to_owned(),
+        protocol: "http".to_owned(),
+        ..Default::default()
+    };
+    let caller = Caller::default();
+    for version in ["1", "2"] {
+        let contract = v1::ServiceContract { version: version.to_owned(), ..contract.clone() };
+        let reported = server.dialect.report_contract(&caller, contract.encode_to_vec().into());
+        reported.await.expect("a contract");
+    }
+    let path = "/naming/v1/service/contracts";
+    let listed = server.get(&format!("{path}?service=s")).await.json();
+    assert_eq!(listed["amount"], 2);
+    let first = &listed["data"][0];
+    assert_eq!(first["id"].as_str().map(str::len), Some(40), "{first}");
+    assert_eq!(first["revision"].as_str().map(str::len), Some(32), "{first}");
+    assert!(first["ctime"].as_str().is_some_and(|text| !text.is_empty()), "{first}");
+    let delete = format!("{path}/delete");
+    assert_eq!(server.post(&delete, &json!([{"id": first["id"]}])).await.code(), 200_000);
+    let left = server.get(path).await.json();
+    assert_eq!(left["amount"], 1);
+    let mut named = left["data"][0].clone();
+    named["id"] = "".into();
+    assert_eq!(server.post(&delete, &json!([named])).await.code(), 200_000, "by its name");
+    assert_eq!(server.get(path).await.json()["amount"], 0);
+    assert_eq!(server.post(&delete, &json!([{}])).await.code(), 400_110);
 }
 
 #[tokio::test]

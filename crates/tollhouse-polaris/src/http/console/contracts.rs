@@ -2,6 +2,7 @@
 
 use super::{Found, List, Plan, Write, any_of, page_of};
 use crate::code::Code;
+use crate::dialect::contracts::{id_of, put_contract};
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows};
 use crate::v1;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 use tollhouse_registry::{Command, State};
 
 const MESSAGE: &str = "v1.ServiceContract";
+/// Room for the id, the revision and both times.
+const SERVER_FIELDS_BYTES: usize = 128;
 
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::CONTRACT, plan_delete);
 pub(in crate::http) static LIST: List =
@@ -18,7 +21,7 @@ pub(in crate::http) static LIST: List =
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let contract = v1::ServiceContract::decode(item).map_err(|_| Code::ParseException)?;
-    match state.contract(&contract.id) {
+    match state.contract(&id_of(&contract)?) {
         Some(known) => Ok(Plan::command(Command::DeleteContract(Arc::clone(&known.id)))),
         // What is gone already was deleted well.
         None => Ok(Plan::commands(Vec::new())),
@@ -44,7 +47,9 @@ fn find(state: &State, query: &Query) -> Result<Found, Failure> {
         22,
         |contract| Arc::clone(&contract.id),
         |out, contract| {
-            out.extend_from_slice(&any_of(MESSAGE, &contract.body));
+            let mut message = Vec::with_capacity(contract.body.len() + SERVER_FIELDS_BYTES);
+            put_contract(&mut message, contract);
+            out.extend_from_slice(&any_of(MESSAGE, &message));
         },
     )
 }

@@ -48,7 +48,7 @@ export async function openShop({ admin }: Own, good: string) {
   await anna('PUT', '/apisix/admin/routes/orders-v2', { name: 'Orders v2', uri: '/orders/*', methods: ['GET', 'POST'], priority: 10, vars: [['http_x_canary', '==', '1']], service_id: 'shop' })
   await anna('PUT', '/apisix/admin/routes/stock', { name: 'Stock', uri: '/stock/*', host: 'shop.example.com', upstream_id: 'stock' })
   await anna('PUT', '/apisix/admin/routes/pay', { name: 'Pay', uri: '/pay', host: 'shop.example.com', upstream: { nodes: { '127.0.0.1:1': 1 } }, labels: { tier: 'gold' } })
-  await anna('PUT', '/apisix/admin/routes/partners', { name: 'Partners', uris: ['/partners/*', '/feeds/*'], hosts: ['api.example.com', 'feeds.example.com'], plugin_config_id: 'partners', upstream_id: 'stock' })
+  await anna('PUT', '/apisix/admin/routes/partners', { name: 'Partners', uris: ['/partners/*', '/feeds/*'], host: 'api.example.com', plugins: { 'key-auth': {} }, upstream_id: 'stock' })
   await anna('PUT', '/apisix/admin/routes/old', { name: 'Old catalogue', uri: '/catalogue/*', plugins: { redirect: { uri: '/stock', ret_code: 301 } }, status: 0 })
   await call('PUT', '/apisix/admin/consumers', { username: 'partner', desc: 'Buys for three countries', labels: { tier: 'gold' } })
   await call('PUT', '/apisix/admin/consumers/partner/credentials/key-2026', { plugins: { 'key-auth': { key: 'partner-key' } } })

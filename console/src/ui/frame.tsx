@@ -1,5 +1,5 @@
 import {
-  ActionIcon, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Text,
+  ActionIcon, Anchor, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Text,
   UnstyledButton, useMantineColorScheme,
 } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
@@ -17,7 +17,7 @@ import { Empty, ScreenHead } from './states'
 
 export function NotFound() {
   const words = useWords()
-  return <><ScreenHead title={words.notFound} /><Empty><Link to="/">{words.overview}</Link></Empty></>
+  return <><ScreenHead title={words.notFound} /><Empty><Anchor component={Link} to="/">{words.overview}</Anchor></Empty></>
 }
 
 /** What stands around every screen. */
@@ -66,7 +66,7 @@ function Places({ close }: { close: () => void }) {
   const hasShenyu = useOverview().data?.shenyu === true
   const link = (to: string, label: string) => {
     const isHere = to === '/' ? path === '/' : to === '/registry' ? path.startsWith(to) && !path.startsWith('/registry/rules') : path.startsWith(to)
-    return <NavLink key={to} component={Link} to={to} label={label} active={isHere} aria-current={isHere ? 'page' : undefined} onClick={close} py={5} />
+    return <NavLink key={to} component={Link} to={to} activeOptions={{ exact: true }} label={label} active={isHere} aria-current={isHere ? 'page' : undefined} onClick={close} py={5} />
   }
   const title = (label: string) => <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{label}</Text>
   return (

@@ -73,8 +73,8 @@ function Rows({ rows }: { rows: ChangeRow[] }) {
       <Table.Tbody>
         {rows.map((row) => (
           <Table.Tr key={row.name}>
-            <Table.Td><Anchor component={Link} to={`/changes/${row.name}`}><Time at={row.at_ms / 1000} /></Anchor></Table.Td>
-            <Table.Td>{row.actor ?? words.anybody}<Text size="xs" c="dimmed">{words.ways[row.way as keyof typeof words.ways] ?? row.way}</Text></Table.Td>
+            <Table.Td className="nowrap"><Anchor component={Link} to={`/changes/${row.name}`}><Time at={row.at_ms / 1000} /></Anchor></Table.Td>
+            <Table.Td className="nowrap">{row.actor ?? words.anybody}<Text size="xs" c="dimmed">{words.ways[row.way as keyof typeof words.ways] ?? row.way}</Text></Table.Td>
             <Table.Td><DeedBadge deed={row.deed} /></Table.Td>
             <Table.Td>
               <Text size="xs" c="dimmed">{kindWord(words, row.kind)}</Text>

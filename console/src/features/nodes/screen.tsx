@@ -30,15 +30,15 @@ export function Nodes() {
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
-              <Table.Th>{words.state}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.address}</Table.Th>
+              <Table.Th>{words.state}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th className="hide-narrow">{words.address}</Table.Th>
               <Table.Th>{words.upstream}</Table.Th><Table.Th className="numbers">{words.weight}</Table.Th><Table.Th>{words.reason}</Table.Th>
             </Table.Tr></Table.Thead>
             <Table.Tbody>
               {data.rows.map((row, at) => (
                 <Table.Tr key={`${row.place} ${row.host} ${row.port} ${at}`}>
                   <Table.Td><NodeState row={row} /></Table.Td>
-                  <Table.Td className="mono">{row.host}:{row.port}</Table.Td>
-                  <Table.Td className="mono">{row.address ?? '–'}</Table.Td>
+                  <Table.Td className="mono whole">{row.host}:{row.port}</Table.Td>
+                  <Table.Td className="mono whole hide-narrow">{row.address ?? '–'}</Table.Td>
                   <Table.Td><Anchor component={Link} to={`/objects/${row.place}`}>{row.name ?? row.place}</Anchor></Table.Td>
                   <Table.Td className="numbers">{row.weight}{row.share_percent < 100 && ` (${row.share_percent} %)`}</Table.Td>
                   <Table.Td><Text size="sm" lang="en">{row.reason}</Text><NodeHistory row={row} /></Table.Td>

@@ -62,7 +62,7 @@ function History({ kind, id }: { kind: Kind; id: string }) {
             {data.rows.map((row) => (
               <Table.Tr key={row.name}>
                 <Table.Td className="nowrap"><Anchor component={Link} to={`/changes/${row.name}`}><Time at={row.at_ms / 1000} /></Anchor></Table.Td>
-                <Table.Td>{row.actor ?? words.anybody}</Table.Td>
+                <Table.Td className="nowrap">{row.actor ?? words.anybody}</Table.Td>
                 <Table.Td><DeedBadge deed={row.deed} /></Table.Td>
                 <Table.Td className="hide-narrow"><Differences rows={row.differences} hasMore={row.has_more} /></Table.Td>
               </Table.Tr>

@@ -15,6 +15,14 @@ import { whyNot } from '../../ui/permission'
 const api = getRouteApi('/objects/$kind')
 const ROWS = 50
 
+type Column = 'methods' | 'host' | 'path' | 'plugins' | 'leadsTo' | 'state'
+
+/** What objects of a kind can have, beside a name and when they were changed. */
+const COLUMNS: Record<Kind, Column[]> = {
+  routes: ['methods', 'host', 'path', 'plugins', 'leadsTo', 'state'], services: ['host', 'plugins', 'leadsTo'], upstreams: ['leadsTo'], consumers: ['plugins'], global_rules: ['plugins'],
+  plugin_configs: ['plugins'], ssls: ['host', 'state'], stream_routes: ['host', 'path', 'plugins', 'leadsTo'],
+}
+
 export function ObjectList() {
   const words = useWords()
   const who = useWho()
@@ -55,30 +63,31 @@ export function ObjectList() {
 function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
   const words = useWords()
   const hasRates = isRated(kind)
+  const has = (column: Column) => COLUMNS[kind].includes(column)
   const rates = useRates(hasRates ? kind : undefined, rows.map((row) => row.id))
   const rateOf = new Map((rates.data?.rows ?? []).map((rate) => [rate.id, rate]))
   return (
     <Table highlightOnHover>
       <Table.Thead><Table.Tr>
-        <Table.Th>{words.name}</Table.Th><Table.Th className="hide-narrow">{words.methods}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th>
-        <Table.Th className="hide-narrow">{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th>{hasRates && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}<Table.Th className="hide-narrow">{words.state}</Table.Th><Table.Th className="hide-narrow">{words.changed}</Table.Th>
+        <Table.Th>{words.name}</Table.Th>{has('methods') && <Table.Th className="hide-narrow">{words.methods}</Table.Th>}{has('host') && <Table.Th>{words.host}</Table.Th>}{has('path') && <Table.Th>{words[kind === 'stream_routes' ? 'port' : 'path']}</Table.Th>}
+        {has('plugins') && <Table.Th className="hide-narrow">{words.plugins}</Table.Th>}{has('leadsTo') && <Table.Th>{words.leadsTo}</Table.Th>}{hasRates && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}{has('state') && <Table.Th className="hide-narrow">{words.state}</Table.Th>}<Table.Th className="hide-narrow">{words.changed}</Table.Th>
       </Table.Tr></Table.Thead>
       <Table.Tbody>
         {rows.map((row) => (
           <Table.Tr key={row.id}>
             <Table.Td>
               <Text component={Link} to={`/objects/${kind}/${encodeURIComponent(row.id)}`} c="var(--mantine-color-anchor)">{row.name ?? row.username ?? row.id}</Text>
-              {(row.name ?? row.username) !== undefined && row.name !== row.id && <Text size="xs" c="dimmed" className="mono">{row.id}</Text>}
+              {(row.name ?? row.username ?? row.id) !== row.id && <Text size="xs" c="dimmed" className="mono">{row.id}</Text>}
               {row.desc && <Text size="xs" c="dimmed" lineClamp={1}>{row.desc}</Text>}
             </Table.Td>
-            <Table.Td className="mono hide-narrow">{row.methods?.join(' ')}</Table.Td>
-            <Table.Td className="mono">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>
-            <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>
-            <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>
-            <Table.Td><LeadsTo row={row} /></Table.Td>
+            {has('methods') && <Table.Td className="mono hide-narrow">{row.methods?.join(' ')}</Table.Td>}
+            {has('host') && <Table.Td className="mono">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>}
+            {has('path') && <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>}
+            {has('plugins') && <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>}
+            {has('leadsTo') && <Table.Td><LeadsTo row={row} /></Table.Td>}
             {hasRates && <Table.Td className="numbers hide-narrow"><Rate rate={rateOf.get(row.id)} /></Table.Td>}
-            <Table.Td className="hide-narrow">{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>
-            <Table.Td className="hide-narrow"><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
+            {has('state') && <Table.Td className="hide-narrow">{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>}
+            <Table.Td className="hide-narrow nowrap"><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
           </Table.Tr>
         ))}
       </Table.Tbody>

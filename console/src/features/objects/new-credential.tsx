@@ -81,7 +81,7 @@ function Shown({ plugin, made, close }: { plugin: CredentialPlugin; made: Made; 
       {curl !== undefined && (
         <>
           <Text size="sm">{words.credentialTry}</Text>
-          <pre className="code" tabIndex={0} data-try>{curl}</pre>
+          <pre className="code wrap" tabIndex={0} data-try>{curl}</pre>
         </>
       )}
       {target && curl === undefined && <Text size="sm" c="dimmed">{words.credentialSigns(plugin)}</Text>}

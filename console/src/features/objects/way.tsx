@@ -41,7 +41,8 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   const serviceValue = service?.data?.value
   const own = named('upstream_id') ?? (value.upstream === undefined && serviceValue?.upstream_id !== undefined ? String(serviceValue.upstream_id) : undefined)
   const place = own !== undefined ? `upstreams/${own}` : isRecord(value.upstream) ? `routes/${id}` : serviceId !== undefined ? `services/${serviceId}` : undefined
-  const nodes = useNodes(place)
+  const found = useNodes(place)
+  const nodes = found ?? []
   const byName = new Map((catalogue.data?.rows ?? []).map((row) => [row.name, row]))
   const running = order([
     { owner: words.owners.route, confs: value.plugins },
@@ -60,7 +61,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
     })),
     {
       key: 'nodes', owner: place === undefined ? words.noUpstream : place.startsWith('upstreams/') ? `${words.upstream} ${own}` : words.upstream, to: own !== undefined ? `/objects/upstreams/${own}` : undefined,
-      title: nodes.length > 0 ? words.nodesInline(nodes.length) : words.none,
+      title: nodes.length > 0 ? words.nodesInline(nodes.length) : found === undefined ? '…' : words.none,
       isBad: nodes.length > 0 && nodes.every(isDown),
       notes: [...nodes.slice(0, NODES_SHOWN).map((node) => <Node key={`${node.host}:${node.port}`} node={node} />), nodes.length > NODES_SHOWN ? '…' : ''].filter(Boolean),
     },
@@ -115,12 +116,12 @@ function useRules(): { id: string; value: Record<string, unknown> }[] {
 }
 
 /** The nodes in service at a place, with their health. */
-export function useNodes(place: string | undefined): NodeRow[] {
+export function useNodes(place: string | undefined): NodeRow[] | undefined {
   const found = useQuery({
     queryKey: ['nodes', place],
     enabled: place !== undefined,
     refetchInterval: 2000,
     queryFn: ({ signal }) => json<{ rows: NodeRow[] }>(`/console/v1/nodes${query({ q: place })}`, { signal }),
   })
-  return (found.data?.rows ?? []).filter((row) => row.place === place)
+  return place === undefined ? [] : found.data?.rows.filter((row) => row.place === place)
 }

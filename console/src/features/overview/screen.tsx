@@ -104,18 +104,24 @@ function steps(seconds: Second[], now: number): Second[][] {
   return groups.slice(0, -1)
 }
 
+/** Seconds that a rate is taken over, at least: what a gateway that was held up counts in an instant is no rate. */
+const RATE_SPAN_S = 1
+
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0)
+const spanOf = (seconds: Second[]) => Math.max(RATE_SPAN_S, sum(seconds.map((it) => it.length_ms)) / 1000)
 const most = (values: (number | null)[]) => values.reduce((top: number | null, value) => (value === null ? top : Math.max(top ?? 0, value)), null)
 
 function Charts() {
   const words = useWords()
   const { language } = useLanguage()
   const live = useLive()
+  // What has not arrived yet is not told as if there had been nothing.
+  if (live.data === undefined && !live.isError) return <Loading rows={8} />
   const seconds = live.data ?? []
   const now = seconds.at(-1)?.at ?? 0
   const groups = steps(seconds, now)
   const rate = (pick: (second: Second) => number) =>
-    groups.map((group) => (group.length === 0 ? null : sum(group.map(pick)) / (sum(group.map((it) => it.length_ms)) / 1000)))
+    groups.map((group) => (group.length === 0 ? null : sum(group.map(pick)) / spanOf(group)))
   const slow = (pick: (second: Second) => number | null) => groups.map((group) => (group.length === 0 ? null : most(group.map(pick))))
   const number = (value: number) => new Intl.NumberFormat(language, { notation: 'compact', maximumSignificantDigits: 3 }).format(value)
   const all = rate((it) => it.requests)
@@ -123,7 +129,7 @@ function Charts() {
   const failures = new Map<string, number>()
   for (const second of seconds) for (const [code, count] of Object.entries(second.failures)) failures.set(code, (failures.get(code) ?? 0) + count)
   const failed = [...failures].sort((a, b) => b[1] - a[1])
-  const lastRate = last.length === 0 ? 0 : sum(last.map((it) => it.requests)) / (sum(last.map((it) => it.length_ms)) / 1000)
+  const lastRate = last.length === 0 ? 0 : sum(last.map((it) => it.requests)) / spanOf(last)
   const rateText = words.rateSentence(number(lastRate), number(Math.max(0, ...all.map((it) => it ?? 0))))
   const ms = (value: number | null) => (value === null ? '–' : words.ms(value))
   const latencyText = words.latencySentence(ms(most(last.map((it) => it.p50_ms))), ms(most(last.map((it) => it.p99_ms))))

@@ -48,15 +48,15 @@ export function RegistryService() {
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
               <Table.Th>{words.state}</Table.Th><Table.Th>{words.address}</Table.Th><Table.Th>{words.version}</Table.Th>
-              <Table.Th className="numbers">{words.weight}</Table.Th><Table.Th>{words.id}</Table.Th><Table.Th /></Table.Tr></Table.Thead>
+              <Table.Th className="numbers">{words.weight}</Table.Th><Table.Th className="hide-narrow">{words.id}</Table.Th><Table.Th /></Table.Tr></Table.Thead>
             <Table.Tbody>
               {rows.map((row) => (
                 <Table.Tr key={row.id}>
                   <Table.Td><Group gap={4}><StateBadge state={row.healthy ? 'good' : 'bad'} label={row.healthy ? words.healthy : words.unhealthy} />{row.isolated && <StateBadge state="off" label={words.isolated} />}</Group></Table.Td>
-                  <Table.Td className="mono">{row.host}:{row.port} {row.protocol}</Table.Td>
+                  <Table.Td className="mono whole">{row.host}:{row.port} {row.protocol}</Table.Td>
                   <Table.Td>{row.version}</Table.Td>
                   <Table.Td className="numbers">{row.weight}</Table.Td>
-                  <Table.Td className="mono">{row.id}</Table.Td>
+                  <Table.Td className="mono hide-narrow">{row.id}</Table.Td>
                   <Table.Td><Group gap={4} wrap="nowrap">
                     <Button size="compact-xs" data-isolate variant="default" disabled={refused !== undefined} title={refused} onClick={() => choose(row)}>{row.isolated ? words.rejoin : words.isolate}</Button>
                     <Button size="compact-xs" data-weight variant="default" disabled={refused !== undefined} title={refused} onClick={() => edit(row)} aria-label={`${words.edit} ${row.host}:${row.port}`}>{words.edit}</Button>

@@ -86,7 +86,7 @@ export function Requests() {
               <Table.Tr>
                 <Table.Th>{words.time}</Table.Th><Table.Th>{words.status}</Table.Th><Table.Th>{words.request}</Table.Th>
                 <Table.Th>{words.cause}</Table.Th><Table.Th>{words.route}</Table.Th><Table.Th>{words.node}</Table.Th>
-                <Table.Th>{words.client}</Table.Th><Table.Th className="numbers">{words.duration}</Table.Th>
+                <Table.Th className="hide-medium">{words.client}</Table.Th><Table.Th className="numbers">{words.duration}</Table.Th>
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody onFocus={() => setReading(true)} onBlur={() => setReading(false)}>
@@ -94,11 +94,11 @@ export function Requests() {
                 <Table.Tr key={keys[at]}>
                   <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
-                  <Table.Td className="mono"><Opens onClick={() => open(row)}>{row.method || '–'} {row.host}{row.path}</Opens></Table.Td>
+                  <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {row.host}{row.path}</Opens></Table.Td>
                   <Table.Td className="mono nowrap">{row.error && <Opens onClick={() => set({ code: row.error?.code })}>{row.error.code}</Opens>}</Table.Td>
                   <Table.Td className="mono">{row.route}</Table.Td>
                   <Table.Td className="mono nowrap">{row.attempts.map((it) => it.node).join(', ')}</Table.Td>
-                  <Table.Td className="mono nowrap">{row.client}</Table.Td>
+                  <Table.Td className="mono nowrap hide-medium">{row.client}</Table.Td>
                   <Table.Td className="numbers">{words.ms(row.duration_ms)}</Table.Td>
                 </Table.Tr>
               ))}

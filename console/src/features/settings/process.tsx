@@ -77,8 +77,8 @@ export function ProcessLog() {
   return (
     <Stack>
       <Group align="flex-end">
-        <NativeSelect label={words.logLevel} value={now?.level ?? ''} disabled={refused !== undefined} title={refused}
-          data={[...new Set([...(now ? [now.level, now.configured] : []), ...LEVELS])]} onChange={(event) => void set(event.currentTarget.value)} />
+        <NativeSelect label={words.logLevel} value={now?.level ?? ''} disabled={refused !== undefined || now === undefined} title={refused}
+          data={now ? [...new Set([now.level, now.configured, ...LEVELS])] : ['']} onChange={(event) => void set(event.currentTarget.value)} />
         {now?.seconds_left != null && <Text size="sm" c="dimmed">{words.levelFallsBack(now.configured, Math.ceil(now.seconds_left / 60))}</Text>}
         <Switch label={words.follow} checked={follows} onChange={(event) => follow(event.currentTarget.checked)} />
         <Button variant="default" disabled={refused !== undefined} title={refused} onClick={() => void call('/console/v1/reload', { method: 'POST' }).catch(setError)}>{words.reloadResources}</Button>

@@ -74,7 +74,7 @@ function Rows({ rows }: { rows: Setting[] }) {
         <Table.Tbody>
           {rows.map((row) => (
             <Table.Tr key={row.name}>
-              <Table.Td><span className="mono">{row.name}</span><Text size="xs" c="dimmed" className="mono hide-narrow">{row.variable}</Text></Table.Td>
+              <Table.Td className="nowrap"><span className="mono">{row.name}</span><Text size="xs" c="dimmed" className="mono hide-narrow">{row.variable}</Text></Table.Td>
               <Table.Td className="mono" fw={row.is_default ? undefined : 600}>{row.value}</Table.Td>
               <Table.Td className="mono hide-narrow"><Text span c="dimmed" inherit>{row.is_default ? '' : row.default}</Text></Table.Td>
               <Table.Td className="hide-narrow"><Text size="sm" lang="en">{row.doc}</Text></Table.Td>

@@ -88,7 +88,7 @@ export function Rows({ kind, rows }: { kind: ShenyuKind; rows: Row[] }) {
             </Table.Td>
             <Table.Td>{hasConditions
               ? <>{row.type === 0 && <Text size="sm">{words.shenyuAll}</Text>}{conditionsOf(row).map((one) => <Text key={one} size="sm" className="mono">{one}</Text>)}</>
-              : <Text size="sm" className="wrap">{text(row)}</Text>}
+              : <Text size="sm" className="whole">{text(row)}</Text>}
             </Table.Td>
             {kind === 'selector' && <Table.Td className="hide-narrow">{String(row.pluginName ?? '')}</Table.Td>}
             {kind === 'plugin' && <Table.Td><Anchor component={Link} to="/shenyu/selector" search={{ in: row.id } as never} aria-label={`${words.shenyuKinds.selector}: ${String(row.name)}`}>{words.shenyuKinds.selector}</Anchor></Table.Td>}

@@ -2,6 +2,7 @@ import { Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { json } from '../../api/client'
 import type { Path } from '../../lib/pointer'
+import { Loading } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { useForm } from '../context'
 import { Field } from '../field'
@@ -13,7 +14,8 @@ interface PluginFacts { schema: Schema; consumer_schema?: Schema; priority: numb
 /** All plugins with their schemas; they change with the program only. */
 export const usePluginFacts = () =>
   useQuery({
-    queryKey: ['plugins'],
+    // Not the key of the catalogue, which has another shape.
+    queryKey: ['plugin schemas'],
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: ({ signal }) => json<Record<string, PluginFacts>>('/apisix/admin/plugins?all=true', { signal }),
   })
@@ -22,12 +24,14 @@ export const usePluginFacts = () =>
 export function Plugins({ path, value }: { path: Path; value: unknown }) {
   const words = useWords()
   const { set, isIdentity } = useForm()
-  const { data } = usePluginFacts()
+  const { data, isError } = usePluginFacts()
   const confs = isRecord(value) ? value : {}
   const known = data ?? {}
   const names = Object.keys(known).filter((name) => !(name in confs)).sort()
   // A consumer's plugins are mostly those that say who it is; they come first.
   const ordered = isIdentity ? [...names.filter((name) => known[name]?.consumer_schema), ...names.filter((name) => !known[name]?.consumer_schema)] : names
+  // What is not known yet is not shown as if there were no form for it.
+  if (data === undefined && !isError) return <Loading rows={2} />
   return (
     <Stack gap="sm">
       {Object.keys(confs).map((name) => {

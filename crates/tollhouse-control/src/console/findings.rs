@@ -31,19 +31,19 @@ pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> V
     let count = |name: &str| overview[name].as_u64().unwrap_or_default();
     let problems = count("problem_count");
     if problems > 0 {
-        let title = format!("{problems} problems in the configuration");
+        let title = counted(problems, "problem", "problems") + " in the configuration";
         let detail = "objects with a problem are set aside, and serve as they were last good";
         add(true, title, detail, "each problem names its object and what helps; see the overview");
     }
     let nodes = &overview["nodes"];
     let unhealthy = nodes["unhealthy"].as_u64().unwrap_or_default();
     if unhealthy > 0 {
-        let title = format!("{unhealthy} nodes do not serve");
+        let title = counted(unhealthy, "node does", "nodes do") + " not serve";
         add(true, title, "checks or requests speak against them", "the page of nodes tells why");
     }
     let unresolved = nodes["unresolved"].as_u64().unwrap_or_default();
     if unresolved > 0 {
-        let title = format!("{unresolved} nodes have no address");
+        let title = counted(unresolved, "node has", "nodes have") + " no address";
         add(
             false,
             title,
@@ -57,7 +57,10 @@ pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> V
             let id = certificate["id"].as_str().unwrap_or_default();
             let title = match left_s {
                 ..0 => format!("the certificate {id} has ended"),
-                _ => format!("the certificate {id} ends in {} days", left_s / 86_400),
+                _ => {
+                    let days = u64::try_from(left_s / 86_400).unwrap_or_default();
+                    format!("the certificate {id} ends in {}", counted(days, "day", "days"))
+                }
             };
             add(
                 left_s < 0,
@@ -71,6 +74,11 @@ pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> V
     // A stable sort: within a weight they stay in the order of the checks above.
     found.sort_by_key(|(is_grave, _)| !is_grave);
     found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// So many of something, in words that fit the number.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Doors that stand open.
@@ -122,12 +130,12 @@ mod tests {
         let expected = [
             "registry is down",
             "2 problems in the configuration",
-            "1 nodes do not serve",
+            "1 node does not serve",
             "the certificate a has ended",
             "nobody needs a key to change this gateway",
             "keys of the Admin API cross the network in the clear",
-            "1 nodes have no address",
-            "the certificate b ends in 1 days",
+            "1 node has no address",
+            "the certificate b ends in 1 day",
         ];
         assert_eq!(titles(&overview, &bootstrap), expected);
     }

@@ -64,8 +64,12 @@ test('the tour', async ({ page, violations }) => {
       await shot(DOCS, 'console-overview', '/ui/')
       await shot(DOCS, 'console-requests', '/ui/requests')
       await shot(DOCS, 'console-explain', `/ui/explain?url=${encodeURIComponent('http://shop.example.com/orders/7')}`)
-      await shot(DOCS, 'console-route', '/ui/objects/routes/orders-v1')
-      await shot(DOCS, 'console-form', '/ui/objects/services/shop/edit')
+      await shot(DOCS, 'console-route', '/ui/objects/routes/orders-v1', async (it) => {
+        await it.getByRole('list', { name: 'Way of a request' }).getByText('2 nodes').waitFor()
+        await it.getByRole('list', { name: 'Way of a request' }).getByText('prometheus').waitFor()
+        await it.getByText('Nothing names it.').waitFor()
+      })
+      await shot(DOCS, 'console-form', '/ui/objects/services/shop/edit', (it) => it.getByLabel('time_window', { exact: true }).waitFor())
       await shot(DOCS, 'console-changes', '/ui/changes')
       await shot(DOCS, 'console-credential', '/ui/objects/consumers/partner', async () => {
         await page.getByRole('button', { name: 'Add a credential' }).click()

@@ -85,6 +85,7 @@ impl Staples {
         let has_less = board.serve(served, recall, now_unix_s());
         self.count_stapled(&board);
         let certificates = (has_less || before.is_none()).then(|| board.certificates());
+        // Files are looked through without the lock, which handshakes never wait for, but reports do.
         drop(board);
         if let Some(certificates) = certificates {
             note(self.kept.retain(&certificates));

@@ -290,6 +290,7 @@ pub(crate) fn entries(tables: &Tables) -> Vec<Entry> {
         entries.push(parent);
     }
     let mut known = BTreeSet::new();
+    // Several resources share an area, which has one menu all the same.
     for (_, area, title) in AREAS {
         if !known.insert(*area) {
             continue;

@@ -22,6 +22,7 @@ pub(super) fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let lines = number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LINES);
     let (namespace, service) = (argument("namespace"), argument("service"));
     let (instance, before) = (argument("instance"), number("before").unwrap_or(u64::MAX));
+    // Filtered where the lines lie: there may be many thousands, of which a page shows a few.
     let (found, kept) = part.registry.timeline().newest(lines.clamp(1, LINES_MAX), |line| {
         line.number < before
             && namespace.is_none_or(|name| *line.service.namespace == *name)

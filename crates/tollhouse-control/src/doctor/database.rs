@@ -49,6 +49,7 @@ fn check(
             }
             Err(error) => {
                 let what = format!("{engine} at {server} cannot be used: {error}");
+                // Nodes go on over the servers that are left; with the only one, nobody can register.
                 examination.findings.push(match outcomes.len() {
                     1 => Finding::problem(what, ""),
                     _ => Finding::warning(what, ""),

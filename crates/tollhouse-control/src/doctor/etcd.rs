@@ -57,6 +57,7 @@ fn check_members(members: &[ExaminedMember], examination: &mut Examination) {
         match outcome {
             Err(error) => {
                 let what = format!("etcd at {endpoint} does not answer: {error}");
+                // With one member away the others may well go on; whether they have a leader is said of each of them.
                 examination.findings.push(match members.len() {
                     1 => Finding::problem(what, REACH),
                     _ => Finding::warning(what, REACH),

@@ -48,6 +48,7 @@ pub(super) async fn examine(settings: &RegistryStore, examination: &mut Examinat
                     examination.findings.push(Finding::problem(what, remedy(&reason)));
                 }
             }
+            // Sentinels and members of a cluster stand in for each other; a server by itself has nobody.
             Err(unanswered) => {
                 let reason = unanswered.to_string();
                 let what = format!("Redis at {place} does not answer: {reason}");
@@ -148,6 +149,7 @@ fn check(place: &str, setup: Setup, info: &Info, found: &mut Vec<Finding>) {
                       are sentinels";
         found.push(Finding::problem(what, remedy));
     }
+    // A sentinel holds no data; what follows is about servers that do.
     if setup == Setup::Sentinels {
         return;
     }

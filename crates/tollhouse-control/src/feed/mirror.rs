@@ -113,6 +113,7 @@ impl Mirror {
                 let sealed = |known: Known| self.object(kind, &known.text, known.id.as_str());
                 changed.insert(path, (before.and_then(sealed), after.and_then(sealed)));
             };
+            // Compared as text: a document is read anew as a whole, and what says the same word for word is no change.
             for known in after.items_by_kind(kind) {
                 let before = old.remove(&known.id);
                 if before.as_ref().is_none_or(|before| before.text != known.text) {

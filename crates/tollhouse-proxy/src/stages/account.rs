@@ -76,6 +76,7 @@ fn count(cx: &Exchange<'_>, head: Head) {
     metrics.request_duration.observe_us(duration_ms * 1000);
     metrics.latencies().observe_ms(duration_ms);
     let has_failed = record.code.is_some() || record.status >= 500;
+    // Numbers count from 1, so that 0 says that there is none without making the record larger.
     if let Some(number) = record.route_count.checked_sub(1) {
         metrics.routes().count(number, has_failed);
     }

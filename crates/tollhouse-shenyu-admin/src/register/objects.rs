@@ -202,6 +202,7 @@ fn ensure_selector(
     namespace: &str,
 ) -> Result<String, Refusal> {
     let name = service.selector_name(plugin, namespace);
+    // What is there is never written over: services register at each start, and would undo what operators have set.
     if let Some((id, _)) = draft.find(&name) {
         return Ok(id);
     }

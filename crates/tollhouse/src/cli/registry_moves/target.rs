@@ -217,6 +217,7 @@ fn ask(
     }
     let outcome: PutAnswer = serde_json::from_slice(&answer)
         .context("the answer to /registry/v1/objects cannot be read")?;
+    // Effects are told apart by their place alone, so that one too few would be counted for the wrong objects.
     if outcome.effects.len() != sent.len() {
         bail!(
             "{} objects were sent, and the answer is about {}",

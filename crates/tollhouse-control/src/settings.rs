@@ -19,7 +19,7 @@ use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_proxy::Settings;
-use tollhouse_proxy::l4::ports::OpenPorts;
+use tollhouse_proxy::l4::open_ports::OpenPorts;
 use tollhouse_proxy::settings::{
     Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
 };

@@ -60,7 +60,7 @@ pub struct ShenyuSettings {
     /// What has connections for their plugins; without it, those that need one serve nobody.
     pub engines: Option<Arc<dyn tollhouse_shenyu_gateway::Engines>>,
     /// Where ports of `tcp` are opened; none are without it.
-    pub ports: Option<Arc<crate::l4::ports::OpenPorts>>,
+    pub ports: Option<Arc<crate::l4::open_ports::OpenPorts>>,
     /// Who writes objects for calls to the gateway's own interface.
     pub local: Option<Arc<dyn tollhouse_shenyu_gateway::LocalInterface>>,
 }

@@ -28,7 +28,7 @@ use self::pools::{PoolKey, Pools};
 use crate::connection::buffer::BufferPool;
 use crate::exchange::state::RequestState;
 use crate::head::response::ServerLines;
-use crate::http2::nodes::NodeConnections;
+use crate::http2::nodes::shared::NodeConnections;
 use crate::l4::StreamListener;
 use crate::l4::pipes::PipePool;
 use crate::l4::udp::sessions::Sessions;
@@ -144,7 +144,6 @@ pub struct Worker {
 
 impl Worker {
     pub(crate) fn new(
-        // Cyclic, because tasks that a worker spawns hold it, and it must be able to hand itself to them.
         parts: WorkerParts,
     ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
         Self::with_clock(parts, CoarseClock::new())
@@ -155,6 +154,7 @@ impl Worker {
         parts: WorkerParts,
         clock: CoarseClock,
     ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
+        // Cyclic, because tasks that a worker spawns hold it, and it must be able to hand itself to them.
         let worker = Rc::new_cyclic(|this| Self {
             snapshot: SnapshotView::new(parts.snapshots),
             clock,

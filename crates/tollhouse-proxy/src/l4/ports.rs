@@ -1,12 +1,8 @@
-//! Ports that ShenYu's objects open and close while the gateway runs. The cores share one socket a port: it is
-//! bound by whoever comes first, and by nobody where somebody listens already, the gateway's own listeners
-//! among them, since sharing a port would split its connections silently.
+//! A core that follows the ports of ShenYu's objects: it listens at those that are wanted, and lets go of others.
+//! The sockets, which all cores share, are in `open_ports.rs`.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -27,40 +23,6 @@ const OPTIONS: StreamOptions = StreamOptions {
     header_in: HeaderIn::Absent,
     header_out: HeaderOut::Absent,
 };
-
-/// The sockets, for all cores. Cores alone use it, once a second.
-#[derive(Debug)]
-pub struct OpenPorts {
-    address: IpAddr,
-    open: Mutex<BTreeMap<u16, StdListener>>,
-}
-
-impl OpenPorts {
-    /// At this address, none yet.
-    pub fn new(address: IpAddr) -> Self {
-        Self { address, open: Mutex::default() }
-    }
-
-    /// A handle of the socket of a port, which is bound where it is not yet.
-    fn listen(&self, port: u16) -> io::Result<StdListener> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = open.get(&port) {
-            return known.try_clone();
-        }
-        let listener = StdListener::bind(SocketAddr::new(self.address, port))?;
-        listener.set_nonblocking(true)?;
-        let handle = listener.try_clone()?;
-        tracing::info!(port, "a port of ShenYu's tcp is open");
-        open.insert(port, listener);
-        Ok(handle)
-    }
-
-    /// Lets go of ports that nobody wants any more; each core lets go of its handles.
-    fn keep(&self, wanted: &[u16]) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|port, _| wanted.contains(port));
-    }
-}
 
 /// Listens at the ports that the snapshot asks for, until the drain begins.
 pub(crate) async fn follow(worker: Rc<Worker>, mut phase: watch::Receiver<Phase>) {

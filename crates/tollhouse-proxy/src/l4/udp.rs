@@ -33,12 +33,11 @@ use crate::snapshot::{Snapshot, UpstreamEntry};
 use crate::turn;
 use crate::worker::{Phase, Worker};
 
+mod place;
 pub(crate) mod sessions;
 
-use sessions::{Place, Session, SessionKey};
-
-/// Longest datagram (RFC 768: a length of 16 bits).
-const DATAGRAM_BYTES_MAX: usize = 65_535;
+use place::Place;
+use sessions::{DATAGRAM_BYTES_MAX, Session, SessionKey};
 
 /// Datagrams that one listener passes on before others of its core have their turn.
 const DATAGRAMS_PER_TURN: usize = 64;

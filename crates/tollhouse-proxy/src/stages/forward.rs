@@ -9,7 +9,8 @@ use tollhouse_shenyu_gateway::Again;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 
-use super::attempt::{Answer, Attempt, AttemptError, Blame};
+use super::attempt::error::{AttemptError, Blame};
+use super::attempt::{Answer, Attempt};
 use super::route::Way;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;

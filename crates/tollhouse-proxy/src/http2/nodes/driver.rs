@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_stdx::wheel::Timer;
 
-use super::NodeConnection;
+use super::shared::NodeConnection;
 use crate::http2::connection::{self, Moved};
 use crate::http2::liveness::{Liveness, Look};
 use crate::settings::LINGER_TIME;

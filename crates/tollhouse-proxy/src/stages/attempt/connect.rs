@@ -10,11 +10,12 @@ use tollhouse_model::upstream::ProxyHeader;
 use tollhouse_net::{Stream, connect, proxy_protocol};
 use tollhouse_telemetry::ErrorCode;
 
-use super::{Attempt, AttemptError, Blame};
+use super::Attempt;
+use super::error::{AttemptError, Blame};
 use crate::connection::link::Link;
 use crate::exchange::Exchange;
 use crate::exchange::state::RequestState;
-use crate::http2::nodes::Claim;
+use crate::http2::nodes::{self, Claim};
 use crate::worker::pools::{ComesFor, PoolKey, UpstreamConnection};
 
 impl Attempt<'_> {
@@ -54,7 +55,7 @@ impl Attempt<'_> {
         key: &PoolKey,
     ) -> Result<Box<UpstreamConnection>, AttemptError> {
         loop {
-            match cx.worker.node_connections.claim(cx.worker, key) {
+            match nodes::claim(cx.worker, key) {
                 Claim::Stream(stream) => return Ok(stream),
                 Claim::Wait(opening) => {
                     let ended = self.within_connect_time(cx, opening.ended()).await;

@@ -8,11 +8,10 @@ use hyper::{Method, StatusCode};
 use serde_json::json;
 
 use crate::call::Call;
-use crate::console;
 use crate::options::{AdminKey, KeyCheck, Options, Role};
+use crate::prefix;
 use crate::reply::Reply;
 use crate::session::Sessions;
-use crate::ui;
 
 /// The header in which a call shows its key.
 const KEY_HEADER: &str = "x-api-key";
@@ -55,7 +54,7 @@ pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply>
 /// Whether a call is for the console, which people open in browsers.
 fn is_for_browsers(call: &Call) -> bool {
     let is_below = |prefix: &[&str]| call.segments_after(prefix).is_some();
-    call.segments.is_empty() || is_below(&ui::PREFIX) || is_below(&console::PREFIX)
+    call.segments.is_empty() || is_below(&prefix::UI) || is_below(&prefix::CONSOLE)
 }
 
 fn is_encrypted(options: &Options) -> bool {

@@ -1,39 +1,17 @@
 //! `/tollhouse/v1/certificates`: certificates that renew themselves, and what responders say of all that are
 //! served, how that stands and why.
 
-use std::future::Future;
-use std::pin::Pin;
+pub(crate) mod source;
 
 use hyper::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Where what is ours alone begins.
-pub(crate) const PREFIX: [&str; 2] = ["tollhouse", "v1"];
-
-/// A list on its way.
-pub type Certificates<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + Send + 'a>>;
-
-/// Who knows how certificates stand.
-pub trait CertificateSource: Send + Sync {
-    /// The authority's directory.
-    fn directory(&self) -> &str;
-
-    /// All of them, as a JSON array.
-    fn list(&self) -> Certificates<'_>;
-}
-
-/// Who knows what responders say of certificates.
-pub trait StapleSource: Send + Sync {
-    /// All that are served, as a JSON array.
-    fn list(&self) -> Value;
-}
-
-/// Answers a call below [`PREFIX`].
+/// Answers a call below [`prefix::OWN`](crate::prefix::OWN).
 pub(crate) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     auth::check_key(&admin.parts.options, call)?;
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();

@@ -7,8 +7,8 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{InService, Store, StoreError};
 
-use crate::certificates::{CertificateSource, StapleSource};
-use crate::console::ConsoleSource;
+use crate::certificates::source::{CertificateSource, StapleSource};
+use crate::console::source::ConsoleSource;
 use crate::document::CurrentDocument;
 use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
@@ -17,7 +17,7 @@ use crate::refused::Refused;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
-use crate::sign_in::Failures;
+use crate::sign_in::failures::Failures;
 
 /// What an Admin API is made of.
 pub struct Parts {
@@ -90,6 +90,15 @@ impl Admin {
             response.headers_mut().insert(SERVER, token);
         }
         response
+    }
+
+    /// Who knows how the process is doing.
+    ///
+    /// # Errors
+    /// Nobody does yet.
+    pub(crate) fn console(&self) -> Result<&dyn ConsoleSource, Reply> {
+        let source = self.parts.console.as_deref();
+        source.ok_or_else(|| Reply::unavailable("nothing is in service yet"))
     }
 
     /// The key of a path: `/apisix/routes/1` of `routes/1`.

@@ -19,8 +19,9 @@ use crate::context::Admin;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
 use crate::openapi;
-use crate::options::{ApiVersion, Cors, KeyCheck, Mode, StreamMode};
+use crate::options::{ApiVersion, Cors, KeyCheck, StreamMode};
 use crate::plugins_api;
+use crate::prefix;
 use crate::registry;
 use crate::reply::{Reply, WireResponse};
 use crate::resource::{self, Layout, Resource};
@@ -29,9 +30,6 @@ use crate::served;
 use crate::standalone;
 use crate::ui;
 use crate::validate;
-
-/// Where the Admin API begins.
-const PREFIX: [&str; 2] = ["apisix", "admin"];
 
 /// Says which dialect an answer is in.
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
@@ -54,7 +52,7 @@ where
         Ok(()) => {
             let done = registered(admin, call, body).await;
             if let Err(refusal) = &done {
-                admin.refused.note(admin, call, refusal);
+                admin.refused.note(&admin.parts.options, call, refusal);
             }
             with_cors(admin, call, done.unwrap_or_else(|refusal| refusal))
         }
@@ -71,13 +69,13 @@ where
     B: Body,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
-    if call.segments.is_empty() || call.segments_after(&ui::PREFIX).is_some() {
+    if call.segments.is_empty() || call.segments_after(&prefix::UI).is_some() {
         return ui::answer(call);
     }
-    let is_about_registry = call.segments_after(&registry::PREFIX).is_some();
-    let is_console = call.segments_after(&console::PREFIX).is_some();
-    let is_ours = call.segments_after(&certificates::PREFIX).is_some();
-    let segments = match call.segments_after(&PREFIX) {
+    let is_about_registry = call.segments_after(&prefix::REGISTRY).is_some();
+    let is_console = call.segments_after(&prefix::CONSOLE).is_some();
+    let is_ours = call.segments_after(&prefix::OWN).is_some();
+    let segments = match call.segments_after(&prefix::APISIX) {
         Some(segments) => segments,
         None if is_about_registry || is_ours || is_console => &[],
         None => return Err(not_registered()),
@@ -123,25 +121,13 @@ where
         (["plugins", "reload"], method) => plugins_api::reload(method),
         _ => {
             if call.method != Method::GET {
-                check_writable(&admin.parts.options.mode)?;
+                admin.parts.options.mode.check_writable()?;
             }
             let body = body::read(body, BODY_BYTES_MAX);
             let done = documents_and_objects(admin, call, &segments, body).await;
             let label = |reply| with_version(admin, reply);
             done.map(label).map_err(label)
         }
-    }
-}
-
-/// Refuses writes where nothing would keep them.
-pub(crate) fn check_writable(mode: &Mode) -> Result<(), Reply> {
-    match mode {
-        Mode::Store | Mode::Standalone(_) => Ok(()),
-        Mode::ReadOnly(file) => {
-            let text = format!("objects are read from {file}, and are changed there");
-            Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text))
-        }
-        Mode::Away(reason) => Err(Reply::unavailable(reason)),
     }
 }
 
@@ -230,7 +216,7 @@ fn preflight() -> Reply {
 }
 
 fn with_cors(admin: &Admin, call: &Call, reply: Reply) -> Reply {
-    let prefixes = [PREFIX, registry::PREFIX, certificates::PREFIX];
+    let prefixes = [prefix::APISIX, prefix::REGISTRY, prefix::OWN];
     let is_api = prefixes.iter().any(|prefix| call.segments_after(prefix).is_some());
     let options = &admin.parts.options;
     // Where nobody needs a key, the browser's own rule is what keeps other websites out.

@@ -31,6 +31,7 @@ mod paging;
 mod patch;
 mod plugin_confs;
 mod plugins_api;
+mod prefix;
 mod references;
 mod refused;
 mod registry;
@@ -49,8 +50,8 @@ mod validate;
 mod yaml;
 
 pub use api::AdminApi;
-pub use certificates::{CertificateSource, Certificates, StapleSource};
-pub use console::{ConsoleSource, Question, RatedKind, RequestFilter};
+pub use certificates::source::{CertificateSource, Certificates, StapleSource};
+pub use console::source::{ConsoleSource, Question, RatedKind, RequestFilter};
 pub use context::Parts;
 pub use document::{Document, DocumentSink};
 pub use options::{

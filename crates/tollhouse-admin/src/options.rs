@@ -4,10 +4,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use ipnet::IpNet;
 use tollhouse_net::local_name::HostNames;
 
 use crate::document::DocumentSink;
+use crate::reply::Reply;
 use crate::session::Sessions;
 
 /// What an Admin API is given once.
@@ -135,4 +137,18 @@ pub enum Mode {
     Away(String),
     /// One document in memory, replaced as a whole; each one that was accepted goes to the sink.
     Standalone(Arc<dyn DocumentSink>),
+}
+
+impl Mode {
+    /// Refuses writes where nothing would keep them.
+    pub(crate) fn check_writable(&self) -> Result<(), Reply> {
+        match self {
+            Self::Store | Self::Standalone(_) => Ok(()),
+            Self::ReadOnly(file) => {
+                let text = format!("objects are read from {file}, and are changed there");
+                Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text))
+            }
+            Self::Away(reason) => Err(Reply::unavailable(reason)),
+        }
+    }
 }

@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 
 use crate::auth;
 use crate::call::Call;
-use crate::console;
-use crate::context::Admin;
-use crate::options::{KeyCheck, Role};
+use crate::options::{KeyCheck, Options, Role};
+use crate::prefix;
 use crate::reply::Reply;
 
 /// How many are kept.
@@ -37,14 +36,14 @@ struct Attempt {
 
 impl Refused {
     /// Notes an answer, if it is the refusal of a write by somebody who is known.
-    pub(crate) fn note(&self, admin: &Admin, call: &Call, refusal: &Reply) {
+    pub(crate) fn note(&self, options: &Options, call: &Call, refusal: &Reply) {
         let is_write = !matches!(call.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let actor = auth::caller(&admin.parts.options, call).map(|key| key.name.clone());
-        let needs_key = admin.parts.options.key_check == KeyCheck::Required;
+        let actor = auth::caller(options, call).map(|key| key.name.clone());
+        let needs_key = options.key_check == KeyCheck::Required;
         let is_refusal =
             refusal.status().is_client_error() && refusal.status() != StatusCode::NOT_FOUND;
         // What only asks is no attempt to change anything, though it is sent by POST.
-        let asks = call.segments_after(&console::PREFIX).is_some_and(|rest| {
+        let asks = call.segments_after(&prefix::CONSOLE).is_some_and(|rest| {
             rest.first().is_none_or(|first| first != "changes" && first != "shenyu")
         });
         if !is_write || asks || !is_refusal || (needs_key && actor.is_none()) {

@@ -34,10 +34,7 @@ use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
 use request::Request;
 
-/// Where the registry's part begins.
-pub(crate) const PREFIX: [&str; 2] = ["registry", "v1"];
-
-/// Answers a call below [`PREFIX`].
+/// Answers a call below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
     B: Body,

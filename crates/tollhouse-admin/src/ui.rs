@@ -11,16 +11,13 @@ use hyper::{Method, StatusCode};
 use crate::call::Call;
 use crate::reply::Reply;
 
-/// Where the page is.
-pub(crate) const PREFIX: [&str; 1] = ["ui"];
-
 /// Where the files of a build are, below the page.
 const FILES: &str = "a";
 
 /// Random bytes of a nonce; CSP3 §7.1 asks for 16.
 const NONCE_BYTES: usize = 16;
 
-/// Answers a call below [`PREFIX`], or to the root.
+/// Answers a call below [`prefix::UI`](crate::prefix::UI), or to the root.
 pub(crate) fn answer(call: &Call) -> Result<Reply, Reply> {
     if !matches!(call.method, Method::GET | Method::HEAD) {
         return Err(Reply::page(StatusCode::NOT_FOUND));

@@ -6,7 +6,6 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::source;
 use crate::auth;
 use crate::body;
 use crate::call::Call;
@@ -40,7 +39,7 @@ where
     let argument = |name: &str| call.arguments.get(name).unwrap_or_default();
     let only_admin = || auth::check_administrator(&admin.parts.options, call);
     let unknown = || Reply::refusal(StatusCode::NOT_FOUND, "there is no such measurement");
-    let source = source(admin)?;
+    let source = admin.console()?;
     let value = match (segments, &call.method) {
         (["log", "lines"], &Method::GET) => {
             // Lines may name what was written.

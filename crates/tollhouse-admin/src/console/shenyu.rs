@@ -9,7 +9,6 @@ use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
-use crate::dispatch;
 use crate::limits::BODY_BYTES_MAX;
 use crate::options::Role;
 use crate::reply::Reply;
@@ -46,7 +45,7 @@ where
     // A call of ShenYu's before 2.7 changes a secret although it reads by its method.
     if call.method != Method::GET || segments.ends_with(&["updateSk"]) {
         auth::check_key(&admin.parts.options, call)?;
-        dispatch::check_writable(&admin.parts.options.mode)?;
+        admin.parts.options.mode.check_writable()?;
     }
     let role = auth::caller_role(&admin.parts.options, call);
     if segments.ends_with(&["updateSk"]) && role == Role::Viewer {

@@ -65,6 +65,7 @@ pub(super) async fn keep(
         Method::DELETE => None,
         _ => reply.value().filter(Value::is_object),
     };
+    // An answer that is no object says nothing that could be shown; one that is as before is no change.
     if call.method != Method::DELETE && (after.is_none() || after == before.object) {
         return;
     }

@@ -1,7 +1,7 @@
 //! The REST interface: which call goes where, once it is known who calls.
 
 mod configs;
-pub(crate) mod discovery;
+mod discovery;
 mod intake;
 mod objects;
 mod operations;
@@ -15,12 +15,11 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use serde_json::{Value, json};
-use tollhouse_stdx::Reservation;
 
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::draft::Draft;
 use crate::limits::{BODY_BYTES_MAX, OPEN_BODY_BYTES_MAX};
@@ -28,35 +27,8 @@ use crate::query::Arguments;
 use crate::records::{Author, Way};
 use crate::resource::Resource;
 use crate::rights::Asked;
-use crate::row::{self, Row};
+use crate::row;
 use crate::{covered, records, register, sync};
-
-/// A call, read whole.
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    pub(crate) arguments: Arguments,
-    /// JSON, or what a form makes of it; `null` where there is no body.
-    pub(crate) body: Value,
-    /// The file of a form in parts.
-    pub(crate) file: Option<Bytes>,
-    /// What body and file take, until the call is answered.
-    pub(crate) _held: Option<Reservation>,
-}
-
-impl Call {
-    /// The body, where it is an object.
-    pub(crate) fn object(&self) -> Result<&Row, Refusal> {
-        self.body.as_object().ok_or_else(|| {
-            Refusal::error("Request error! invalid argument [body: expected a JSON object]")
-        })
-    }
-
-    /// An argument of the query, or else a member of the body.
-    pub(crate) fn argument(&self, name: &str) -> Option<String> {
-        let argument = self.arguments.get(name).map(str::to_owned);
-        argument.or_else(|| row::filled(self.body.as_object()?, name))
-    }
-}
 
 /// Answers a request.
 pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
@@ -144,10 +116,6 @@ async fn answer_anybody(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> 
     }
 }
 
-fn no_such_path() -> Refusal {
-    Refusal::not_found("there is no such path here")
-}
-
 async fn answer_caller(
     admin: &ShenyuAdmin,
     caller: Caller,
@@ -167,6 +135,7 @@ async fn answer_caller(
     if !may {
         return Refusal::permission().into_response();
     }
+    // Programs send these all the time: they are no operator's doing, and none is noted as their author.
     match segments {
         ["shenyu-client", what] => return register::answer(admin, what, &call).await,
         ["instance", "beat"] => {

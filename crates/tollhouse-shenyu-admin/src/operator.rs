@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::Refusal;
-use crate::api::{self, Call};
+use crate::api;
+use crate::call::Call;
 use crate::query::Arguments;
 use crate::records::Way;
 use crate::rights::Rights;

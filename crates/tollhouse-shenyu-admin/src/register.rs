@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
-use crate::api::Call;
-use crate::api::discovery::check_source;
+use crate::call::Call;
 use crate::draft::Draft;
+use crate::local_discovery::check_source;
 use crate::row::{self, Row};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 

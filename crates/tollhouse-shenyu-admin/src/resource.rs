@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use crate::answer::Refusal;
-use crate::api::discovery;
 use crate::clock;
 use crate::conditions;
 use crate::covered;
 use crate::draft::Draft;
+use crate::local_discovery;
 use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, Tables, namespace};
@@ -561,13 +561,13 @@ fn read_namespace(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refus
 }
 
 fn read_discovery(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
-    discovery::check_source(Some(body))?;
+    local_discovery::check_source(Some(body))?;
     read_plain(draft, body, made)
 }
 
 fn read_proxy_selector(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     let source = body.get("discovery").and_then(Value::as_object);
-    discovery::check_source(source)?;
+    local_discovery::check_source(source)?;
     take(body, made, &["name", "pluginName", "type", "namespaceId", "listenerNode", "handler"]);
     made.entry("pluginName").or_insert_with(|| "tcp".into());
     made.entry("type").or_insert_with(|| "tcp".into());
@@ -592,7 +592,7 @@ fn view_proxy_selector(tables: &Tables, view: &mut Row) {
     for (member, default) in [("listenerNode", ""), ("handler", "{}")] {
         view.entry(member).or_insert_with(|| default.into());
     }
-    let discovery = json!({"discoveryType": discovery::LOCAL, "type": discovery::LOCAL, "serverList": "", "props": "{}"});
+    let discovery = json!({"discoveryType": local_discovery::LOCAL, "type": local_discovery::LOCAL, "serverList": "", "props": "{}"});
     view.insert("discovery".to_owned(), discovery);
     view.insert("discoveryHandlerId".to_owned(), id.clone().into());
     let discovered = tables.get(Table::DiscoveryUpstream, &id);

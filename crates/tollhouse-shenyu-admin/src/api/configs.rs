@@ -3,9 +3,9 @@
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-use super::Call;
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::Call;
 use crate::transfer::{self, Incoming};
 
 /// `GET /configs/export`, `/configs/exportByNamespace`.

@@ -6,21 +6,19 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
 
 use super::objects::{find, ids};
-use super::{Call, no_such_path};
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::conditions;
 use crate::draft::Draft;
 use crate::limits::UPSTREAMS_MAX;
+use crate::local_discovery::{LOCAL, check_source};
 use crate::probe::AWAY_SINCE;
 use crate::resource::Resource;
 use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::namespace;
-
-/// What finds nodes: calls and registrations.
-pub(crate) const LOCAL: &str = "local";
 
 /// Answers what is about nodes; `None` for everything else.
 pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Option<Outcome> {
@@ -50,24 +48,6 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::POST, "proxy-selector", ["binding"]) => bind(admin, call).await,
         _ => return None,
     })
-}
-
-/// Refuses what would have to follow another registry. Forms name it `type` or `discoveryType`.
-///
-/// # Errors
-/// When it is not [`LOCAL`], nor left out.
-pub(crate) fn check_source(discovery: Option<&Row>) -> Result<(), Refusal> {
-    for member in ["type", "discoveryType"] {
-        let kind = discovery.and_then(|discovery| row::filled(discovery, member));
-        if let Some(kind) = kind.filter(|kind| kind != LOCAL) {
-            let text = format!(
-                "nodes that `{kind}` has are not followed here; let services register themselves, or write \
-                 their nodes with `{LOCAL}`"
-            );
-            return Err(Refusal::invalid(member, &text));
-        }
-    }
-    Ok(())
 }
 
 /// The settings of a plugin at a level, as one object, or `null`.

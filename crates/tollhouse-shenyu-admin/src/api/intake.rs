@@ -13,8 +13,8 @@ use serde_json::Value;
 use tollhouse_shenyu::weight::values_at_most;
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-use super::Call;
 use crate::answer::Refusal;
+use crate::call::Call;
 use crate::limits::VALUE_BYTES;
 use crate::query::Arguments;
 use crate::row::Row;

@@ -6,9 +6,10 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
-use super::{Call, no_such_path, special};
+use super::special;
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::draft::Draft;
 use crate::page::PageRequest;

@@ -4,9 +4,9 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::{Call, no_such_path};
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::page::PageRequest;
 use crate::records;

@@ -3,9 +3,9 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::{Call, no_such_path};
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::page::PageRequest;
 use crate::rights::{Entry, entries, forbid, permit};
 use crate::row::{self, Row};

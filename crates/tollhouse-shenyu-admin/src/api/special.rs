@@ -8,9 +8,9 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use super::objects::find;
-use super::{Call, no_such_path};
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::draft::Draft;
 use crate::resource::Resource;

@@ -3,9 +3,9 @@
 use axum::http::Method;
 use serde_json::Value;
 
-use super::Call;
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
+use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::resource::Resource;
 use crate::row::{self, Row};
@@ -36,7 +36,7 @@ async fn write(admin: &ShenyuAdmin, id: String, call: &Call) -> Outcome {
     if let Some(password) = row::filled(&body, "password") {
         body.insert("keptPassword".to_owned(), admin.keep_password(password).await?.into());
     }
-    let resource = Resource::find("dashboardUser").ok_or_else(super::no_such_path)?;
+    let resource = Resource::find("dashboardUser").ok_or_else(no_such_path)?;
     let message = if call.method == Method::PUT { "update success" } else { "create success" };
     let must_exist = call.method == Method::PUT;
     admin

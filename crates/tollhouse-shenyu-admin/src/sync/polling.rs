@@ -9,7 +9,7 @@ use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
-use crate::api::Call;
+use crate::call::Call;
 use crate::limits::POLL_TIME;
 
 /// `GET /configs/fetch`: the groups that are asked for.

@@ -7,6 +7,7 @@ pub mod cluster_id;
 mod documents;
 pub mod echo;
 pub mod etcd;
+mod event;
 pub(crate) mod fenced_store;
 mod file;
 mod folder_marks;
@@ -17,18 +18,14 @@ mod store_copy;
 pub(crate) mod stored;
 mod watch;
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tollhouse_admin::Mode;
 use tollhouse_config::bootstrap::Secret;
-use tollhouse_config::{Bootstrap, Document};
-use tollhouse_model::Problems;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_proxy::Change;
-use tollhouse_store::{ErrorKind, InService, Store, StoreError};
+use tollhouse_store::{ErrorKind, Store, StoreError};
 
+pub use self::event::{AdminAccess, Event, Reading, Source};
 pub use self::store::open_store;
 
 use self::cluster_id::OtherCluster;
@@ -37,7 +34,6 @@ use self::file::FileFeed;
 use self::store::StoreFeed;
 use crate::context::ControlContext;
 use crate::process::handover::Predecessor;
-use crate::secrets::KeptSecret;
 
 /// How long a start waits for a shared store of which there is a copy that can serve meanwhile.
 const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
@@ -45,89 +41,6 @@ const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
 /// The same where nothing is gained by going on early: there is no copy, or a predecessor serves until this process does,
 /// and what that serves may be newer than the copy.
 const SHARED_STORE_WAIT_LONG: Duration = Duration::from_secs(10);
-
-/// Where resources come from.
-#[derive(Debug, Clone)]
-pub enum Source {
-    /// A file, watched.
-    File(PathBuf),
-    /// The store in this folder, written by the Admin API.
-    Store(PathBuf),
-    /// An etcd whose members have these addresses, shared with other gateways.
-    Etcd(Vec<String>),
-    /// Whole documents that the Admin API takes.
-    Documents,
-}
-
-impl Source {
-    /// The one that the bootstrap file asks for.
-    pub fn from_bootstrap(bootstrap: &Bootstrap) -> Self {
-        match &bootstrap.resources {
-            Some(path) => Source::File(path.clone()),
-            None if bootstrap.admin.standalone => Source::Documents,
-            None if !bootstrap.store.etcd.endpoints.is_empty() => {
-                Source::Etcd(bootstrap.store.etcd.endpoints.clone())
-            }
-            None => Source::Store(bootstrap.data_dir.clone()),
-        }
-    }
-
-    /// What stands in the place of etcd, in one word or two.
-    pub fn store_name(&self) -> &'static str {
-        match self {
-            Source::File(_) => "file",
-            Source::Store(_) => "embedded store",
-            Source::Etcd(_) => "etcd",
-            Source::Documents => "memory",
-        }
-    }
-
-    /// What people call it.
-    pub fn name(&self) -> String {
-        match self {
-            Source::File(path) => path.display().to_string(),
-            Source::Store(folder) => format!("the store in {}", folder.display()),
-            Source::Etcd(endpoints) => format!("etcd at {}", endpoints.join(", ")),
-            Source::Documents => "documents put to /apisix/admin/configs".to_owned(),
-        }
-    }
-}
-
-/// What came.
-#[derive(Debug)]
-pub enum Event {
-    /// Objects of the store changed.
-    Changes(Vec<Change>),
-    /// All objects of the store, after a gap: what is not among them has gone.
-    Everything(Vec<Change>),
-    /// A whole document.
-    Document(Reading),
-}
-
-/// A document that was read.
-#[derive(Debug)]
-pub struct Reading {
-    /// What it says, or why it cannot be read.
-    pub document: Result<Document, Problems>,
-    /// When reading began: a change is measured from there.
-    pub began: Instant,
-}
-
-/// What an Admin API works on.
-pub struct AdminAccess {
-    /// The objects.
-    pub store: Arc<dyn Store>,
-    /// What secrets among them are sealed with.
-    pub keyring: Arc<Keyring>,
-    /// What callers have to show.
-    pub key: KeptSecret,
-    /// What callers may do.
-    pub mode: Mode,
-    /// How far this gateway serves what is written, where callers wait for that.
-    pub in_service: Option<InService>,
-    /// The same of ShenYu's objects, which are followed apart.
-    pub shenyu_in_service: Option<InService>,
-}
 
 /// A source that is followed.
 pub enum Feed {

@@ -11,7 +11,7 @@ use tollhouse_config::declarative;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{InService, Location, Revision, Store};
 
-use super::{AdminAccess, Event, Reading};
+use super::event::{AdminAccess, Event, Reading};
 use crate::context::ControlContext;
 use crate::secrets::{self, KeptSecret};
 

@@ -12,9 +12,9 @@ use tollhouse_config::{Format, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Location, Store};
 
+use super::event::{AdminAccess, Event, Reading};
 use super::mirror::Mirror;
 use super::watch::Watched;
-use super::{AdminAccess, Event, Reading};
 use crate::context::ControlContext;
 use crate::secrets::{self, KeptSecret};
 

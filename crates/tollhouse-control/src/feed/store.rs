@@ -14,9 +14,10 @@ use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
 use tollhouse_store::{InService, Location, Operation, Options, Revision, Store, StoreError};
 
+use super::event::{AdminAccess, Event, Source};
 use super::store_copy::{Copied, StoreCopy};
 use super::stored::{Dialect, Read, SharedStore, Stored, StoredParts};
-use super::{AdminAccess, Event, Source, echo, etcd};
+use super::{echo, etcd};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
 use crate::outages::Part;

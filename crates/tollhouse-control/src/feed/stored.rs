@@ -26,7 +26,7 @@ use tollhouse_store::{
 
 pub use self::vigil::SharedStore;
 use self::vigil::{Judgement, Verdict, Vigil};
-use super::Event as FeedEvent;
+use super::event::Event as FeedEvent;
 use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
 use crate::secrets::shenyu_store;

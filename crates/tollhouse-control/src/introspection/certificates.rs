@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::json;
 
-use super::Introspection;
 use super::reply::found;
+use super::state::Introspection;
 
 /// All of them.
 pub(super) async fn all(State(introspection): State<Introspection>) -> Response {

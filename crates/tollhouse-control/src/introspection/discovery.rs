@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::json;
 
-use super::Introspection;
 use super::reply::found;
+use super::state::Introspection;
 use crate::registry::nodes::Detail;
 
 /// Every upstream, in numbers.

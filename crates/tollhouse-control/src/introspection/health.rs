@@ -8,7 +8,8 @@ use tollhouse_model::{Id, Kind};
 use tollhouse_upstream::HealthReport;
 
 use super::reply::{found, refusal};
-use super::{Introspection, health_page, objects};
+use super::state::Introspection;
+use super::{health_page, objects};
 
 /// Kinds of objects that may have checks.
 const KINDS: [Kind; 4] = [Kind::Route, Kind::Service, Kind::Upstream, Kind::StreamRoute];

@@ -27,8 +27,9 @@ use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
+use super::state::Introspection;
+use super::{control_api, status_pages};
 use crate::context::ControlContext;
-use crate::introspection::{Introspection, control_api, status_pages};
 use crate::plugins::endpoints::METRICS_PATH;
 use crate::process::handover::Predecessor;
 

@@ -15,9 +15,9 @@ use tollhouse_model::{Id, Kind};
 use tollhouse_plugin::sealing;
 use tollhouse_store::{Entry, Store, StoreError};
 
-use super::Introspection;
 use super::object_view::{self, Held};
 use super::reply::{found, refusal};
+use super::state::Introspection;
 use crate::configuration::ObjectSource;
 
 /// Why there is no answer; boxed, since answers are large.

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::Introspection;
 use super::reply::{found, no_such_page};
+use super::state::Introspection;
 
 /// Revision and problems of the configuration in service, and which parts of the process are down.
 pub(super) async fn configuration(State(introspection): State<Introspection>) -> Response {

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::Introspection;
+use super::state::Introspection;
 
 /// A document.
 pub(super) fn json_reply(status: StatusCode, value: &Value) -> Response {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use tollhouse_admin::{Subsystem, plugin_documents};
 use tollhouse_model::schema;
 
-use super::Introspection;
 use super::reply::found;
+use super::state::Introspection;
 
 /// Everything.
 pub(super) async fn all(State(introspection): State<Introspection>) -> Response {

@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::Introspection;
 use super::reply::{found, json_reply};
+use super::state::Introspection;
 
 /// It answers, so it lives.
 pub(super) async fn alive() -> Response {

@@ -1,18 +1,24 @@
 //! Objects out of a store and out of a document. Paths are tested from outside.
 
+use std::sync::Arc;
+
 use axum::body::to_bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollhouse_config::{Document, Fingerprints, Format, declarative};
+use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::Services;
 use tollhouse_store::{Location, Operation, Transaction};
 
+use super::state::ServerInfo;
 use super::*;
 use crate::configuration::ObjectSource;
+use crate::identity::Identity;
+use crate::metrics::MetricsPage;
 use crate::outages::{Outages, Part};
-use crate::staples::Asking;
+use crate::staples::{Asking, Staples};
 
 fn introspection() -> Introspection {
     let identity =

@@ -304,7 +304,7 @@ impl ExclusiveParts {
     }
 
     fn put_registry(&mut self, registry: RunningRegistry) -> anyhow::Result<()> {
-        self.cx.drivers.follow(&registry)?;
+        self.cx.drivers.follow(&registry.handle)?;
         self.cx.metrics_page.registry().set(Some(registry.sources()));
         let listen = &mut Arc::make_mut(&mut self.cx.bootstrap).listen;
         keep_port(&mut listen.registry_grpc, registry.grpc);

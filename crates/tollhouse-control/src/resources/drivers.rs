@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use tollhouse_proxy::Compiler;
+use tollhouse_registry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
-use crate::registry::RunningRegistry;
 use crate::registry::nodes::RegistryNodes;
 use crate::staples::Staples;
 
@@ -34,8 +34,8 @@ impl Drivers {
     ///
     /// # Errors
     /// The thread for that cannot be started.
-    pub fn follow(&self, registry: &RunningRegistry) -> std::io::Result<()> {
-        self.registry.connect(Arc::new(registry.handle.clone()));
+    pub fn follow(&self, registry: &Registry) -> std::io::Result<()> {
+        self.registry.connect(Arc::new(registry.clone()));
         self.registry.start()
     }
 

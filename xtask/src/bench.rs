@@ -6,6 +6,7 @@
 mod admin;
 mod body_bomb;
 mod budget;
+mod case;
 mod cases;
 mod churn;
 pub(crate) mod client;
@@ -19,6 +20,7 @@ mod machine;
 mod measure;
 mod origin;
 mod peer;
+mod plan;
 mod prober;
 pub(crate) mod process;
 mod registry;
@@ -29,13 +31,12 @@ mod wrk;
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
-use cases::Case;
+use case::Case;
 use clap::Args;
-use machine::Cores;
 use peer::Peer;
+use plan::Plan;
 use report::{CaseResult, Report};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Arguments of `cargo x bench`.
 #[derive(Args)]
@@ -60,23 +61,6 @@ pub(crate) struct BenchArguments {
     binary: Option<PathBuf>,
 }
 
-/// What every case needs to know.
-pub(crate) struct Plan {
-    /// The Tollhouse binary under test.
-    binary: PathBuf,
-    peers: Vec<Peer>,
-    cores: Cores,
-    rounds: usize,
-    round: Duration,
-    /// What a case would do too often for a first try, it does rarely.
-    is_quick: bool,
-}
-
-/// Rounds of a full run: the median of three forgives one disturbed round.
-const ROUNDS: usize = 3;
-const ROUND: Duration = Duration::from_secs(5);
-const QUICK_ROUND: Duration = Duration::from_secs(2);
-
 /// Runs `cargo x bench`.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.gate && !gate::is_possible() {
@@ -86,7 +70,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.gate {
         return gate::run(&arguments.program()?);
     }
-    let plan = Plan::new(arguments)?;
+    let plan = arguments.plan()?;
     // One case that fails must not cost the figures of hours before it.
     let cases = arguments.chosen_cases();
     let report = Report::new(machine::describe(&plan)?, arguments.quick)?;
@@ -113,32 +97,13 @@ fn show_and_save(report: &Report, result: &CaseResult) -> Result<()> {
     report.save(result)
 }
 
-impl Plan {
-    fn new(arguments: &BenchArguments) -> Result<Self> {
-        for program in ["nginx", "wrk", "taskset"] {
-            shell::find_program(program)
-                .with_context(|| format!("{program} is missing; run `cargo x install`"))?;
-        }
-        let wanted = if arguments.peer.is_empty() { Peer::all() } else { arguments.peer.clone() };
-        let peers: Vec<Peer> = wanted.into_iter().filter(|peer| peer.is_installed()).collect();
-        let binary =
-            if peers.contains(&Peer::Tollhouse) { arguments.program()? } else { PathBuf::new() };
-        process::raise_open_files_limit();
-        let cores = Cores::choose()?;
-        // What this program does during a measurement belongs to the side of the load.
-        cores.move_to_load()?;
-        Ok(Self {
-            binary,
-            peers,
-            cores,
-            rounds: if arguments.quick { 1 } else { ROUNDS },
-            round: if arguments.quick { QUICK_ROUND } else { ROUND },
-            is_quick: arguments.quick,
-        })
-    }
-}
-
 impl BenchArguments {
+    fn plan(&self) -> Result<Plan> {
+        let wanted = if self.peer.is_empty() { Peer::all() } else { self.peer.clone() };
+        let peers: Vec<Peer> = wanted.into_iter().filter(|peer| peer.is_installed()).collect();
+        Plan::new(peers, self.quick, || self.program())
+    }
+
     fn chosen_cases(&self) -> Vec<Case> {
         let named: Vec<Case> = self.cases.iter().chain(&self.case).copied().collect();
         if named.is_empty() { Case::all() } else { named }

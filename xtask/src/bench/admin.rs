@@ -8,14 +8,15 @@ mod client;
 mod visible;
 
 use super::budget::{self, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::case::{BODY_BYTES, Case};
 use super::client::{Connection, get_request};
 use super::gateway::{self, Bootstrap, Origin, consumer_name, key_line, route_json, route_path};
 use super::measure::median;
+use super::origin;
 use super::peer::Peer;
+use super::plan::Plan;
 use super::process::{self, Running, free_port};
 use super::report::CaseResult;
-use super::{Plan, origin};
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
 //! One body of 60 MB of JSON that costs a tree forty times its length: what it takes of memory, and
 //! how long requests for another route of the same core wait beside it.
 
-use super::Plan;
 use super::budget::{self, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::case::{BODY_BYTES, Case};
 use super::client::Connection;
 use super::gateway::Bootstrap;
 use super::measure::median;
+use super::plan::Plan;
 use super::process::{self, Running, free_port};
 use super::report::CaseResult;
 use super::{origin, peer::Peer};

@@ -4,14 +4,15 @@
 //! Changes arrive the way they do with a declarative file: the whole file is replaced.
 
 use super::budget::{self, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::case::{BODY_BYTES, Case};
 use super::client::Connection;
 use super::gateway::{route_json, routes_json};
 use super::measure::{Contender, Row, Sample};
 use super::peer::{Peer, Proxy};
+use super::plan::Plan;
 use super::prober::{self, Pace};
 use super::report::CaseResult;
-use super::{Plan, origin, process};
+use super::{origin, process};
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

@@ -11,10 +11,10 @@ mod nodes;
 mod resync;
 mod seen;
 
-use super::Plan;
 use super::budget::Figure;
-use super::cases::Case;
+use super::case::Case;
 use super::peer::Peer;
+use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 

@@ -8,13 +8,13 @@ mod proxy;
 mod relay;
 mod rest;
 
-use super::Plan;
 use super::budget::{self, Budget, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::case::{BODY_BYTES, Case};
 use super::generator;
 use super::measure::median;
 use super::origin;
 use super::peer::Peer;
+use super::plan::Plan;
 use super::process::{self, Running, free_port};
 use super::report::{CaseResult, Table};
 use crate::shell;

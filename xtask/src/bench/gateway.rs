@@ -1,7 +1,7 @@
 //! The files that Tollhouse starts from: the bootstrap configuration, and resources in APISIX's
 //! standalone shape.
 
-use super::Plan;
+use super::plan::Plan;
 use super::process::{self, Running, free_port};
 use anyhow::Result;
 use serde_json::{Value, json};

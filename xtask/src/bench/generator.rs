@@ -6,11 +6,11 @@
 
 mod tool;
 
-use super::Plan;
 use super::budget::{self, Budget, Figure};
-use super::cases::Case;
+use super::case::Case;
 use super::measure::median;
 use super::origin;
+use super::plan::Plan;
 use super::process::{self, Running, free_port};
 use super::report::{CaseResult, Table};
 use crate::shell;

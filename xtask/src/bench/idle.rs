@@ -2,11 +2,12 @@
 //! one answered request, against memory before.
 
 use super::budget::{self, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::case::{BODY_BYTES, Case};
 use super::client::Connection;
+use super::origin;
 use super::peer::{Peer, Proxy};
+use super::plan::Plan;
 use super::report::CaseResult;
-use super::{Plan, origin};
 use anyhow::{Context, Result};
 
 /// Enough that what a program holds beside connections does not show, and fewer than 20,000 descriptors

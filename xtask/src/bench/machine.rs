@@ -1,7 +1,7 @@
 //! The machine of a measurement: which cores are used for what, and what to print beside a figure
 //! so that a reader can judge it.
 
-use super::Plan;
+use super::plan::Plan;
 use crate::shell;
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

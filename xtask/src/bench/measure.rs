@@ -2,9 +2,10 @@
 //! disturbance of the machine meets all of them in the same moment; where the times of answers are, each gets
 //! its turn alone, round after round. The median of the rounds counts.
 
+use super::machine::Cores;
 use super::peer::Proxy;
+use super::plan::Plan;
 use super::wrk::{self, Load, Outcome};
-use super::{Plan, machine::Cores};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -13,9 +13,9 @@ mod storm;
 pub(super) use generator::{End, Load};
 pub(super) use server::{Caller, NAMESPACE};
 
-use super::Plan;
-use super::cases::Case;
+use super::case::Case;
 use super::peer::Peer;
+use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 

@@ -3,12 +3,12 @@
 //!
 //! As in the case of the Admin API, the gateway may use both cores, and its data folder is on a disk.
 
-use super::Plan;
 use super::admin::{connections, set_up, wait_for_all, waits};
 use super::budget::{self, Figure};
-use super::cases::Case;
+use super::case::Case;
 use super::client::{Connection, get_request};
 use super::gateway::{Bootstrap, Origin};
+use super::plan::Plan;
 use super::process::free_port;
 use super::report::CaseResult;
 use anyhow::{Context, Result, anyhow, bail};

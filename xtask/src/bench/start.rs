@@ -2,11 +2,12 @@
 //! of 10,000 routes.
 
 use super::budget::{self, Figure};
-use super::cases::{BODY_BYTES, Case};
+use super::case::{BODY_BYTES, Case};
 use super::measure::median;
+use super::origin;
 use super::peer::Peer;
+use super::plan::Plan;
 use super::report::CaseResult;
-use super::{Plan, origin};
 use anyhow::Result;
 
 const ROUTES: usize = 10_000;

@@ -3,13 +3,13 @@
 
 use super::losses::{SETTLED_MAX, STEADY_SERVICE, steady};
 use super::nodes::{Engines, Node};
-use crate::bench::Plan;
 use crate::bench::admin::Writer;
 use crate::bench::budget::{self, Figure};
-use crate::bench::cases::BODY_BYTES;
+use crate::bench::case::BODY_BYTES;
 use crate::bench::client::Connection;
 use crate::bench::gateway::{route_json, route_path};
 use crate::bench::origin;
+use crate::bench::plan::Plan;
 use crate::bench::registry::Caller;
 use crate::shell;
 use anyhow::{Context, Result, bail};

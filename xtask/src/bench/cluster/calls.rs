@@ -1,8 +1,8 @@
 //! What calls cost the nodes' CPU, and how many a second there are.
 
 use super::nodes::{Engines, Node};
-use crate::bench::Plan;
 use crate::bench::budget::{self, Figure};
+use crate::bench::plan::Plan;
 use crate::bench::registry::{End, Load, NAMESPACE};
 use anyhow::Result;
 use serde_json::json;

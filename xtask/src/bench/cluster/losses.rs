@@ -2,8 +2,8 @@
 //! beat at whichever lives.
 
 use super::nodes::{Engines, Node};
-use crate::bench::Plan;
 use crate::bench::budget::{self, Figure};
+use crate::bench::plan::Plan;
 use crate::bench::registry::{Caller, NAMESPACE};
 use crate::shell;
 use anyhow::{Result, anyhow};

@@ -1,7 +1,7 @@
 //! The engines, and nodes that share them.
 
-use crate::bench::Plan;
 use crate::bench::gateway::ADMIN_KEY;
+use crate::bench::plan::Plan;
 use crate::bench::process::{self, Running, free_port};
 use crate::bench::registry::Caller;
 use anyhow::{Context, Result};

@@ -2,13 +2,13 @@
 //! changes ago, so that all routes are listed, compared and put into service beside the requests.
 
 use super::nodes::Node;
-use crate::bench::Plan;
 use crate::bench::admin::{Writer, percentile, put_all};
 use crate::bench::budget::{self, Figure};
-use crate::bench::cases::BODY_BYTES;
+use crate::bench::case::BODY_BYTES;
 use crate::bench::client::Connection;
 use crate::bench::gateway::{route_json, route_path};
 use crate::bench::origin;
+use crate::bench::plan::Plan;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,13 +1,13 @@
 //! How soon one node knows what another was told.
 
 use super::nodes::{Engines, Node};
-use crate::bench::Plan;
 use crate::bench::admin::{Writer, percentile};
 use crate::bench::budget::{self, Budget, Figure};
-use crate::bench::cases::BODY_BYTES;
+use crate::bench::case::BODY_BYTES;
 use crate::bench::client::Connection;
 use crate::bench::gateway::{route_json, route_path};
 use crate::bench::origin;
+use crate::bench::plan::Plan;
 use crate::bench::registry::NAMESPACE;
 use anyhow::{Context, Result, bail};
 use serde_json::json;

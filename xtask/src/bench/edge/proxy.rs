@@ -1,9 +1,9 @@
 //! The proxies with HTTP/2, TLS and gRPC switched on, as their operators would write it: one worker, kept
 //! connections on both sides, session tickets, no access log.
 
-use crate::bench::Plan;
 use crate::bench::gateway::route_json;
 use crate::bench::peer::{Peer, nginx_command};
+use crate::bench::plan::Plan;
 use crate::bench::process::{self, Running, free_port};
 use crate::shell;
 use anyhow::{Context, Result, bail};

@@ -2,9 +2,9 @@
 //! connections does. Both ends of the connections are in this program, on the core of the load.
 
 use super::Cost;
-use crate::bench::Plan;
 use crate::bench::measure::median;
 use crate::bench::peer::Peer;
+use crate::bench::plan::Plan;
 use crate::bench::process::{self, Running, free_port};
 use anyhow::{Context, Result, bail};
 use serde_json::json;

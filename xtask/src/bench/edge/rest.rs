@@ -3,7 +3,7 @@
 
 use super::PATH;
 use super::proxy::EdgeProxy;
-use crate::bench::Plan;
+use crate::bench::plan::Plan;
 use crate::bench::process::{self, Running};
 use crate::shell;
 use anyhow::{Context, Result, bail};

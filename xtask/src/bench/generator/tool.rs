@@ -2,7 +2,7 @@
 //! requests were answered.
 
 use super::super::wrk;
-use super::Plan;
+use crate::bench::plan::Plan;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;

@@ -2,12 +2,12 @@
 //! gateway in the same process sends requests to it; and the same for one that goes.
 
 use super::server::{NAMESPACE, Registry};
-use crate::bench::Plan;
 use crate::bench::admin::percentile;
 use crate::bench::budget::{self, Figure};
-use crate::bench::cases::BODY_BYTES;
+use crate::bench::case::BODY_BYTES;
 use crate::bench::client::Connection;
 use crate::bench::origin;
+use crate::bench::plan::Plan;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

@@ -2,9 +2,9 @@
 
 use super::generator::{End, Load};
 use super::server::{NAMESPACE, Registry};
-use crate::bench::Plan;
 use crate::bench::admin::disk_write_us;
 use crate::bench::budget::{self, Figure};
+use crate::bench::plan::Plan;
 use anyhow::Result;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 //! was answered and what it took on both sides.
 
 use super::server::{DONE, Registry};
-use crate::bench::Plan;
+use crate::bench::plan::Plan;
 use crate::bench::process;
 use crate::shell;
 use anyhow::{Context, Result, bail};

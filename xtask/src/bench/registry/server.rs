@@ -1,8 +1,8 @@
 //! The registry of a measurement: started on the core of the program under test, with its store on a disk,
 //! and asked over HTTP where a single answer is wanted.
 
-use crate::bench::Plan;
 use crate::bench::client::{Connection, get_request};
+use crate::bench::plan::Plan;
 use crate::bench::process::{self, Running, free_port};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};

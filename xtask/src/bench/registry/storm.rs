@@ -2,8 +2,8 @@
 
 use super::generator::{End, Load};
 use super::server::{NAMESPACE, Registry};
-use crate::bench::Plan;
 use crate::bench::budget::{self, Figure};
+use crate::bench::plan::Plan;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -6,11 +6,13 @@ mod bench;
 mod certificates;
 mod check;
 mod completions;
+pub mod configuration;
 mod configured_store;
 mod console_client;
 mod doctor;
 mod explain;
 mod export;
+mod gateway;
 mod import;
 mod mock;
 mod objects;
@@ -25,12 +27,12 @@ mod routes;
 mod run;
 mod shenyu;
 mod status;
+mod stdout;
 mod top;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// API gateway, service registry and load generator in one binary.
 ///
@@ -93,18 +95,6 @@ enum Command {
     Reference(reference::ReferenceArguments),
 }
 
-/// Where the bootstrap configuration comes from; the same for every command that needs it.
-#[derive(Debug, Args, Default)]
-pub struct Configuration {
-    /// Bootstrap file (YAML). Every key is optional.
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Override one key, such as `--set listen.http=127.0.0.1:8080`; may be repeated. Flags beat
-    /// TOLLHOUSE_* variables, which beat the file.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub overrides: Vec<(String, String)>,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -129,12 +119,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
-        Command::Completions(arguments) => Ok(completions::run(&arguments)),
-        Command::Reference(arguments) => Ok(reference::run(&arguments)),
+        Command::Completions(arguments) => Ok(completions::run(&arguments, Arguments::command())),
+        Command::Reference(arguments) => Ok(reference::run(&arguments, Arguments::command())),
     }
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }

@@ -12,7 +12,8 @@ use clap::Args;
 use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
 
-use super::{Configuration, configured_store, problems, reference, registry_moves};
+use super::configuration::Configuration;
+use super::{configured_store, problems, registry_moves, stdout};
 use tollhouse_control::{registry, secrets};
 
 /// What the copy of the registry's store has behind the name of the other.
@@ -57,7 +58,7 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
                 "the configuration is kept in {}, of which etcdctl snapshot save makes copies\n",
                 configured_store::name(&loaded.bootstrap)
             ));
-            reference::print(&text)?;
+            stdout::print(&text)?;
             return Ok(ExitCode::SUCCESS);
         }
         bail!(
@@ -85,7 +86,7 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         let hint = "secrets in it are sealed; keep a copy of the keys too, in another place";
         text.push_str(&format!("{hint}: {}\n", keyring.display()));
     }
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

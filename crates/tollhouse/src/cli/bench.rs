@@ -20,6 +20,7 @@ mod progress;
 mod report;
 mod run;
 mod suite;
+mod terminal;
 mod tls;
 
 use std::process::ExitCode;
@@ -27,13 +28,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tollhouse_dialects::{ab, ghz, wrk, wrk2};
 use tollhouse_load::error::BenchError;
-use tollhouse_load::report::paint::Paint;
 
-use super::problems::{self, print_failure};
-use super::reference;
-
-/// Exit code when nothing could be measured: bad input, an unusable target, limits of the machine.
-pub const NOT_MEASURED: u8 = 2;
+use self::terminal::NOT_MEASURED;
+use super::problems::print_failure;
+use super::stdout;
 
 /// What `tollhouse bench` says alone.
 const OVERVIEW: &str = "\
@@ -113,7 +111,7 @@ enum BenchCommand {
 /// When the overview cannot be printed.
 pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let Some(command) = &arguments.command else {
-        reference::print(OVERVIEW)?;
+        stdout::print(OVERVIEW)?;
         return Ok(ExitCode::SUCCESS);
     };
     Ok(carry_out(command).unwrap_or_else(|error| {
@@ -140,11 +138,6 @@ fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
     }
 }
 
-/// How text for people is painted on standard output.
-fn paint() -> Paint {
-    problems::paint(&std::io::stdout())
-}
-
 /// A message as one line, whatever a file or a server put into it.
 fn one_line(message: &str) -> String {
     message
@@ -153,13 +146,4 @@ fn one_line(message: &str) -> String {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-/// Prints to standard output.
-///
-/// # Errors
-/// When it cannot be written.
-fn print(text: &str) -> Result<(), BenchError> {
-    reference::print(text)
-        .map_err(|error| BenchError::System { doing: "writing to standard output".into(), error })
 }

@@ -11,9 +11,9 @@ use tollhouse_model::certificate::format_date;
 use tollhouse_stdx::civil::CivilTime;
 
 use super::admin_client::refusal;
-use super::reference;
-use super::registry::Gateway;
+use super::gateway::Gateway;
 use super::registry::table::{Align, Table};
+use super::stdout;
 
 /// Arguments of `certificates`.
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ pub fn run(arguments: &CertificatesArguments) -> anyhow::Result<ExitCode> {
         let answer = serde_json::from_slice(&body);
         describe(&answer.context("the answer is not understood; is that a Tollhouse?")?)
     };
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,6 +164,7 @@ fn describe_renewed(directory: &str, list: &[Certificate]) -> String {
         ]);
     }
     text.push_str(&table.render());
+    // Below the table, since a reason and its remedy are sentences and would make every row as wide.
     for certificate in list {
         if let Some(error) = &certificate.last_error {
             text.push_str(&describe_error(&certificate.names.join(" "), error));

@@ -21,9 +21,10 @@ use tollhouse_model::{Problem, Problems};
 
 use self::kind::FileKind;
 use self::report::Report;
+use super::configuration::Configuration;
 use super::problems::UNUSABLE;
 use super::run::log_filter;
-use super::{Configuration, problems, reference};
+use super::{problems, stdout};
 
 /// Largest file checked, in bytes; the gateway reads none that is larger.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -52,7 +53,7 @@ type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let environment = |name: &str| std::env::var(name).ok();
     let report = check(arguments, Report::new(problems::paint(&std::io::stdout())), &environment);
-    reference::print(&report.text())?;
+    stdout::print(&report.text())?;
     Ok(if report.has_errors() { ExitCode::from(UNUSABLE) } else { ExitCode::SUCCESS })
 }
 

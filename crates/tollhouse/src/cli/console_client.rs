@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::admin_client::{AdminClient, refusal};
-use super::registry::Gateway;
+use super::gateway::Gateway;
 
 /// A gateway whose console's calls are answered.
 pub struct ConsoleClient {

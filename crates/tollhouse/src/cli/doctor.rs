@@ -7,7 +7,8 @@ use clap::Args;
 use tokio::runtime::Builder;
 use tollhouse_control::doctor::{Examination, Finding, Severity, examine};
 
-use super::{Configuration, problems, reference};
+use super::configuration::Configuration;
+use super::{problems, stdout};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
@@ -40,7 +41,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     } else {
         render(&examination)
     };
-    reference::print(&text)?;
+    stdout::print(&text)?;
     let is_well = examination.findings.iter().all(|finding| finding.severity == Severity::Note);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -24,8 +24,9 @@ use tollhouse_proxy::Settings;
 use tollhouse_store::Entry;
 
 use self::offline::{Offline, View};
+use super::configuration::Configuration;
 use super::problems::{self, UNUSABLE};
-use super::{Configuration, configured_store, objects, reference};
+use super::{configured_store, objects, stdout};
 use tollhouse_control::explain::{Asked, Decision, HeaderLine, Question, Url};
 use tollhouse_control::settings;
 
@@ -81,7 +82,7 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     // Upstreams want a runtime to refresh names on; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let (text, matched) = answer(arguments, &loaded, runtime.handle());
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(if matched { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

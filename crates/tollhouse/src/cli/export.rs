@@ -16,9 +16,10 @@ use tollhouse_config::{Bootstrap, Format, declarative};
 use tollhouse_model::encryption::Form;
 use tollhouse_plugin::sealing;
 
+use super::configuration::Configuration;
 use super::objects::{self, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, configured_store, problems, reference, registry_moves, shenyu};
+use super::{configured_store, problems, registry_moves, shenyu, stdout};
 use tollhouse_control::secrets;
 
 /// Arguments of `export`.
@@ -96,7 +97,7 @@ pub fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     match &arguments.file {
         Some(file) => replace(file, text.as_bytes())
             .with_context(|| format!("failed to write {}", file.display()))?,
-        None => reference::print(&text)?,
+        None => stdout::print(&text)?,
     }
     Ok(code)
 }

@@ -28,10 +28,11 @@ use tollhouse_plugin::sealing::{self, PrivateKeys};
 
 use self::plan::{Plan, Prune};
 use self::target::Target;
+use super::configuration::Configuration;
 use super::export::DocumentFormat;
 use super::objects::{self, Object, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, check, configured_store, problems, reference, registry_moves, shenyu};
+use super::{check, configured_store, problems, registry_moves, shenyu, stdout};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
@@ -163,20 +164,20 @@ fn carry_out(
     plan: &Plan,
     target: &mut Target,
 ) -> anyhow::Result<ExitCode> {
-    reference::print(&render::plan(plan, problems::paint(&std::io::stdout()))?)?;
+    stdout::print(&render::plan(plan, problems::paint(&std::io::stdout()))?)?;
     if plan.changes.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.dry_run {
-        reference::print("nothing was written: --dry-run\n")?;
+        stdout::print("nothing was written: --dry-run\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.yes && !agreed()? {
-        reference::print("nothing was written\n")?;
+        stdout::print("nothing was written\n")?;
         return Ok(ExitCode::FAILURE);
     }
     let left = target.apply(&plan.changes)?;
-    reference::print(&format!("written to {}\n", target.name()))?;
+    stdout::print(&format!("written to {}\n", target.name()))?;
     if left.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

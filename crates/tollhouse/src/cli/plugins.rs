@@ -20,7 +20,7 @@ use self::fields::Field;
 use self::known::KNOWN;
 use self::page::Page;
 use super::problems::{UNUSABLE, print_failure};
-use super::reference;
+use super::stdout;
 
 /// Arguments of `plugins`.
 #[derive(Debug, Args)]
@@ -41,12 +41,12 @@ const WIDTH: usize = 96;
 /// When it cannot be written.
 pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
     let Some(name) = &arguments.name else {
-        reference::print(&list())?;
+        stdout::print(&list())?;
         return Ok(ExitCode::SUCCESS);
     };
     match page::build(name) {
         Some(page) => {
-            reference::print(&text(&page))?;
+            stdout::print(&text(&page))?;
             Ok(ExitCode::SUCCESS)
         }
         None => {

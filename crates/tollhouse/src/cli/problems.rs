@@ -11,7 +11,7 @@ use tollhouse_load::report::paint::Paint;
 use tollhouse_model::problem::Severity;
 use tollhouse_model::{Problem, Problems};
 
-use super::Configuration;
+use super::configuration::Configuration;
 
 /// Exit code where something was tried and failed: a port in use, a store that cannot be opened.
 pub const FAILED: u8 = 1;

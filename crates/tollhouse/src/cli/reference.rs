@@ -5,15 +5,14 @@
 //! on the command line is made here.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::{Args, Command, CommandFactory, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use tollhouse_config::bootstrap;
 use tollhouse_telemetry::{catalogue, codes};
 
 use super::problems::{UNUSABLE, print_failure};
-use super::{Arguments, plugins};
+use super::{plugins, stdout};
 
 /// Width of help texts, whatever the terminal: the page must not depend on who prints it.
 const WIDTH: usize = 96;
@@ -63,13 +62,13 @@ enum Page {
     Plugin,
 }
 
-/// Prints the page to standard output.
-pub fn run(arguments: &ReferenceArguments) -> ExitCode {
+/// Prints the page to standard output; `command` is the whole command line.
+pub fn run(arguments: &ReferenceArguments, command: Command) -> ExitCode {
     let page = match arguments.page {
         Page::Config => bootstrap::reference_markdown(),
         Page::Errors => codes::reference_markdown(),
         Page::Metrics => catalogue::reference_markdown(),
-        Page::Cli => cli_markdown(),
+        Page::Cli => cli_markdown(command),
         Page::Plugins => plugins::markdown::index(),
         Page::Plugin => {
             let name = arguments.name.as_deref().unwrap_or_default();
@@ -80,24 +79,12 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
             page
         }
     };
-    if print(&page).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Writes `text` to standard output. A reader that has seen enough and left is no error.
-///
-/// # Errors
-/// When it cannot be written otherwise.
-pub(super) fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    if stdout::print(&page).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Every command's long help.
-fn cli_markdown() -> String {
-    let mut command = Arguments::command().term_width(WIDTH);
+fn cli_markdown(command: Command) -> String {
+    let mut command = command.term_width(WIDTH);
     command.build();
     let mut page = String::from(CLI_OPENING);
     add_section(&mut page, "tollhouse", &command);
@@ -129,11 +116,14 @@ fn add_section(page: &mut String, name: &str, command: &Command) {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Arguments;
 
     #[test]
     fn the_command_page_has_every_command_a_user_sees() {
-        let page = cli_markdown();
+        let page = cli_markdown(Arguments::command());
         for command in Arguments::command().get_subcommands().filter(|it| is_listed(it)) {
             let heading = format!("\n## tollhouse {}\n", command.get_name());
             assert!(page.contains(&heading), "{heading}");

@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::console_client::ConsoleClient;
-use super::reference;
-use super::registry::Gateway;
+use super::gateway::Gateway;
+use super::stdout;
 
 /// Looks at what has come of it, and the time between two: a file is read and compiled within moments.
 const LOOKS: u32 = 20;
@@ -42,7 +42,7 @@ pub fn run(arguments: &ReloadArguments) -> anyhow::Result<ExitCode> {
         }
     }
     let (text, code) = describe(&before, &after);
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(code)
 }
 

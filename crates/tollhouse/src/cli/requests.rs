@@ -9,8 +9,8 @@ use serde_json::Value;
 use tollhouse_stdx::civil::CivilTime;
 
 use super::console_client::ConsoleClient;
-use super::reference;
-use super::registry::Gateway;
+use super::gateway::Gateway;
+use super::stdout;
 
 /// Between two questions of `--follow`. The gateway keeps the last 512 requests of each core, and of good ones at most
 /// ten a second, so that little is missed in between.
@@ -73,7 +73,7 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
             new.drain(..new.len().saturating_sub(arguments.lines));
         }
         let line = |row: &Value| if arguments.json { format!("{row}\n") } else { describe(row) };
-        reference::print(&new.iter().map(line).collect::<String>())?;
+        stdout::print(&new.iter().map(line).collect::<String>())?;
         if !arguments.follow {
             return Ok(ExitCode::SUCCESS);
         }

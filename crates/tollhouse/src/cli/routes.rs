@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::Value;
 
 use super::console_client::ConsoleClient;
-use super::reference;
-use super::registry::Gateway;
+use super::gateway::Gateway;
 use super::registry::table::{Align, Table};
+use super::stdout;
 
 /// Rows asked for at a time: the most that the gateway gives.
 const PAGE_ROWS: usize = 500;
@@ -62,7 +62,7 @@ pub fn run(arguments: &RoutesArguments) -> anyhow::Result<ExitCode> {
     } else {
         describe(&rows, total, &arguments.search)
     };
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

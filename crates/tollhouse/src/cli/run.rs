@@ -14,7 +14,8 @@ use tollhouse_model::{Problem, Problems};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Configuration, problems};
+use super::configuration::Configuration;
+use super::problems;
 
 /// Arguments of `run`.
 #[derive(Debug, Args, Default)]

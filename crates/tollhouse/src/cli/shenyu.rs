@@ -17,8 +17,9 @@ use tollhouse_store::Batches;
 use tollhouse_store::{Listing, Operation, Revision, Store, StoreError};
 
 use self::remote::Remote;
+use super::configuration::Configuration;
 use super::configured_store::{self, OpenStore};
-use super::{Configuration, export, import, problems, reference};
+use super::{export, import, problems, stdout};
 
 /// Largest archive that is read, in bytes: ShenYu's own takes 10 MiB.
 const ARCHIVE_BYTES_MAX: u64 = 256 << 20;
@@ -95,8 +96,8 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     };
     if arguments.dry_run {
         let (report, _) = plan(&look(&loaded.bootstrap)?)?;
-        reference::print(&render(&report))?;
-        reference::print("nothing was written: --dry-run\n")?;
+        stdout::print(&render(&report))?;
+        stdout::print("nothing was written: --dry-run\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     // Held from before it is compared until all is written.
@@ -104,18 +105,18 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     let kept = store.shenyu();
     let listing = store.wait(kept.list(tollhouse_shenyu::KEY_PREFIX));
     let (report, operations) = plan(&listing.context("failed to read the store")?)?;
-    reference::print(&render(&report))?;
+    stdout::print(&render(&report))?;
     if operations.is_empty() {
-        reference::print("there is nothing to write\n")?;
+        stdout::print("there is nothing to write\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.yes && !import::agreed()? {
-        reference::print("nothing was written\n")?;
+        stdout::print("nothing was written\n")?;
         return Ok(ExitCode::FAILURE);
     }
     write(&store, operations)?;
     let name = configured_store::name(&loaded.bootstrap);
-    reference::print(&format!("written to {name}\n"))?;
+    stdout::print(&format!("written to {name}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

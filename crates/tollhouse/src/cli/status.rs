@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::admin_client::AdminClient;
-use super::{Configuration, problems, reference};
+use super::configuration::Configuration;
+use super::{problems, stdout};
 
 /// Problems that are printed; `check` and the control API have all of them.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -67,6 +68,7 @@ pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
             bail!("listen.control is off; turn it on, or give another one with --control")
         }
     };
+    // An empty key: the control API asks for none, and the Admin API's has no business there.
     let mut client = AdminClient::open(&url, Some(""), &loaded.bootstrap)?;
     let (status, body) = client.ask("GET", "/v1/configuration", Bytes::new())?;
     if !status.is_success() {
@@ -75,9 +77,9 @@ pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let answer: Answer = serde_json::from_slice(&body)
         .context("the answer is not understood; is that the control API of a Tollhouse?")?;
     if arguments.json {
-        reference::print(&format!("{}\n", String::from_utf8_lossy(&body).trim_end()))?;
+        stdout::print(&format!("{}\n", String::from_utf8_lossy(&body).trim_end()))?;
     } else if !arguments.ready {
-        reference::print(&describe(&url, &answer))?;
+        stdout::print(&describe(&url, &answer))?;
     }
     Ok(if answer.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -9,8 +9,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::console_client::ConsoleClient;
-use super::reference;
-use super::registry::Gateway;
+use super::gateway::Gateway;
+use super::stdout;
 
 /// Between two looks: the gateway samples its traffic each second.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
         } else {
             format!("{}{}", if clears { CLEAR } else { "" }, describe(&overview, &seconds, now))
         };
-        reference::print(&text)?;
+        stdout::print(&text)?;
         if arguments.once {
             return Ok(ExitCode::SUCCESS);
         }

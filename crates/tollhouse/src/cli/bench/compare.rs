@@ -8,6 +8,8 @@ use tollhouse_load::error::BenchError;
 use tollhouse_load::report;
 use tollhouse_load::report::compare::{compare, text};
 
+use super::terminal;
+
 /// Exit code when something became worse.
 const WORSE: u8 = 1;
 
@@ -34,7 +36,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
     let before = report::load(&arguments.before)?;
     let after = report::load(&arguments.after)?;
     let comparison = compare(&before, &after);
-    super::print(&text(&comparison))?;
+    terminal::print(&text(&comparison))?;
     let Some(share) = arguments.threshold else { return Ok(ExitCode::SUCCESS) };
     let mut lines = String::new();
     for (word, found) in
@@ -49,7 +51,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
             ));
         }
     }
-    super::print(&lines)?;
+    terminal::print(&lines)?;
     let is_worse = !comparison.regressions(share).is_empty();
     Ok(if is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
 }

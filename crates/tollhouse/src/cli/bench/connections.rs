@@ -17,7 +17,8 @@ use tollhouse_load::preflight::Verdict;
 use tollhouse_load::report::{self, Environment, Report};
 use tollhouse_load::result::CaseResult;
 
-use super::{NOT_MEASURED, interrupt};
+use super::interrupt;
+use super::terminal::{self, NOT_MEASURED};
 
 /// Lines of progress that are kept come so often; on a terminal one line is written over instead.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -119,7 +120,7 @@ pub fn run(arguments: &ConnectionsArguments) -> Result<ExitCode, BenchError> {
     let measured = connections::hold(&plan, &launcher()?, &stop, &mut |now| ticker.show(now));
     ticker.end();
     let result = measured?;
-    super::print(&lines(&text::render(&result, super::paint())))?;
+    terminal::print(&lines(&text::render(&result, terminal::paint())))?;
     let is_met = result.missed_thresholds.is_empty();
     if let Some(path) = &arguments.json {
         report::save(&report_of(result, environment), path)?;
@@ -136,7 +137,7 @@ fn part() -> Result<ExitCode, BenchError> {
 
 fn preflight(plan: &Plan) -> Result<ExitCode, BenchError> {
     let rows = connections::preflight(plan)?;
-    super::print(&lines(&text::limits(&rows, super::paint())))?;
+    terminal::print(&lines(&text::limits(&rows, terminal::paint())))?;
     let is_enough = rows.iter().all(|row| row.verdict != Verdict::TooSmall);
     Ok(if is_enough { ExitCode::SUCCESS } else { ExitCode::from(NOT_MEASURED) })
 }

@@ -10,6 +10,7 @@ use tollhouse_load::session::{self, Options, Session};
 use super::interrupt;
 use super::output::OutputArguments;
 use super::progress::{Watcher, watcher};
+use super::terminal;
 
 /// Exit code when a threshold is missed.
 const MISSED: u8 = 1;
@@ -47,7 +48,7 @@ pub fn measure_by(
     if outputs.is_quiet() {
         missed(&session.report).for_each(super::super::problems::print_failure);
     } else {
-        super::print(&text::render(&session.report, super::paint()))?;
+        terminal::print(&text::render(&session.report, terminal::paint()))?;
     }
     match session.failed {
         Some(error) => Err(error),

@@ -10,6 +10,8 @@ use tollhouse_load::plan::{Plan, REPEAT_MAX};
 use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus};
 use tollhouse_load::resource::Watched;
 
+use super::terminal;
+
 /// Arguments about what is watched and judged, for commands that make their plan themselves.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Session")]
@@ -95,7 +97,7 @@ impl OutputArguments {
         }
         let files = [&self.json, &self.html, &self.csv, &self.prometheus];
         let names = files.into_iter().flatten().map(|path| path.display().to_string());
-        super::print(&format!("\nwritten: {}\n", names.collect::<Vec<_>>().join(", ")))
+        terminal::print(&format!("\nwritten: {}\n", names.collect::<Vec<_>>().join(", ")))
     }
 
     /// Whether nothing is said.

@@ -9,6 +9,8 @@ use tollhouse_load::report::paint::Paint;
 use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus, text};
 use tollhouse_load::{honesty, published};
 
+use super::terminal;
+
 /// Arguments of `bench report`.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
@@ -85,7 +87,7 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     report.warnings = honesty::evaluate(&report);
     let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
     let Some(path) = &arguments.output else {
-        super::print(&written(&report, format, arguments.full, super::paint()))?;
+        terminal::print(&written(&report, format, arguments.full, terminal::paint()))?;
         return Ok(ExitCode::SUCCESS);
     };
     if format == Format::Json {

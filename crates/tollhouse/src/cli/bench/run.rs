@@ -9,6 +9,7 @@ use tollhouse_load::plan::Plan;
 
 use super::measure::measure;
 use super::output::OutputArguments;
+use super::terminal;
 
 /// Arguments of `bench run`.
 #[derive(Debug, Args)]
@@ -36,7 +37,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, BenchError> {
         plan.keep_only(text)?;
     }
     if arguments.check {
-        super::print(&plan.listed())?;
+        terminal::print(&plan.listed())?;
         return Ok(ExitCode::SUCCESS);
     }
     measure(&plan, &arguments.outputs)

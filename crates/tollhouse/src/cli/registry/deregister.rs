@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-use super::Gateway;
 use super::name::{Address, ServiceName, segment};
 use super::remote::Remote;
 use super::view::Instance;
-use crate::cli::reference;
+use crate::cli::gateway::Gateway;
+use crate::cli::stdout;
 
 /// Arguments of `deregister`.
 #[derive(Debug, Args)]
@@ -30,14 +30,14 @@ pub fn run(arguments: &DeregisterArguments) -> anyhow::Result<ExitCode> {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
-    let mut remote = arguments.gateway.remote(&bootstrap)?;
+    let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
     let ids = match &arguments.address {
         None => vec![arguments.what.clone()],
         Some(address) => find(&mut remote, &arguments.what, address)?,
     };
     for id in ids {
         remote.get("DELETE", &format!("instances/{}", segment(&id)), None)?;
-        reference::print(&format!("deregistered {id}\n"))?;
+        stdout::print(&format!("deregistered {id}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,11 +15,11 @@ use serde::de::DeserializeOwned;
 use tollhouse_config::Bootstrap;
 
 use self::examine::{Facts, Finding, Severity};
-use super::Gateway;
 use super::remote::Remote;
 use super::view::Status;
 use crate::cli::doctor::render_findings;
-use crate::cli::reference;
+use crate::cli::gateway::Gateway;
+use crate::cli::stdout;
 use tollhouse_control::banner::reachable;
 
 /// Arguments of `doctor`.
@@ -41,7 +41,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
-    let mut remote = arguments.gateway.remote(&bootstrap)?;
+    let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
     let facts = gather(&mut remote, &bootstrap)?;
     let findings = examine::examine(&facts);
     let text = if arguments.json {
@@ -50,7 +50,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     } else {
         render(&facts, &findings)
     };
-    reference::print(&text)?;
+    stdout::print(&text)?;
     let is_well = findings.iter().all(|finding| finding.severity == Severity::Note);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::Gateway;
 use super::name::{ServiceName, segment};
+use super::remote::Remote;
 use super::table::{Align, Table, ago};
 use super::view::{Instance, Service};
-use crate::cli::reference;
+use crate::cli::gateway::Gateway;
+use crate::cli::stdout;
 
 /// Arguments of `list`.
 #[derive(Debug, Args)]
@@ -39,7 +40,7 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
-    let mut remote = arguments.gateway.remote(&bootstrap)?;
+    let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
     let namespace = arguments.namespace.as_deref().map(segment);
     let mut query = namespace.map(|name| format!("namespace={name}")).unwrap_or_default();
     let lists_instances = arguments.instances || arguments.service.is_some();
@@ -76,7 +77,7 @@ fn show<T: serde::de::DeserializeOwned>(
             found.iter().map(|value| serde_json::from_value(value.clone())).collect();
         table(&read?)
     };
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

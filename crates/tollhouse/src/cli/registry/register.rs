@@ -9,11 +9,11 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Gateway;
 use super::name::{Address, ServiceName, pair, segment};
 use super::remote::Remote;
 use crate::cli::admin_client::refusal;
-use crate::cli::reference;
+use crate::cli::gateway::Gateway;
+use crate::cli::stdout;
 
 /// Seconds between heartbeats where nobody says.
 const TTL_SECONDS_DEFAULT: u8 = 5;
@@ -94,7 +94,7 @@ pub fn run(arguments: &RegisterArguments) -> anyhow::Result<ExitCode> {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
-    let mut remote = arguments.gateway.remote(&bootstrap)?;
+    let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
     // Before it is registered: a signal must not leave it behind.
     let mut signals = Signals::new(&remote)?;
     let id = register(&mut remote, arguments)?;
@@ -121,7 +121,7 @@ fn register(remote: &mut Remote, arguments: &RegisterArguments) -> anyhow::Resul
     } else {
         format!("registered {} as {id}\n", arguments.service)
     };
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(id.to_owned())
 }
 

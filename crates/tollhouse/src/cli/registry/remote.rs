@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use tollhouse_config::Bootstrap;
 
 use crate::cli::admin_client::{AdminClient, refusal};
+use crate::cli::gateway::{Gateway, other_ways};
 
 /// Where the Admin API has the registry's objects.
 const BASE: &str = "/registry/v1";
@@ -23,10 +24,12 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Takes the address apart; connects with the first request.
-    pub fn open(url: &str, key: Option<&str>, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
-        let client = AdminClient::open(url, key, bootstrap)?;
-        Ok(Self { client, ways: super::other_ways(bootstrap) })
+    /// The one of a gateway; connects with the first request.
+    ///
+    /// # Errors
+    /// Its Admin API is off, or speaks TLS.
+    pub fn open(gateway: &Gateway, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+        Ok(Self { client: gateway.client(bootstrap)?, ways: other_ways(bootstrap) })
     }
 
     /// What it runs on.

@@ -8,11 +8,12 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::Gateway;
 use super::name::ServiceName;
+use super::remote::Remote;
 use super::view::Instance;
 use crate::cli::admin_client::refusal;
-use crate::cli::reference;
+use crate::cli::gateway::Gateway;
+use crate::cli::stdout;
 
 /// Longest line taken, in bytes: an instance with all the metadata it may have takes 1.6 MB where each
 /// character is written as an escape.
@@ -37,7 +38,7 @@ pub fn run(arguments: &WatchArguments) -> anyhow::Result<ExitCode> {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
-    let remote = arguments.gateway.remote(&bootstrap)?;
+    let remote = Remote::open(&arguments.gateway, &bootstrap)?;
     let path = format!("{}/instances?watch=true", arguments.service.path());
     let (status, body) = remote.open_stream(&path)?;
     remote.runtime().block_on(async {
@@ -79,7 +80,7 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
                 shown.push('\n');
             }
         }
-        reference::print(&shown)?;
+        stdout::print(&shown)?;
     }
     Ok(())
 }

@@ -14,7 +14,8 @@ use tollhouse_control::registry::offline::{self, StoredEntries};
 use tollhouse_store::Entry;
 
 use super::file::Writer;
-use crate::cli::{Configuration, problems, reference};
+use crate::cli::configuration::Configuration;
+use crate::cli::{problems, stdout};
 
 /// Arguments of `export registry`.
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         None => drop(write(bootstrap, std::io::stdout().lock(), offline::is_registered)?),
         Some(path) => {
             let count = replace(path, |file| write(bootstrap, file, offline::is_registered))?;
-            reference::print(&format!(
+            stdout::print(&format!(
                 "{}: {count} objects of the registry in {}\n",
                 path.display(),
                 offline::name(bootstrap)

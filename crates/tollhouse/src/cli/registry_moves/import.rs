@@ -15,8 +15,9 @@ use super::source::{FileSource, Source};
 use super::tally::Tally;
 use super::target::{self, Opened};
 use crate::cli::admin_client::AdminClient;
+use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
-use crate::cli::{Configuration, problems, reference};
+use crate::cli::{problems, stdout};
 
 /// What both have in common.
 #[derive(Debug, Args)]
@@ -98,7 +99,7 @@ fn carry_out(
     }
     if common.dry_run {
         let tally = target::rehearse(source, target::look(bootstrap)?)?;
-        reference::print(&format!("{}nothing was written: --dry-run\n", tally.text()))?;
+        stdout::print(&format!("{}nothing was written: --dry-run\n", tally.text()))?;
         return Ok(exit_code(&tally));
     }
     let opened = Opened::open(bootstrap)?;
@@ -116,21 +117,21 @@ fn write(
     let state = opened.registry.handle.state_full();
     let planned = target::rehearse(source, Rehearsal::from_state(&state))?;
     drop(state);
-    reference::print(&planned.text())?;
+    stdout::print(&planned.text())?;
     if planned.writes() == 0 {
         return Ok(exit_code(&planned));
     }
     if !common.yes && !agreed()? {
-        reference::print("nothing was written\n")?;
+        stdout::print("nothing was written\n")?;
         return Ok(ExitCode::FAILURE);
     }
     let written = opened.write(source)?;
     let (count, place) = (written.writes(), offline::name(bootstrap));
     // Where other nodes write at the same time, something else may have come of it.
     let differs = if written == planned { "" } else { "; of what was said above, this changed:\n" };
-    reference::print(&format!("{count} objects written to {place}{differs}\n"))?;
+    stdout::print(&format!("{count} objects written to {place}{differs}\n"))?;
     if written != planned {
-        reference::print(&written.text())?;
+        stdout::print(&written.text())?;
     }
     Ok(exit_code(&written))
 }
@@ -145,18 +146,15 @@ fn through(
     client.set_way("import");
     let place = format!("http://{}", client.authority());
     if !common.yes {
-        reference::print(&format!(
-            "{} is to be written to the registry of {place}\n",
-            source.name()
-        ))?;
+        stdout::print(&format!("{} is to be written to the registry of {place}\n", source.name()))?;
         if !agreed()? {
-            reference::print("nothing was written\n")?;
+            stdout::print("nothing was written\n")?;
             return Ok(ExitCode::FAILURE);
         }
     }
     let tally = target::write_through(&mut client, source)?;
     let text = format!("{}{} objects written to {place}\n", tally.text(), tally.writes());
-    reference::print(&text)?;
+    stdout::print(&text)?;
     Ok(exit_code(&tally))
 }
 

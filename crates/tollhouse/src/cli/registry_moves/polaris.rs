@@ -48,6 +48,7 @@ impl PolarisSource {
         for row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
             known.add_row(row);
         }
+        // Some parts came with later versions of Polaris: of one that is not there nothing is missing.
         let there = PARTS.iter().filter(|part| part.is_there(&known));
         let missing: Vec<String> = there.flat_map(|part| part.missing(&known)).collect();
         if !missing.is_empty() {

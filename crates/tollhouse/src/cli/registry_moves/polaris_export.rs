@@ -19,8 +19,9 @@ use super::polaris::{PolarisSource, options};
 use super::polaris_database::DatabaseArguments;
 use super::source::{LeftOut, Source};
 use super::tally::Tally;
+use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
-use crate::cli::{Configuration, problems, reference};
+use crate::cli::{problems, stdout};
 
 /// How long a change may take before its rows get a later time: Polaris' servers look for changes of the last five
 /// seconds, older versions of the last ten.
@@ -73,23 +74,23 @@ pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<Exit
     };
     let settings = arguments.database.settings()?;
     let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open(&settings)?)?;
-    reference::print(&text(&planned, arguments.prune))?;
+    stdout::print(&text(&planned, arguments.prune))?;
     let code = if planned.tally.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     if arguments.dry_run {
-        reference::print("nothing was written: --dry-run\n")?;
+        stdout::print("nothing was written: --dry-run\n")?;
         return Ok(code);
     }
     if planned.changes.statements.is_empty() {
         return Ok(code);
     }
     if !arguments.yes && !agreed()? {
-        reference::print("nothing was written\n")?;
+        stdout::print("nothing was written\n")?;
         return Ok(ExitCode::FAILURE);
     }
     let hint = write(&options(&settings)?, &planned.changes)?;
     let removed = if arguments.prune { planned.only_there.len() as u64 } else { 0 };
     let count = planned.tally.writes() + removed;
-    reference::print(&format!("{count} objects written to {}{hint}\n", planned.name))?;
+    stdout::print(&format!("{count} objects written to {}{hint}\n", planned.name))?;
     Ok(code)
 }
 

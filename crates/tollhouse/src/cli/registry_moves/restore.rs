@@ -16,7 +16,8 @@ use tollhouse_sql::{SqlOptions, SqlStore};
 use tollhouse_store::{Store, StoreError, Transaction};
 
 use super::file::Reader;
-use crate::cli::{Configuration, problems, reference};
+use crate::cli::configuration::Configuration;
+use crate::cli::{problems, stdout};
 
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
@@ -59,7 +60,7 @@ pub fn restore(arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
     let mut whole = open(&arguments.file)?;
     while whole.next_entry().with_context(|| unreadable(&arguments.file))?.is_some() {}
     let count = write(bootstrap, &options, &arguments.file)?;
-    reference::print(&format!(
+    stdout::print(&format!(
         "{count} entries restored to {}; start the nodes now\n",
         offline::name(bootstrap)
     ))?;

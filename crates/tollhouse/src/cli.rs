@@ -70,21 +70,21 @@ enum Command {
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),
-    /// Show the certificates that renew themselves: how they stand, and what keeps them from it.
+    /// Show the certificates that renew themselves: how they stand, and what keeps them from renewing.
     Certificates(certificates::CertificatesArguments),
     /// Look for what is wrong with the engines that the configuration names: etcd, databases, Redis.
     Doctor(doctor::DoctorArguments),
     /// Look at the registry of a running gateway, and change it.
     Registry(registry::RegistryArguments),
-    /// Show how a running gateway is: its configuration, what is wrong with it, and parts that are down.
+    /// Show the state of a running gateway: its configuration, its problems, and parts that are down.
     Status(status::StatusArguments),
-    /// Watch a running gateway: rates, latencies, failures, nodes; anew each second.
+    /// Watch a running gateway: rates, latencies, failures, nodes; refreshed every second.
     Top(top::TopArguments),
     /// List the routes of a running gateway, or those that contain a text.
     Routes(routes::RoutesArguments),
     /// Print recent requests of a running gateway with their cause, and with --follow those that come.
     Requests(requests::RequestsArguments),
-    /// Have a running gateway read its resources again and reopen its log of requests
+    /// Have a running gateway read its resources again and reopen its access log.
     Reload(reload::ReloadArguments),
     /// List the plugins, or print the manual page of one.
     Plugins(plugins::PluginsArguments),

@@ -194,7 +194,7 @@ const OPERATIONS: [Operation; 38] = [
         "/console/v1/reload",
         "post",
         "console_reload",
-        "Read the resources again and reopen the log of requests, as SIGHUP does. Takes the role admin",
+        "Read the resources again and reopen the access log, as SIGHUP does. Takes the role admin",
         &[],
     ),
     ("/console/v1/bench", "get", "console_benches", "Measurements of the load generator", &[]),

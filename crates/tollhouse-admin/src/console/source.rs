@@ -100,7 +100,7 @@ pub trait ConsoleSource: Send + Sync {
     /// What somebody should look at.
     fn findings(&self) -> Value;
 
-    /// Reads the resources again and reopens the log of requests, as SIGHUP does.
+    /// Reads the resources again and reopens the access log, as SIGHUP does.
     ///
     /// # Errors
     /// The system refuses.

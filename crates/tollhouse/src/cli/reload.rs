@@ -1,4 +1,4 @@
-//! `tollhouse reload`: has a running gateway read its resources again and reopen the log of requests, as SIGHUP does, and
+//! `tollhouse reload`: has a running gateway read its resources again and reopen the access log, as SIGHUP does, and
 //! says what came of it.
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 //! found: where, what, why, and what to do about it.
 
 mod changelog;
+mod circles;
 mod citations;
 mod direction;
 mod finding;
@@ -51,14 +52,16 @@ fn check_tree() -> Result<Vec<Finding>> {
     let text = tree.text(GLOSSARY_PATH).unwrap_or_default();
     let (glossary, mut findings) = glossary::Glossary::parse(GLOSSARY_PATH, text);
     let mut long_functions = Vec::new();
-    for source in read_sources(&tree) {
-        findings.extend(layout::check(&source));
-        findings.extend(words::check(&source));
-        findings.extend(glossary.check(&source));
-        findings.extend(test_rules::check(&source));
-        findings.extend(sans_io::check(&source));
-        findings.extend(citations::check(&source, &|name| tree.has_ending(name)));
-        long_functions.extend(functions::long_functions(&source));
+    let sources = read_sources(&tree);
+    findings.extend(circles::check(&sources));
+    for source in &sources {
+        findings.extend(layout::check(source));
+        findings.extend(words::check(source));
+        findings.extend(glossary.check(source));
+        findings.extend(test_rules::check(source));
+        findings.extend(sans_io::check(source));
+        findings.extend(citations::check(source, &|name| tree.has_ending(name)));
+        long_functions.extend(functions::long_functions(source));
     }
     for file in &tree.files {
         match file.kind {

@@ -16,7 +16,7 @@ mod casdoor;
 mod engines;
 mod filters;
 
-use engines::{FakeEngines, FakeRedis, FakeServers};
+use engines::{FakeEngines, FakeRedis, Notes};
 
 /// Objects under construction.
 struct Desk {
@@ -655,10 +655,11 @@ fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass(
     let redis = Arc::new(FakeRedis {
         // The last is the first that is given.
         answers: Mutex::new(vec![None, Some(0), Some(1)]),
-        asked: Mutex::default(),
+        asked: Notes::default(),
     });
+    let engines = FakeEngines { redis: Some(Arc::clone(&redis)), ..FakeEngines::default() };
     let mut desk = Desk::new();
-    desk.sources = Sources::with_engines(Some(Arc::new(FakeEngines(Arc::clone(&redis)))));
+    desk.sources = Sources::with_engines(Some(Arc::new(engines)));
     let desk = desk
         .plugin("rateLimiter", Some(&json!({"mode": "standalone", "url": "127.0.0.1:6379"})))
         .rule("rateLimiter", "/", &Value::Null, &json!({"algorithmName": "concurrent"}))
@@ -668,7 +669,7 @@ fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass(
     assert!(desk.send(&get("/")).answer.is_none());
     let key = "concurrent_request_rate_limiter.{rateLimiter-1-WHOLE_KEY_RESOLVER}.tokens";
     let expected = ["ask", "leave", "ask", "ask"].map(|word| format!("{word} {key}"));
-    assert_eq!(*redis.asked.lock().expect("nobody panicked"), expected);
+    assert_eq!(redis.asked.all(), expected);
 }
 
 #[test]
@@ -678,9 +679,9 @@ fn dubbo_calls_the_method_of_a_path_with_what_the_body_says() {
             "methodName": "find", "parameterTypes": types, "rpcExt": "{\"retries\":1}"})
     };
     let answer = |nodes: &[&str], path: &str, body: &str| {
-        let servers = Arc::new(FakeServers::default());
+        let servers = Arc::new(FakeEngines::default());
         let mut desk = Desk::new();
-        desk.sources = Sources::with_engines(Some(Arc::<FakeServers>::clone(&servers)));
+        desk.sources = Sources::with_engines(Some(Arc::<FakeEngines>::clone(&servers)));
         let node = |url: &&str| json!({"upstreamUrl": url, "protocol": "dubbo://", "weight": 1, "status": true});
         let nodes: Value = nodes.iter().map(node).collect();
         let desk = desk
@@ -695,7 +696,7 @@ fn dubbo_calls_the_method_of_a_path_with_what_the_body_says() {
         let length = body.len();
         let answer = desk
             .answer(&format!("POST {path} HTTP/1.1\nHost: a\nContent-Length: {length}\n\n{body}"));
-        let asked = servers.0.lock().expect("nobody panicked").join(", ");
+        let asked = servers.called.all().join(", ");
         (answer, asked)
     };
     let body = r#"{"z":7,"a":"x"}"#;

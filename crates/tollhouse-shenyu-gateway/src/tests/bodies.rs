@@ -8,7 +8,7 @@ use tollhouse_plugin::LogContext;
 use tollhouse_plugin::testing::Reply;
 
 use super::*;
-use crate::tests::engines::{FakeStore, FakeStores};
+use crate::tests::engines::FakeEngines;
 use crate::turn::Aftermath;
 
 /// A private and a public key.
@@ -170,20 +170,24 @@ fn logging_console_takes_an_exchange_down_with_masks() {
 
 #[test]
 fn records_go_to_each_store_that_is_configured_and_loggers_without_one_stop_nobody() {
-    let stored = Arc::new(FakeStore::default());
+    let engines = Arc::new(FakeEngines::default());
     let mut desk = Desk::new();
-    desk.sources = Sources::with_engines(Some(Arc::new(FakeStores(Arc::clone(&stored)))));
+    desk.sources = Sources::with_engines(Some(Arc::<FakeEngines>::clone(&engines)));
     let server = json!({"host": "127.0.0.1", "port": "9200"});
-    let desk = desk
+    let mut desk = desk
         .plugin("loggingElasticSearch", Some(&server))
         .plugin("loggingClickHouse", Some(&server))
-        .plugin("loggingKafka", Some(&json!({"bootstrapServer": "127.0.0.1:9092"})))
         .rule("loggingElasticSearch", "/a", &Value::Null, &Value::Null)
         .rule("loggingClickHouse", "/a", &Value::Null, &Value::Null)
-        .rule("loggingKafka", "/a", &Value::Null, &Value::Null)
         .divide("/a");
+    let without =
+        ["Kafka", "RocketMQ", "RabbitMQ", "Pulsar", "AliyunSls", "TencentCls", "HuaweiLts"];
+    for name in without.map(|name| format!("logging{name}")) {
+        let config = json!({"bootstrapServer": "127.0.0.1:9092", "topic": "shenyu-access-logging"});
+        desk = desk.plugin(&name, Some(&config)).rule(&name, "/a", &Value::Null, &Value::Null);
+    }
     let request = "GET /a HTTP/1.1\nHost: a\n\n";
-    let mut passed = pass_despite(&desk, request, &["use `loggingElasticSearch`"]);
+    let mut passed = pass_despite(&desk, request, &["use `loggingElasticSearch`"; 7]);
     assert!(passed.outcome.answer.is_none(), "who cannot write stops nobody");
     passed.respond("200\n", &["x"]);
     let mut memory = std::mem::take(&mut passed.exchange.memory);
@@ -194,7 +198,7 @@ fn records_go_to_each_store_that_is_configured_and_loggers_without_one_stop_nobo
         let cx = LogContext::new(&passed.exchange, &mut memory, Transfer::default());
         record.write(&cx);
     }
-    let stored = stored.0.lock().expect("nobody panicked");
+    let stored = engines.records.all();
     assert_eq!(stored.len(), 2);
     let record: Value = serde_json::from_str(&stored[0]).expect("JSON");
     assert!(record["requestHeader"].is_string(), "{record}");

@@ -7,7 +7,7 @@ use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::engines::FakeCasdoor;
+use super::engines::FakeEngines;
 use super::*;
 
 fn token(key: &RsaKeyPair, claims: &Value) -> String {
@@ -30,9 +30,9 @@ fn casdoor_lets_tokens_and_codes_pass_and_says_who_comes() {
     let claims =
         json!({"name": "jack", "owner": "shops", "aud": ["shop"], "exp": 99_999_999_999_u64});
     let good = token(&key, &claims);
-    let casdoor = Arc::new(FakeCasdoor { token: good.clone(), asked: Mutex::default() });
+    let casdoor = Arc::new(FakeEngines { token: Some(good.clone()), ..FakeEngines::default() });
     let mut desk = Desk::new();
-    desk.sources = Sources::with_engines(Some(Arc::<FakeCasdoor>::clone(&casdoor)));
+    desk.sources = Sources::with_engines(Some(Arc::<FakeEngines>::clone(&casdoor)));
     let config = json!({"endpoint": "http://casdoor:8000", "client_id": "shop", "client_secrect": "s&3",
         "certificate": pem, "organization-name": "shops"});
     let desk = desk
@@ -50,10 +50,10 @@ fn casdoor_lets_tokens_and_codes_pass_and_says_who_comes() {
     for line in ["+name: jack", "+organization: shops", "-id"] {
         assert!(by_token.contains(line), "{line}: {by_token}");
     }
-    assert!(casdoor.asked.lock().expect("nobody panicked").is_empty());
+    assert!(casdoor.posted.all().is_empty());
     let by_code = edits(&get("/?code=a%26b&state=app"));
     assert!(by_code.contains("+name: jack"), "{by_code}");
-    let asked = casdoor.asked.lock().expect("nobody panicked").clone();
+    let asked = casdoor.posted.all();
     let form = "grant_type=authorization_code&client_id=shop&client_secret=s%263&code=a%26b";
     assert_eq!(asked, [format!("http://casdoor:8000/api/login/oauth/access_token {form}")]);
     for request in [

@@ -1,93 +1,68 @@
-//! Engines that do nothing but note what they are asked.
+//! Engines that do nothing but note what they are asked. A test has those that it names; the others are away.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 use tollhouse_shenyu::record_store::RecordStore;
 
 use crate::engines::{CallError, EngineError, Engines, RecordSink, Scripts};
 
-/// A Redis that gives these answers, and notes what it was asked.
-#[derive(Debug)]
-pub(super) struct FakeRedis {
-    pub(super) answers: Mutex<Vec<Option<i64>>>,
-    pub(super) asked: Mutex<Vec<String>>,
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct FakeEngines {
+    /// Answers scripts.
+    pub(super) redis: Option<Arc<FakeRedis>>,
+    /// Takes records.
+    pub(super) records: Arc<Notes>,
+    /// What each code is changed into; nothing where nobody answers.
+    pub(super) token: Option<String>,
+    /// The forms that were posted.
+    pub(super) posted: Notes,
+    /// The calls of Dubbo: one server cannot be reached, one does not answer in time, and others do.
+    pub(super) called: Notes,
 }
 
-#[derive(Debug)]
-pub(super) struct FakeEngines(pub(super) Arc<FakeRedis>);
+/// What was asked, in the order in which it was.
+#[derive(Debug, Default)]
+pub(super) struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn note(&self, text: String) {
+        self.0.lock().expect("nobody panicked").push(text);
+    }
+
+    /// All of it.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.0.lock().expect("nobody panicked").clone()
+    }
+}
 
 impl Engines for FakeEngines {
     fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError> {
-        Ok(Arc::<FakeRedis>::clone(&self.0))
+        let away = || EngineError("there is none".to_owned());
+        Ok(Arc::<FakeRedis>::clone(self.redis.as_ref().ok_or_else(away)?))
     }
 
     fn records(&self, _store: &RecordStore) -> Arc<dyn RecordSink> {
-        unreachable!("no test here writes records")
+        Arc::<Notes>::clone(&self.records)
     }
 
-    fn post_form<'a>(
-        &'a self,
-        _url: &'a str,
-        _form: String,
-    ) -> tollhouse_plugin::LocalFuture<'a, Option<Vec<u8>>> {
-        Box::pin(std::future::ready(None))
-    }
-
-    fn call_dubbo<'a>(
-        &'a self,
-        _server: &'a str,
-        _call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
-        Box::pin(std::future::ready(Err(CallError::TimedOut)))
-    }
-}
-
-impl Scripts for FakeRedis {
-    fn run<'a>(&'a self, call: &'a ScriptCall) -> tollhouse_plugin::LocalFuture<'a, Option<i64>> {
-        self.send(call.clone());
-        let answer = self.answers.lock().expect("nobody panicked").pop();
-        Box::pin(std::future::ready(answer.expect("it has one")))
-    }
-
-    fn send(&self, call: ScriptCall) {
-        let word = if call.script.contains("zrem'") { "leave" } else { "ask" };
-        let mut asked = self.asked.lock().expect("nobody panicked");
-        asked.push(format!("{word} {}", call.keys[0]));
-    }
-}
-
-/// Servers of Dubbo: one that cannot be reached, one that does not answer in time, and others.
-#[derive(Debug, Default)]
-pub(super) struct FakeServers(pub(super) Mutex<Vec<String>>);
-
-impl Engines for FakeServers {
-    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError> {
-        Err(EngineError("there is none".to_owned()))
-    }
-
-    fn records(&self, _store: &RecordStore) -> Arc<dyn RecordSink> {
-        unreachable!("no test here writes records")
-    }
-
-    fn post_form<'a>(
-        &'a self,
-        _url: &'a str,
-        _form: String,
-    ) -> tollhouse_plugin::LocalFuture<'a, Option<Vec<u8>>> {
-        Box::pin(std::future::ready(None))
+    fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>> {
+        self.posted.note(format!("{url} {form}"));
+        let answer = self.token.as_ref().map(|token| json!({"access_token": token}).to_string());
+        Box::pin(std::future::ready(answer.map(String::into_bytes)))
     }
 
     fn call_dubbo<'a>(
         &'a self,
         server: &'a str,
         call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
+    ) -> LocalFuture<'a, Result<Value, CallError>> {
         let arguments = Value::from(call.arguments.to_vec());
-        let text =
-            format!("{server} {}.{} {:?} {arguments}", call.service, call.method, call.types);
-        self.0.lock().expect("nobody panicked").push(text);
+        let called = format!("{server} {}.{}", call.service, call.method);
+        self.called.note(format!("{called} {:?} {arguments}", call.types));
         let result = match server {
             "10.0.0.1:1" => Err(CallError::Unreachable("it is gone".to_owned())),
             "10.0.0.2:1" => Err(CallError::TimedOut),
@@ -97,76 +72,28 @@ impl Engines for FakeServers {
     }
 }
 
-/// Takes what it is given.
-#[derive(Debug, Default)]
-pub(super) struct FakeStore(pub(super) Mutex<Vec<String>>);
-
-impl RecordSink for FakeStore {
+impl RecordSink for Notes {
     fn push(&self, record: String) {
-        self.0.lock().expect("nobody panicked").push(record);
+        self.note(record);
     }
 }
 
+/// A Redis that gives these answers, the last of them first, and notes what it was asked.
 #[derive(Debug)]
-pub(super) struct FakeStores(pub(super) Arc<FakeStore>);
-
-impl Engines for FakeStores {
-    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError> {
-        Err(EngineError("there is none".to_owned()))
-    }
-
-    fn records(&self, _store: &RecordStore) -> Arc<dyn RecordSink> {
-        Arc::<FakeStore>::clone(&self.0)
-    }
-
-    fn post_form<'a>(
-        &'a self,
-        _url: &'a str,
-        _form: String,
-    ) -> tollhouse_plugin::LocalFuture<'a, Option<Vec<u8>>> {
-        Box::pin(std::future::ready(None))
-    }
-
-    fn call_dubbo<'a>(
-        &'a self,
-        _server: &'a str,
-        _call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
-        Box::pin(std::future::ready(Err(CallError::TimedOut)))
-    }
+pub(super) struct FakeRedis {
+    pub(super) answers: Mutex<Vec<Option<i64>>>,
+    pub(super) asked: Notes,
 }
 
-/// Changes each code into this token, and notes what it is asked.
-#[derive(Debug)]
-pub(super) struct FakeCasdoor {
-    pub(super) token: String,
-    pub(super) asked: Mutex<Vec<String>>,
-}
-
-impl Engines for FakeCasdoor {
-    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError> {
-        Err(EngineError("there is none".to_owned()))
+impl Scripts for FakeRedis {
+    fn run<'a>(&'a self, call: &'a ScriptCall) -> LocalFuture<'a, Option<i64>> {
+        self.send(call.clone());
+        let answer = self.answers.lock().expect("nobody panicked").pop();
+        Box::pin(std::future::ready(answer.expect("it has one")))
     }
 
-    fn records(&self, _store: &RecordStore) -> Arc<dyn RecordSink> {
-        unreachable!("no test here writes records")
-    }
-
-    fn post_form<'a>(
-        &'a self,
-        url: &'a str,
-        form: String,
-    ) -> tollhouse_plugin::LocalFuture<'a, Option<Vec<u8>>> {
-        self.asked.lock().expect("nobody panicked").push(format!("{url} {form}"));
-        let answer = json!({"access_token": self.token}).to_string().into_bytes();
-        Box::pin(std::future::ready(Some(answer)))
-    }
-
-    fn call_dubbo<'a>(
-        &'a self,
-        _server: &'a str,
-        _call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> tollhouse_plugin::LocalFuture<'a, Result<Value, CallError>> {
-        Box::pin(std::future::ready(Err(CallError::TimedOut)))
+    fn send(&self, call: ScriptCall) {
+        let word = if call.script.contains("zrem'") { "leave" } else { "ask" };
+        self.asked.note(format!("{word} {}", call.keys[0]));
     }
 }

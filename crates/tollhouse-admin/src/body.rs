@@ -13,11 +13,18 @@ use crate::reply::Reply;
 mod decode_error;
 mod raw_text;
 
+/// A body as it arrives, whatever carries it.
+pub(crate) trait RequestBody:
+    Body<Error: std::error::Error + Send + Sync + 'static>
+{
+}
+
+impl<B: Body<Error: std::error::Error + Send + Sync + 'static>> RequestBody for B {}
+
 /// Reads a body of at most `bytes_max` bytes.
 pub(crate) async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     // A length that is announced is refused before anything is read.
     let announced = body.size_hint().lower();

@@ -2,13 +2,12 @@
 //!
 //! What the process knows comes through [`ConsoleSource`](source::ConsoleSource); what lies in the store is read here.
 
-use hyper::body::Body;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::auth;
-use crate::body;
+use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::limits::BODY_BYTES_MAX;
@@ -50,8 +49,7 @@ const COUNTED: [&str; 8] = [
 /// Answers a call below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();
     let reply = if segments == ["login"] {
@@ -71,8 +69,7 @@ async fn known_caller<B>(
     body: B,
 ) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     auth::check_reader(&admin.parts.options, call)?;
     let source = || admin.console();

@@ -2,7 +2,6 @@
 //! is asked for them; everything else is behind the key.
 
 use bytes::Bytes;
-use hyper::body::Body;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderName,
@@ -11,7 +10,7 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 
 use crate::auth;
-use crate::body;
+use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::certificates;
 use crate::console;
@@ -41,8 +40,7 @@ const METHODS: [Method; 5] =
 /// Answers a request.
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> WireResponse
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     let options = &admin.parts.options;
     let let_in =
@@ -66,8 +64,7 @@ fn not_registered() -> Reply {
 
 async fn registered<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     if call.segments.is_empty() || call.segments_after(&prefix::UI).is_some() {
         return ui::answer(call);

@@ -23,11 +23,10 @@ mod status;
 mod watch;
 
 use hyper::StatusCode;
-use hyper::body::Body;
 use tollhouse_registry::{RuleKind, ServiceRef};
 
 use crate::auth;
-use crate::body;
+use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::limits::BODY_BYTES_MAX;
@@ -37,8 +36,7 @@ use request::Request;
 /// Answers a call below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     auth::check_key(&admin.parts.options, call)?;
     let part = admin.parts.registry.as_ref().ok_or_else(|| {

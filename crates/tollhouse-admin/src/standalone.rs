@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use hyper::body::Body;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -14,7 +13,7 @@ use tollhouse_model::Kind;
 use tollhouse_model::change_row::{BothSides, ChangeRow, OBJECTS_TOLD_MAX};
 
 use crate::auth;
-use crate::body;
+use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::chronicle;
 use crate::context::Admin;
@@ -43,8 +42,7 @@ pub(crate) async fn answer<B>(
     (segments, body): (&[&str], B),
 ) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     let request = Request { admin, current, call };
     let check_key = || auth::check_key(&admin.parts.options, call);

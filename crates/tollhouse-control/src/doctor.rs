@@ -102,3 +102,17 @@ pub async fn examine(bootstrap: &Bootstrap) -> anyhow::Result<Examination> {
 
 /// How far a clock may be from the one here before somebody should know.
 const CLOCK_DIFFERENCE_MS_MAX: i64 = 1_000;
+
+/// What tests of an engine's judgement expect: nothing, or one finding of this severity with these words in what it
+/// says and in its remedy.
+#[cfg(test)]
+fn assert_found(found: &[Finding], expected: Option<(Severity, &str, &str)>) {
+    match (found, expected) {
+        ([], None) => {}
+        ([one], Some((severity, what, remedy))) => {
+            assert_eq!(one.severity, severity, "{one:?}");
+            assert!(one.what.contains(what) && one.remedy.contains(remedy), "{one:?}");
+        }
+        _ => panic!("expected {expected:?}, found {found:?}"),
+    }
+}

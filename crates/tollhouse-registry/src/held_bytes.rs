@@ -14,6 +14,22 @@ use crate::refusal::Refusal;
 /// What a pair of metadata, or a name in a list, takes beside its texts.
 const PAIR_BYTES: usize = 64;
 
+/// What the texts of an instance take, in whichever of its forms.
+macro_rules! instance_texts_bytes {
+    ($instance:expr) => {{
+        let texts = [
+            $instance.host.len(),
+            $instance.vpc_id.len(),
+            $instance.protocol.len(),
+            $instance.version.len(),
+            $instance.logic_set.len(),
+            $instance.unknown.len(),
+        ];
+        texts.iter().sum::<usize>() + metadata_bytes(&$instance.metadata)
+    }};
+}
+use instance_texts_bytes;
+
 /// Something that counts.
 pub(crate) trait HeldBytes {
     /// Bytes it is counted with.

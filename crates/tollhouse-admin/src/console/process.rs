@@ -1,13 +1,12 @@
 //! What concerns the process itself: its log, findings, reading the resources again, and the load generator. What changes
 //! anything takes a key of the role admin.
 
-use hyper::body::Body;
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::auth;
-use crate::body;
+use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
@@ -33,8 +32,7 @@ pub(super) async fn answer<B>(
     body: B,
 ) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     let argument = |name: &str| call.arguments.get(name).unwrap_or_default();
     let only_admin = || auth::check_administrator(&admin.parts.options, call);
@@ -96,8 +94,7 @@ where
 async fn read<T, B>(body: B) -> Result<T, Reply>
 where
     T: serde::de::DeserializeOwned,
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     let body = body::read(body, BODY_BYTES_MAX).await?;
     serde_json::from_slice(&body)

@@ -1,12 +1,11 @@
 //! `/console/v1/shenyu`: ShenYu's plugins, selectors, rules, metadata and applications, in the shapes of its own admin, for
 //! who has a key of this gateway.
 
-use hyper::body::Body;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::auth;
-use crate::body;
+use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::limits::BODY_BYTES_MAX;
@@ -34,8 +33,7 @@ pub(super) async fn answer<B>(
     body: B,
 ) -> Result<Reply, Reply>
 where
-    B: Body,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B: RequestBody,
 {
     let source = source(admin)?;
     let body = body::read(body, BODY_BYTES_MAX).await?;

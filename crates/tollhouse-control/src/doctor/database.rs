@@ -169,7 +169,7 @@ async fn find(options: &SqlOptions) -> Result<Option<ClusterId>, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::{Severity, assert_found};
     use super::*;
 
     fn sound() -> Examined {
@@ -237,15 +237,7 @@ mod tests {
             let mut examination = Examination::default();
             check(Engine::MySql, &outcomes, &mut examination);
             let found = examination.findings;
-            match expected {
-                None => assert_eq!(found, []),
-                Some((severity, what, remedy)) => {
-                    assert_eq!(found.len(), 1, "{found:?}");
-                    assert_eq!(found[0].severity, severity, "{found:?}");
-                    assert!(found[0].what.contains(what), "{found:?}");
-                    assert!(found[0].remedy.contains(remedy), "{found:?}");
-                }
-            }
+            assert_found(&found, expected);
         }
     }
 }

@@ -160,7 +160,7 @@ async fn whose(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::{Severity, assert_found};
     use super::*;
 
     fn status() -> MemberStatus {
@@ -224,15 +224,7 @@ mod tests {
             let mut examination = Examination::default();
             check_members(&members, &mut examination);
             let found = examination.findings;
-            match expected {
-                None => assert_eq!(found, []),
-                Some((severity, what, remedy)) => {
-                    assert_eq!(found.len(), 1, "{found:?}");
-                    assert_eq!(found[0].severity, severity, "{found:?}");
-                    assert!(found[0].what.contains(what), "{found:?}");
-                    assert!(found[0].remedy.contains(remedy), "{found:?}");
-                }
-            }
+            assert_found(&found, expected);
         }
     }
 }

@@ -187,7 +187,7 @@ fn check(place: &str, setup: Setup, info: &Info, found: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::{Severity, assert_found};
     use super::*;
 
     #[test]
@@ -239,15 +239,7 @@ mod tests {
         for (setup, text, expected) in table {
             let mut found = Vec::new();
             check("a:1", setup, &parse(&text), &mut found);
-            match expected {
-                None => assert_eq!(found, []),
-                Some((severity, what, remedy)) => {
-                    assert_eq!(found.len(), 1, "{found:?}");
-                    assert_eq!(found[0].severity, severity, "{found:?}");
-                    assert!(found[0].what.contains(what), "{found:?}");
-                    assert!(found[0].remedy.contains(remedy), "{found:?}");
-                }
-            }
+            assert_found(&found, expected);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::command::{
 use crate::instance::{Location, Metadata};
 use crate::key::ServiceKey;
 
-use super::{HeldBytes, key_bytes, list_bytes, metadata_bytes};
+use super::{HeldBytes, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
 
 impl HeldBytes for Command {
     fn held_bytes(&self) -> usize {
@@ -50,22 +50,11 @@ impl HeldBytes for Command {
 
 impl HeldBytes for NewInstance {
     fn held_bytes(&self) -> usize {
-        let texts = [
-            self.id.len(),
-            self.service.len(),
-            self.namespace.len(),
-            self.host.len(),
-            self.vpc_id.len(),
-            self.protocol.len(),
-            self.version.len(),
-            self.logic_set.len(),
-            self.unknown.len(),
-        ];
-        let texts: usize = texts.iter().sum();
+        let names = self.id.len() + self.service.len() + self.namespace.len();
         size_of::<Self>()
-            + texts
+            + names
+            + instance_texts_bytes!(self)
             + location_bytes(self.location.as_ref())
-            + metadata_bytes(&self.metadata)
     }
 }
 

@@ -8,24 +8,15 @@ use crate::rule::Rule;
 use crate::service::Service;
 use crate::transfer::Object;
 
-use super::{HeldBytes, PAIR_BYTES, key_bytes, list_bytes, metadata_bytes};
+use super::{HeldBytes, PAIR_BYTES, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
 
 /// What an object takes beside its texts: tables, pulse, versions in use.
 const OBJECT_BYTES: usize = 768;
 
 impl HeldBytes for Instance {
     fn held_bytes(&self) -> usize {
-        let texts = [
-            self.host.len(),
-            self.vpc_id.len(),
-            self.protocol.len(),
-            self.version.len(),
-            self.logic_set.len(),
-            self.unknown.len(),
-            metadata_bytes(&self.metadata),
-        ];
         // Its own, and those of its encoded form.
-        OBJECT_BYTES + self.id.len() + 2 * texts.iter().sum::<usize>()
+        OBJECT_BYTES + self.id.len() + 2 * instance_texts_bytes!(self)
     }
 }
 
@@ -96,16 +87,7 @@ impl HeldBytes for Object {
 
 impl HeldBytes for StoredInstance {
     fn held_bytes(&self) -> usize {
-        let texts = [
-            self.id.len(),
-            self.host.len(),
-            self.vpc_id.len(),
-            self.protocol.len(),
-            self.version.len(),
-            self.logic_set.len(),
-            self.unknown.len(),
-        ];
-        let texts = texts.iter().sum::<usize>() + key_bytes(&self.service);
-        OBJECT_BYTES + texts + metadata_bytes(&self.metadata)
+        let names = self.id.len() + key_bytes(&self.service);
+        OBJECT_BYTES + names + instance_texts_bytes!(self)
     }
 }

@@ -1,5 +1,5 @@
-//! A few hundred random exchanges under the oracle of the fuzz target `exchange`: enough to see that what it plays and
-//! judges still compiles and holds, on every change. Finding what is rare is the target's own work (`cargo x fuzz`).
+//! A few hundred random exchanges under the oracle of the fuzz target `exchange`, and some plays of `datagrams` under its
+//! own: enough to see that what they play and judge still compiles and holds, on every change. Finding what is rare is the targets' own work (`cargo x fuzz`).
 #![allow(missing_docs, reason = "the target's files, which document their own crate")]
 
 #[path = "../../../fuzz/src/lib.rs"]
@@ -20,12 +20,27 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
+/// Plays of datagrams: each waits for all its sessions to end.
+const DATAGRAM_PLAYS: u64 = 12;
+
+/// An input of this many bytes at most.
+fn input(state: &mut u64, bytes_max: u64) -> Vec<u8> {
+    let length = next(state) % bytes_max + 1;
+    (0..length).map(|_| next(state) as u8).collect()
+}
+
+#[test]
+fn no_datagram_of_one_session_reaches_another_whatever_sources_nodes_and_time_do() {
+    let mut state = 1;
+    for _ in 0..DATAGRAM_PLAYS {
+        fuzz::datagrams::play(&input(&mut state, 2 * INPUT_BYTES_MAX));
+    }
+}
+
 #[test]
 fn one_request_in_is_one_request_out_whatever_client_node_and_plugins_do() {
     let mut state = 1;
     for _ in 0..PLAYS {
-        let length = next(&mut state) % INPUT_BYTES_MAX + 1;
-        let input: Vec<u8> = (0..length).map(|_| next(&mut state) as u8).collect();
-        fuzz::exchange::play(&input);
+        fuzz::exchange::play(&input(&mut state, INPUT_BYTES_MAX));
     }
 }

@@ -2,29 +2,16 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tollhouse_model::upstream::KeepalivePool;
-use tollhouse_model::{Id, Kind};
-use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_proxy::settings::{
-    Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
-};
+use tollhouse_model::Kind;
+use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::worker::{Transport, WorkerListener};
-use tollhouse_proxy::{
-    Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
-};
-use tollhouse_router::{Mode, NormalizeOptions};
-use tollhouse_telemetry::Metrics;
+
+use super::super::worker::{Listeners, Making, RunningWorker, settings};
 
 /// What the gateway writes into every request for a node, and nobody else knows.
 pub const MARK: &str = "5f0c1d8e9b7a4632";
-
-/// Longest body that is taken: nothing here needs more.
-const BODY_BYTES_MAX: u64 = 64 * 1024;
 
 /// Whether the node of a configuration is asked over HTTP/2: of each two of the same plugins, the second.
 pub fn speaks_http2(configuration: usize) -> bool {
@@ -34,9 +21,8 @@ pub fn speaks_http2(configuration: usize) -> bool {
 /// A running worker.
 pub struct Gateway {
     address: SocketAddr,
-    snapshots: Arc<SnapshotCell>,
+    worker: RunningWorker,
     configurations: Vec<Configuration>,
-    _phase: watch::Sender<Phase>,
 }
 
 /// What a route does with its requests.
@@ -52,37 +38,24 @@ impl Gateway {
     /// When a configuration does not compile, or the machine has no port.
     pub fn start(node: SocketAddr, side: SocketAddr) -> Self {
         let settings = settings();
-        let making = Making {
-            settings: &settings,
-            background: background(),
-            catalogue: Arc::new(tollhouse_plugins::catalogue()),
-        };
+        let making = Making::new(&settings);
         let of_both = plugins(side)
             .into_iter()
             .flat_map(|plugins| [(plugins.clone(), "1.1"), (plugins, "2")]);
         let configurations: Vec<Configuration> = of_both
             .map(|(plugins, version)| Configuration {
                 name: format!("{plugins}, HTTP/{version} to the node"),
-                snapshot: making.compile(&plugins, (node, version)),
+                snapshot: compile(&making, &plugins, (node, version)),
             })
             .collect();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("an open socket");
         let address = listener.local_addr().expect("an address");
-        let (phase, receiver) = watch::channel(Phase::Serving);
-        let snapshots = Arc::new(SnapshotCell::new(Arc::clone(&configurations[0].snapshot)));
-        let parts = WorkerParts {
-            settings: Arc::new(settings),
-            snapshots: Arc::clone(&snapshots),
-            listeners: vec![WorkerListener { socket: listener, transport: Transport::Plain }],
-            proxied_listeners: Vec::new(),
-            stream_listeners: Vec::new(),
-            phase: receiver,
-            metrics: Arc::new(Metrics::new()),
-            log: None,
-        };
-        std::thread::spawn(move || Worker::run(parts).expect("the worker runs"));
-        Self { address, snapshots, configurations, _phase: phase }
+        let http = vec![WorkerListener { socket: listener, transport: Transport::Plain }];
+        let first = Arc::clone(&configurations[0].snapshot);
+        let listeners = Listeners { http, ..Listeners::default() };
+        let worker = RunningWorker::start(settings, first, listeners);
+        Self { address, worker, configurations }
     }
 
     /// How many configurations there are.
@@ -98,7 +71,7 @@ impl Gateway {
     /// Publishes a configuration; its name, for a report.
     pub fn choose(&self, index: usize) -> &str {
         let chosen = &self.configurations[index];
-        self.snapshots.publish(Arc::clone(&chosen.snapshot));
+        self.worker.snapshots.publish(Arc::clone(&chosen.snapshot));
         &chosen.name
     }
 }
@@ -153,32 +126,9 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
     ]
 }
 
-/// What all configurations are made with. The catalogue, whose schemas take a while to compile, is one.
-struct Making<'s> {
-    settings: &'s Settings,
-    background: tokio::runtime::Handle,
-    catalogue: Arc<Catalogue>,
-}
-
-impl Making<'_> {
-    fn compiler(&self) -> Compiler {
-        let background = self.background.clone();
-        let resolver =
-            Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), background);
-        let mut services = Services::new("tollhouse");
-        services.background = Some(self.background.clone());
-        let catalogue = Arc::clone(&self.catalogue);
-        Compiler::new(self.settings, resolver, catalogue, Arc::new(services))
-    }
-
-    fn compile(&self, plugins: &Value, node: (SocketAddr, &str)) -> Arc<Snapshot> {
-        compile(self.compiler(), plugins, node)
-    }
-}
-
 /// A catch-all route with `plugins`, the mark added.
 fn compile(
-    mut compiler: Compiler,
+    making: &Making<'_>,
     plugins: &Value,
     (node, version): (SocketAddr, &str),
 ) -> Arc<Snapshot> {
@@ -199,62 +149,5 @@ fn compile(
         "key-auth": {"key": "key-one"},
         "basic-auth": {"username": "foo", "password": "bar"},
     }});
-    let upsert = |kind, id, value| Change::Upsert {
-        kind,
-        id: Id::new(id),
-        value: Ok(value),
-        path: String::new(),
-    };
-    let snapshot =
-        compiler.apply([upsert(Kind::Consumer, "one", consumer), upsert(Kind::Route, "r", route)]);
-    let problems: Vec<String> = compiler.problems().map(|problem| format!("{problem:?}")).collect();
-    assert!(problems.is_empty(), "{plugins}: {problems:?}");
-    snapshot
-}
-
-/// A thread where plugins do what no request waits for.
-fn background() -> tokio::runtime::Handle {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let handle = runtime.handle().clone();
-    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
-    handle
-}
-
-/// A resolver's source that knows no name; nodes are addresses.
-struct NoNames;
-
-impl Source for NoNames {
-    fn lookup<'a>(&'a self, _question: &'a Question) -> Lookup<'a> {
-        Box::pin(async { Err(ResolveError::Denied) })
-    }
-}
-
-fn settings() -> Settings {
-    Settings {
-        router_mode: Mode::HostUri,
-        normalize: NormalizeOptions::default(),
-        limits: Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() },
-        server: "tollhouse".to_owned(),
-        brand: tollhouse_plugin::Brand::default(),
-        show_upstream_status: false,
-        trusted_addresses: None,
-        real_ip: RealIp {
-            header: "x-real-ip".to_owned(),
-            from: vec!["127.0.0.1/32".parse().expect("a network")],
-            recursive: false,
-        },
-        upstream_keepalive: KeepalivePool {
-            size: 320,
-            idle_timeout: Duration::from_secs(60),
-            requests: u32::MAX,
-        },
-        disable_health_checks: true,
-        resolve_timeout: Duration::from_secs(5),
-        drain_time: Duration::from_secs(1),
-        streams: StreamSettings::default(),
-        proxy_protocol: ProxyProtocol::default(),
-        tls: TlsSettings::default(),
-        shenyu: ShenyuSettings::default(),
-    }
+    making.compile([(Kind::Consumer, "one", consumer), (Kind::Route, "r", route)])
 }

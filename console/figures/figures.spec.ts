@@ -42,8 +42,8 @@ test('isolating an instance reaches discovery and the gateway within 100 ms', as
     const ask = async () => (await fetch(`${gateway.plane}/both`)).text()
     const isIsolated = async () => {
       const answer = await fetch(`http://${listeners.registry_http?.[0]}/v1/Discover`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ type: 'INSTANCE', service: { name: 'both', namespace: 'default' } }) })
-      const { instances = [] } = (await answer.json()) as { instances?: { id: string; isolate?: boolean }[] }
-      return instances.find(({ id }) => id === ids[1])?.isolate === true
+      const { instances = [] } = (await answer.json()) as { instances?: { port: number; isolate?: boolean }[] }
+      return instances.find(({ port }) => port === Number(two.split(':')[1]))?.isolate === true
     }
     const both = async () => new Set([await ask(), await ask(), await ask(), await ask()]).size === 2
     const figures = { discovery: [] as number[], gateway: [] as number[] }

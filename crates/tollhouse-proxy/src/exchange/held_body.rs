@@ -87,10 +87,11 @@ impl HeldBody {
         Some((self.end? - head_bytes) as u64)
     }
 
-    /// Forgets the body.
+    /// Forgets the body, or that it was left unread.
     #[inline]
     pub(crate) fn finish(&mut self) {
-        if self.wanted.is_some() || self.end.is_some() || self.is_asked.get() {
+        let is_looked_into = self.wanted.is_some() || self.values.is_some();
+        if is_looked_into || self.end.is_some() || self.is_asked.get() {
             *self = Self::default();
         }
     }

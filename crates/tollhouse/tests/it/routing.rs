@@ -293,6 +293,22 @@ fn expressions_look_into_forms_and_json() {
 }
 
 #[test]
+fn a_body_that_is_of_no_known_kind_does_not_hide_those_after_it() {
+    const FORM: &str = "Content-Type: application/x-www-form-urlencoded";
+    let form = format!("POST /v\n{FORM}\n\nname=jack");
+    check_expression(
+        json!([["post_arg_name", "==", "jack"]]),
+        &[
+            (&form, true),
+            ("POST /v\nContent-Type: text/plain\n\nname=jack", false),
+            (&form, true),
+            ("POST /v\nX-Kind: none\n\nname=jack", false),
+            (&form, true),
+        ],
+    );
+}
+
+#[test]
 fn a_body_that_was_looked_into_still_arrives_whole() {
     let origin = Origin::named("a");
     let resources = json!({ "routes": [{

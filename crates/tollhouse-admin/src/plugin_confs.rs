@@ -40,7 +40,10 @@ pub(crate) fn check_one(
         _ => return Err(format!("invalid plugin conf {conf} for plugin [{name}]")),
     };
     let catalogue: &Catalogue = &object.parts.catalogue;
-    let serves = |plugin: &&PluginType| owner != Owner::Stream || plugin.serves_connections;
+    let serves = |plugin: &&PluginType| match owner {
+        Owner::Stream => plugin.serves_connections,
+        Owner::Route | Owner::Consumer => plugin.serves_requests,
+    };
     let Some(plugin) = catalogue.get(name).filter(serves) else {
         return Err(format!("unknown plugin [{name}]"));
     };

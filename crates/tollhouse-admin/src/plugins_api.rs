@@ -32,7 +32,10 @@ impl Subsystem {
     }
 
     fn has(self, plugin: &PluginType) -> bool {
-        self == Self::Http || plugin.serves_connections
+        match self {
+            Self::Http => plugin.serves_requests,
+            Self::Stream => plugin.serves_connections,
+        }
     }
 
     fn name(self) -> &'static str {

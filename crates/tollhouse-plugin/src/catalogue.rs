@@ -30,6 +30,8 @@ pub struct PluginType {
     pub run_policy: RunPolicy,
     /// Whether it also works for connections below HTTP.
     pub serves_connections: bool,
+    /// Whether it works for requests of HTTP.
+    pub serves_requests: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
     /// What a consumer may say for it.
@@ -122,6 +124,7 @@ impl PluginType {
             phases: P::PHASES,
             run_policy: P::RUN_POLICY,
             serves_connections: P::SERVES_CONNECTIONS,
+            serves_requests: P::SERVES_REQUESTS,
             encrypted: P::ENCRYPTED,
             conf: Rules::new(schema),
             metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),

@@ -35,6 +35,8 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// Whether it also works for connections below HTTP, of which it sees addresses and first bytes: in
     /// its access and log phases.
     const SERVES_CONNECTIONS: bool = false;
+    /// Whether it works for requests of HTTP: the Admin API takes no others for routes and what they share.
+    const SERVES_REQUESTS: bool = true;
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
 

@@ -55,6 +55,7 @@ impl Plugin for MqttProxy {
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS;
     const SERVES_CONNECTIONS: bool = true;
+    const SERVES_REQUESTS: bool = false;
     type Config = Config;
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {

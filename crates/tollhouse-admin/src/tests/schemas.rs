@@ -86,6 +86,26 @@ async fn a_plugin_shows_its_schemas() {
 }
 
 #[tokio::test]
+async fn a_plugin_for_connections_alone_is_none_of_http() {
+    let fixture = Fixture::new().await;
+    for subsystem in ["http", "stream"] {
+        let names = fixture.get(&format!("/plugins/list?subsystem={subsystem}")).await.json();
+        let is_listed = names.as_array().expect("it is a list").contains(&json!("mqtt-proxy"));
+        assert_eq!(is_listed, subsystem == "stream", "{names:?}");
+    }
+    let answer = fixture.get("/plugins/mqtt-proxy").await;
+    assert_eq!(
+        (answer.status, answer.error().as_str()),
+        (404, "plugin not found in subsystem http")
+    );
+    assert_eq!(fixture.get("/plugins/mqtt-proxy?subsystem=stream").await.status, 200);
+    let plugins = json!({"mqtt-proxy": {"protocol_level": 4}});
+    let answer = fixture.put("/routes/1", &json!({"uri": "/a", "plugins": plugins})).await;
+    assert_eq!((answer.status, answer.error().as_str()), (400, "unknown plugin [mqtt-proxy]"));
+    assert_eq!(fixture.put("/stream_routes/1", &json!({"plugins": plugins})).await.status, 201);
+}
+
+#[tokio::test]
 async fn everything_about_all_plugins_is_one_map() {
     let fixture = Fixture::new().await;
     let all = fixture.get("/plugins?all=true").await.json();

@@ -55,7 +55,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<Discovery
                 reader.warning(value, "has no effect", "discovery by dns takes no arguments");
                 Some(())
             });
-            reader.optional(fields, "discovery_type", refuse_unknown);
+            reader.optional(fields, "discovery_type", warn_of_unknown);
             kind?;
             Some(Discovery::Dns { service_name: name?.to_owned() })
         }
@@ -72,11 +72,14 @@ fn kind_of(fields: &Fields) -> Option<Kind> {
     KINDS.iter().find(|(name, _)| *name == named).map(|(_, kind)| *kind)
 }
 
-fn refuse_unknown(reader: &mut Reader<'_>, value: &Value) -> Option<()> {
+/// Such an upstream has no nodes. Were it refused, its route would not be there, and requests would go on to
+/// routes that are less particular, and less protected.
+fn warn_of_unknown(reader: &mut Reader<'_>, value: &Value) -> Option<()> {
     let kind = reader.text(value)?;
     if KINDS.iter().all(|(name, _)| *name != kind) {
         let reason = format!("discovery type \"{kind}\" does not exist here");
-        reader.error(value, reason, "the kinds are dns and registry (also spelt polaris)");
+        let hint = "requests are answered 503; the kinds are dns and registry (also spelt polaris)";
+        reader.warning(value, reason, hint);
     }
     Some(())
 }

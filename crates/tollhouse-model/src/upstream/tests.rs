@@ -271,11 +271,13 @@ fn discovery_stands_in_for_nodes() {
     let upstream = good(&json!({"service_name": "a.b:8080", "discovery_type": "dns"}));
     let dns = Discovery::Dns { service_name: "a.b:8080".into() };
     assert_eq!(upstream.discovery, Some(dns));
-    let (_, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
+    let (upstream, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
+    let upstream = upstream.expect("it is there, without nodes");
+    assert!(upstream.nodes.is_empty() && upstream.discovery.is_none(), "{upstream:?}");
     assert_eq!(
         problems.to_string(),
         "upstreams[0].discovery_type: discovery type \"nacos\" does not exist here (got \
-         \"nacos\"); the kinds are dns and registry (also spelt polaris)"
+         \"nacos\"); requests are answered 503; the kinds are dns and registry (also spelt polaris)"
     );
     let (_, problems) = parse(&json!({"service_name": "a"}));
     assert!(problems.to_string().contains("but matches none"), "{problems}");

@@ -338,6 +338,20 @@ fn a_body_that_was_looked_into_still_arrives_whole() {
 }
 
 #[test]
+fn a_route_whose_discovery_is_not_here_lets_no_request_go_on_to_others() {
+    let origin = Origin::named("a");
+    let elsewhere = json!({ "service_name": "orders", "discovery_type": "nacos" });
+    let gateway = gateway()
+        .resources(&json!({ "routes": [
+            { "id": "elsewhere", "uri": "/orders", "upstream": elsewhere },
+            { "id": "rest", "uri": "/*", "upstream": upstream([origin.address()]) },
+        ] }))
+        .start();
+    assert_eq!(gateway.client().get("/orders").status(), 503);
+    assert_eq!(gateway.client().get("/rest").status(), 200);
+}
+
+#[test]
 fn a_route_that_is_switched_off_is_not_there() {
     let routes = Routes::new(&[
         route("off", json!({ "uri": "/x", "status": 0 })),

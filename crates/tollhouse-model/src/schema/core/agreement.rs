@@ -87,6 +87,7 @@ fn upstream_extras() -> Vec<Value> {
         json!({"nodes": [{"host": "a", "port": 65536, "weight": 1}]}),
         json!({"nodes": [{"host": "a", "weight": 1, "zone": "x"}]}),
         json!({"nodes": null, "service_name": "a", "discovery_type": "dns"}),
+        json!({"nodes": null, "service_name": "a", "discovery_type": "nacos"}),
         json!({"nodes": null, "service_name": "a"}),
         json!({"nodes": null, "service_name": "", "discovery_type": "dns"}),
         json!({"service_name": "a", "discovery_type": "dns"}),
@@ -393,11 +394,6 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
     let pair = json!({"client_cert": "x".repeat(128), "client_key": "x".repeat(64)});
     vec![
         (json!({"scheme": "kafka"}), schema, "what is spoken is checked where it is served"),
-        (
-            json!({"nodes": null, "service_name": "a", "discovery_type": "nacos"}),
-            schema,
-            "kinds of discovery are checked where they are served",
-        ),
         (json!({ "tls": pair }), schema, "certificates are looked at elsewhere"),
         (json!({"nodes": {"a:80": 4294967296u64}}), schema, "a limit of the balancer"),
         (json!({"retries": 4294967296u64}), schema, "a limit of the reader"),

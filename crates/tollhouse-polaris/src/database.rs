@@ -152,7 +152,7 @@ impl Columns {
         let (Some(table), Some(column)) = (next(), next()) else { return };
         let data_type = next().unwrap_or_default();
         let mut length = || next().and_then(|text| text.parse().ok());
-        let limit = Limit::of(&data_type, length(), length());
+        let limit = Limit::from_type(&data_type, length(), length());
         self.0.insert((table, column), limit);
     }
 

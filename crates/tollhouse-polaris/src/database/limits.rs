@@ -18,7 +18,7 @@ pub(super) enum Limit {
 
 impl Limit {
     /// The limit of a column with this type, and as many characters and bytes.
-    pub(super) fn of(data_type: &str, chars: Option<u64>, bytes: Option<u64>) -> Self {
+    pub(super) fn from_type(data_type: &str, chars: Option<u64>, bytes: Option<u64>) -> Self {
         match (data_type, chars, bytes) {
             ("tinyint", ..) => Self::Number(i8::MAX.into()),
             ("smallint", ..) => Self::Number(i16::MAX.into()),

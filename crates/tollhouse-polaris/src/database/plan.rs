@@ -140,7 +140,7 @@ impl Plan {
         row: &Row,
         details: &[Row],
     ) -> Result<(), LeftOut> {
-        let seen = Seen::of(part, row)?;
+        let seen = Seen::from_row(part, row)?;
         let object = part.read(row, details);
         let name = match part.table() {
             "namespace" => Name::Namespace(row.text("name").to_owned()),
@@ -285,7 +285,7 @@ impl Plan {
     /// cannot be read, and what Polaris' servers set up themselves, are nobody's to remove.
     pub fn only_there(&mut self) -> Vec<OnlyThere> {
         let rest = std::mem::take(&mut self.there);
-        let mut only_there: Vec<_> = rest.into_values().filter_map(OnlyThere::of).collect();
+        let mut only_there: Vec<_> = rest.into_values().filter_map(OnlyThere::from_row).collect();
         only_there.reverse();
         only_there
     }
@@ -329,7 +329,7 @@ impl Changes {
 }
 
 impl OnlyThere {
-    fn of(there: There) -> Option<Self> {
+    fn from_row(there: There) -> Option<Self> {
         let There { part, seen, object } = there;
         let object = object.ok()?;
         let is_own = matches!(&object, Object::Namespace(it)

@@ -77,7 +77,7 @@ pub(super) fn number(name: &'static str, number: impl Into<i64>) -> (&'static st
 }
 
 impl Seen {
-    pub(super) fn of(part: &Part, row: &Row) -> Result<Self, LeftOut> {
+    pub(super) fn from_row(part: &Part, row: &Row) -> Result<Self, LeftOut> {
         let has_revision = part.columns.iter().any(|column| column.name == "revision");
         Ok(Self {
             key: part.key_of(row).to_owned(),

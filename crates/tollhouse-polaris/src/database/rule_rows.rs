@@ -66,7 +66,11 @@ fn unwritable(error: impl ToString) -> NotMoved {
 }
 
 /// The id of the row of a rule's service, and what a query finds of it.
-fn of_service(rule: &Rule, service: Option<&str>, record: &mut Record) -> Result<String, NotMoved> {
+fn service_row(
+    rule: &Rule,
+    service: Option<&str>,
+    record: &mut Record,
+) -> Result<String, NotMoved> {
     let (Some(target), Some(id)) = (rule.targets.first(), service) else {
         return Err(NotMoved::NoService);
     };
@@ -82,7 +86,7 @@ fn routing_first(
     record: &mut Record,
 ) -> Result<(), NotMoved> {
     // A service has one such rule, under the service's id.
-    let id = of_service(rule, service, record)?;
+    let id = service_row(rule, service, record)?;
     let mut bounds = |name| fields.remove(name).unwrap_or_else(|| json!([])).to_string();
     record.cells.extend([
         text("id", id),
@@ -119,7 +123,7 @@ fn rate_limit(
     mut fields: Map<String, Value>,
     record: &mut Record,
 ) -> Result<(), NotMoved> {
-    let id = of_service(rule, service, record)?;
+    let id = service_row(rule, service, record)?;
     let method = fields.get("method").map(matched).unwrap_or_default();
     let labels = fields.get("labels").cloned().unwrap_or_else(|| json!({}));
     fields.remove("priority");

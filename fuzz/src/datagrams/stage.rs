@@ -186,7 +186,7 @@ impl Stage {
                 let open = self.metric("tollhouse_udp_sessions_open");
                 return Err(self.ledger.overdue(dropped, open));
             }
-            std::thread::sleep(LOOK);
+            std::thread::park_timeout(LOOK);
         }
     }
 

@@ -14,9 +14,9 @@ use tollhouse_proxy::l4::{
 use tollhouse_proxy::settings::StreamSettings;
 use tollhouse_proxy::{Settings, Snapshot};
 
+use super::super::worker::{Listeners, Making, RunningWorker, settings};
 use super::ledger::{Finding, Ledger, Let};
 use super::script::Filler;
-use super::super::worker::{Listeners, Making, RunningWorker, settings};
 
 /// Addresses that send, and ports of each: together more sessions than there may be, and on each address too.
 const ADDRESSES: usize = 4;

@@ -1,9 +1,9 @@
 //! Takes objects in, kind by kind: parse, compile plugins, keep, note what else must be compiled.
 //!
 //! An object that does not parse, or whose plugins refuse their confs, changes nothing: its last
-//! good version stays. Where there is none, and all that is wrong is in its plugins, it comes into
-//! service and refuses the requests that they were to protect: left out, it would leave them to a
-//! broader route, or to nobody's rule.
+//! good version stays. Where there is none, and all that is wrong is in its plugins, or in where it
+//! sends requests, it comes into service and refuses those that are its own: left out, it would leave
+//! them to a broader route, or to nobody's rule.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ impl Compiler {
         } else if fallback == Fallback::Refuse {
             self.plugins.refuse(Kind::Route, &id);
         }
-        let bare = || Route::parse(id.clone(), &without_plugins(value), path).0;
+        let parse = |bare: Value| Route::parse(id.clone(), &bare, path).0;
+        let bare = || parse(without_plugins(value)).or_else(|| parse(without_target(value)));
         let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
         match route.or_else(bare).filter(|_| is_wanted) {
             Some(route) => {
@@ -465,6 +466,16 @@ fn names_proto(conf: &Value, id: &Id) -> bool {
         Some(Value::Number(named)) => named.to_string() == id.as_str(),
         _ => false,
     }
+}
+
+/// The object with nothing but what says which requests are its own.
+pub(super) fn without_target(value: &Value) -> Value {
+    let mut bare = without_plugins(value);
+    if let Some(fields) = bare.as_object_mut() {
+        fields.remove("upstream");
+        fields.remove("timeout");
+    }
+    bare
 }
 
 /// The object with no plugins at all, in the place of those that cannot be read.

@@ -8,7 +8,7 @@ use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRou
 
 use super::object::Object;
 use super::plugins::Fallback;
-use super::put::without_plugins;
+use super::put::{without_plugins, without_target};
 use super::{Compiler, Touched, reference};
 use crate::l4::table::StreamEntry;
 use crate::plugins::Chain;
@@ -112,7 +112,8 @@ impl Compiler {
         } else if fallback == Fallback::Refuse {
             self.plugins.refuse(Kind::StreamRoute, &id);
         }
-        let bare = || StreamRoute::parse(id.clone(), &without_plugins(value), path).0;
+        let parse = |bare: Value| StreamRoute::parse(id.clone(), &bare, path).0;
+        let bare = || parse(without_plugins(value)).or_else(|| parse(without_target(value)));
         let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
         match route.or_else(bare).filter(|_| is_wanted) {
             Some(route) => {

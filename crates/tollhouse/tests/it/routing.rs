@@ -352,6 +352,25 @@ fn a_route_whose_discovery_is_not_here_lets_no_request_go_on_to_others() {
 }
 
 #[test]
+fn a_route_that_cannot_send_its_requests_anywhere_keeps_them_from_others() {
+    let origin = Origin::named("a");
+    let kafka =
+        json!({ "scheme": "kafka", "type": "roundrobin", "nodes": { "127.0.0.1:9092": 1 } });
+    let unreadable = json!({ "type": "roundrobin", "nodes": "127.0.0.1:9092" });
+    let gateway = gateway()
+        .resources(&json!({ "routes": [
+            { "id": "kafka", "uri": "/kafka", "upstream": kafka },
+            { "id": "unreadable", "uri": "/unreadable", "upstream": unreadable },
+            { "id": "rest", "uri": "/*", "upstream": upstream([origin.address()]) },
+        ] }))
+        .start();
+    for path in ["/kafka", "/unreadable"] {
+        assert_eq!(gateway.client().get(path).status(), 503, "{path}");
+    }
+    assert_eq!(gateway.client().get("/rest").status(), 200);
+}
+
+#[test]
 fn a_route_that_is_switched_off_is_not_there() {
     let routes = Routes::new(&[
         route("off", json!({ "uri": "/x", "status": 0 })),

@@ -294,7 +294,7 @@ impl Ledger {
     }
 
     /// There are no more sessions than there may be: `open` of them as the gateway counts.
-    pub(super) fn judge_bounds(&self, open: u64) -> Result<(), Finding> {
+    pub(super) fn check_bounds(&self, open: u64) -> Result<(), Finding> {
         if open > SESSIONS_MAX as u64 {
             return finding!("{open} sessions are open");
         }

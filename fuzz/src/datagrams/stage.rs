@@ -110,7 +110,7 @@ impl Stage {
 
     /// Publishes a configuration, once what is under way has come through the one before.
     pub(super) fn configure(&mut self, configuration: usize) -> Result<(), Finding> {
-        self.settle()?;
+        self.account_for_all()?;
         let chosen = &self.configurations[configuration];
         self.worker.snapshots.publish(Arc::clone(&chosen.snapshot));
         self.ledger.let_in(chosen.lets);
@@ -126,7 +126,7 @@ impl Stage {
     ) -> Result<(), Finding> {
         for _ in 0..count {
             if self.ledger.is_under_way(UNDER_WAY_MAX, BYTES_UNDER_WAY_MAX) {
-                self.settle()?;
+                self.account_for_all()?;
             }
             let datagram = self.ledger.write_datagram(source, filler);
             let sent = self.sources[source].send_to(&datagram, self.gateway);
@@ -142,7 +142,7 @@ impl Stage {
         count: usize,
         filler: Filler,
     ) -> Result<(), Finding> {
-        self.settle()?;
+        self.account_for_all()?;
         let Some((node, peer)) = self.ledger.session(session) else { return Ok(()) };
         for _ in 0..count {
             let Some(answer) = self.ledger.write_answer((node, peer), filler) else { continue };
@@ -157,7 +157,7 @@ impl Stage {
     }
 
     /// Waits until every datagram has reached a node or been counted.
-    fn settle(&mut self) -> Result<(), Finding> {
+    fn account_for_all(&mut self) -> Result<(), Finding> {
         self.wait_for(|stage| {
             let dropped = stage.metric("tollhouse_udp_datagrams_dropped_total");
             stage.ledger.is_accounted_for(dropped)
@@ -166,7 +166,7 @@ impl Stage {
 
     /// Waits until all sessions have ended, and begins anew.
     pub(super) fn fall_silent(&mut self) -> Result<(), Finding> {
-        self.settle()?;
+        self.account_for_all()?;
         self.wait_for(|stage| stage.metric("tollhouse_udp_sessions_open") == 0)?;
         self.look()?;
         let dropped = self.metric("tollhouse_udp_datagrams_dropped_total");
@@ -204,7 +204,7 @@ impl Stage {
             }
         }
         let open = self.metric("tollhouse_udp_sessions_open");
-        self.ledger.judge_bounds(open)
+        self.ledger.check_bounds(open)
     }
 
     /// The sum of a metric over its labels.

@@ -1,6 +1,6 @@
 //! A few hundred random exchanges under the oracle of the fuzz target `exchange`, and some plays of `datagrams` under its
-//! own: enough to see that what they play and judge still compiles and holds, on every change. Finding what is rare is the targets' own work (`cargo x fuzz`).
-#![allow(missing_docs, reason = "the target's files, which document their own crate")]
+//! own: enough to see that what they play and judge still compiles and holds, on every change. Finding what is rare is
+//! the targets' own work (`cargo x fuzz`).
 
 #[path = "../../../fuzz/src/lib.rs"]
 #[expect(dead_code, unreachable_pub, reason = "the target asks for more than a test does")]

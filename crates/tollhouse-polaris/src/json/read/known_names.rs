@@ -20,10 +20,10 @@ pub(super) enum KnownNames {
 }
 
 impl KnownNames {
-    fn of_field(field: &FieldDescriptor) -> Self {
+    fn from_field(field: &FieldDescriptor) -> Self {
         match field.kind() {
             Kind::Message(entry) if field.is_map() => {
-                Self::Map(Box::new(Self::of_field(&entry.map_entry_value_field())))
+                Self::Map(Box::new(Self::from_field(&entry.map_entry_value_field())))
             }
             Kind::Message(message) => Self::Message(message),
             Kind::Enum(names) => Self::Enum(names),
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for KnownNames {
                 continue;
             }
             let field = field_of(&message, &key);
-            members.next_value_seed(field.as_ref().map_or(Self::Other, Self::of_field))?;
+            members.next_value_seed(field.as_ref().map_or(Self::Other, Self::from_field))?;
         }
         Ok(())
     }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_linger;
 use rustls::{AlertDescription, CertificateError};
 use rustls_pki_types::ServerName;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::Stream;
 use crate::tls::Connector;
@@ -26,11 +28,17 @@ pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
 /// # Errors
 /// What the operating system says.
 pub async fn connect_announced(address: SocketAddr, header: &[u8]) -> io::Result<Stream> {
-    open_tcp(address, header).await.map(Stream::Plain)
+    let tcp = open_tcp(address, header).await?;
+    set_socket_linger(&tcp, None)?;
+    Ok(Stream::Plain(tcp))
 }
 
+/// A socket that is reset where nobody waits for it any more, until it is known to be of use: one that has just
+/// been connected would keep its port for a minute (see [`Stream::reset_when_dropped`]).
 async fn open_tcp(address: SocketAddr, header: &[u8]) -> io::Result<TcpStream> {
-    let mut tcp = TcpStream::connect(address).await?;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    set_socket_linger(&socket, Some(Duration::ZERO))?;
+    let mut tcp = socket.connect(address).await?;
     tcp.set_nodelay(true)?;
     if !header.is_empty() {
         tcp.write_all(header).await?;
@@ -103,6 +111,7 @@ pub async fn connect_tls_announced(
         let cause = "the node has not agreed to HTTP/2 by ALPN; does it serve it on this port?";
         return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
     }
+    set_socket_linger(tls.get_ref().0, None)?;
     Ok(Stream::Tls(Box::new(tls)))
 }
 

@@ -113,6 +113,19 @@ impl Stream {
         }
     }
 
+    /// Has the connection end with a reset once it is dropped: nobody is there any more for what is on its way.
+    /// An orderly end keeps the local port for a minute, and whoever takes back requests as fast as they are
+    /// sent would use up all of them.
+    pub fn reset_when_dropped(&self) {
+        let tcp = match self {
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref().0,
+            Stream::ServerTls(tls) => tls.tcp(),
+        };
+        // It ends in either case.
+        let _ = tcp.set_zero_linger();
+    }
+
     /// The TLS that a client has opened.
     #[inline]
     pub fn server_tls(&self) -> Option<&ServerTls> {

@@ -69,6 +69,14 @@ impl Carrier {
         }
     }
 
+    /// Has the connection end with a reset once it is dropped: see [`Stream::reset_when_dropped`]. A stream is
+    /// reset by its connection.
+    pub fn reset_when_dropped(&self) {
+        if let Self::Socket(stream) = self {
+            stream.reset_when_dropped();
+        }
+    }
+
     /// Pushes out what a layer below still holds; a stream's connection does so by itself.
     #[inline]
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -86,8 +86,20 @@ impl Attempt<'_> {
         Ok(Answer { connection, status: None, is_seen_by_plugins: false })
     }
 
-    /// Sends the request and reads until the head of the final answer is parsed.
+    /// Sends the request and reads until the head of the final answer is parsed. Where the client takes its
+    /// request back meanwhile, the node's connection is reset.
     async fn await_head(
+        &self,
+        cx: &mut Exchange<'_>,
+        connection: &mut UpstreamConnection,
+    ) -> Result<(), AttemptError> {
+        let mut awaited = Awaited { connection, is_over: false };
+        let answered = self.read_head(cx, awaited.connection).await;
+        awaited.is_over = true;
+        answered
+    }
+
+    async fn read_head(
         &self,
         cx: &mut Exchange<'_>,
         connection: &mut UpstreamConnection,
@@ -122,6 +134,21 @@ impl Attempt<'_> {
             return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
         }
         Ok(())
+    }
+}
+
+/// A connection that owes an answer, for as long as somebody waits for it.
+struct Awaited<'a> {
+    connection: &'a mut UpstreamConnection,
+    is_over: bool,
+}
+
+impl Drop for Awaited<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.connection.link.stream.reset_when_dropped();
+        }
     }
 }
 

@@ -142,6 +142,8 @@ test('the palette finds what ShenYu and the registry have, and codes of errors',
   await expect(page.getByRole('option', { name: /palette-service/ })).toBeVisible()
   await page.getByRole('option', { name: /palette-selector/ }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'palette-selector' })).toBeVisible()
+  // Pressed while it still closes, the keys would close it once more.
+  await expect(page.getByRole('dialog')).toHaveCount(0)
   await page.keyboard.press('Control+k')
   await page.keyboard.type('code:upstream_timeout')
   await page.getByRole('option', { name: /upstream_timeout/ }).click()

@@ -1,4 +1,5 @@
 //! A call of ShenYu's admin as whoever answers it sees it: read whole, whoever calls being known.
+//! Reading it from a connection, and answering it, stand elsewhere.
 
 use axum::http::Method;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
 //! What every case needs to know: what is measured, on which cores, for how long.
+//! Which cases there are is `case.rs`.
 
 use super::machine::Cores;
 use super::peer::Peer;

@@ -1,4 +1,5 @@
 //! Who is asked how certificates stand: whatever renews them, and whatever asks responders about them.
+//! What is asked for, and how it is answered over HTTP, stands beside it; nothing is renewed here.
 
 use std::future::Future;
 use std::pin::Pin;

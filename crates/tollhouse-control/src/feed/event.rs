@@ -1,4 +1,5 @@
 //! What comes from a source of configuration, whichever it is, and what an Admin API of it works on.
+//! Reading a source, and putting what it brings into service, is the work of the feeds.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! What the control API, the metrics and the status pages answer from: handles of what the process has anyway.
+//! Nothing is answered here, and nothing of it is owned by it.
 
 use std::sync::Arc;
 

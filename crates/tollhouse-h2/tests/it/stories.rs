@@ -97,7 +97,7 @@ fn latin(bytes: &[u8]) -> String {
 }
 
 /// Sends the story, once the other side's settings are in force.
-async fn tell(pipe: DuplexStream, in_force: oneshot::Receiver<()>) {
+async fn write_stories(pipe: DuplexStream, in_force: oneshot::Receiver<()>) {
     let (mut sender, connection) = h2::client::handshake(pipe).await.unwrap();
     let driver = tokio::task::spawn_local(connection);
     in_force.await.unwrap();
@@ -156,7 +156,7 @@ fn stories_of_another_encoder_are_decoded_with_tables_of_any_size() {
         let (theirs, ours) = duplex(64 << 10);
         let (tell_in_force, in_force) = oneshot::channel();
         let story = tokio::task::LocalSet::new().block_on(&runtime, async {
-            tokio::task::spawn_local(tell(theirs, in_force));
+            tokio::task::spawn_local(write_stories(theirs, in_force));
             blocks(ours, table_bytes, tell_in_force).await
         });
         let mut decoder = Decoder::default();

@@ -1,4 +1,5 @@
 //! What the columns of a database can hold: longer texts and larger numbers are refused beforehand, by name.
+//! Asking the database for them is the caller's.
 
 use super::record::Cell;
 

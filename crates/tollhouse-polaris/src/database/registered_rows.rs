@@ -1,4 +1,5 @@
 //! Namespaces, services, aliases and instances as rows of Polaris' database: what `registered.rs` reads, the other way.
+//! Rules have a file of their own (`rule_rows.rs`); nothing is written from here.
 
 use std::collections::BTreeMap;
 

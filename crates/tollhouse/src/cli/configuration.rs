@@ -1,4 +1,5 @@
 //! The arguments that say where the bootstrap configuration comes from; the same for every command that needs it.
+//! What the configuration means is not known here.
 
 use std::path::PathBuf;
 

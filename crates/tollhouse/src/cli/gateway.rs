@@ -1,4 +1,5 @@
 //! The arguments that say where the gateway is that a command asks, and how its Admin API is reached.
+//! What is asked of it is each command's own.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

@@ -4,6 +4,8 @@
 //! names, big numbers numbers, dates a text, bytes base64. A value may refer to one before it; it is copied
 //! then, within a bound, since a short text of references can stand for any number of copies.
 
+use std::rc::Rc;
+
 use serde_json::{Map, Number, Value};
 use tollhouse_stdx::civil::CivilTime;
 
@@ -45,12 +47,13 @@ enum Node {
     Plain(Value),
     List(Vec<usize>),
     /// With the name of its class, which is empty for a map without one.
-    Members(String, Vec<(String, usize)>),
+    Members(Rc<str>, Vec<(String, usize)>),
 }
 
 #[derive(Debug)]
 struct Class {
-    name: String,
+    /// Shared by its objects: one of a byte each could name a class of megabytes.
+    name: Rc<str>,
     fields: Vec<String>,
 }
 
@@ -59,7 +62,7 @@ struct Class {
 pub struct Reader<'a> {
     rest: &'a [u8],
     classes: Vec<Class>,
-    types: Vec<String>,
+    types: Vec<Rc<str>>,
     nodes: Vec<Node>,
     /// Places of what can be referred to, in their order.
     shared: Vec<usize>,
@@ -119,7 +122,7 @@ impl<'a> Reader<'a> {
                 items.collect::<Result<Vec<_>, _>>()?.into()
             }
             Some(Node::Members(class, parts)) => {
-                let (class, parts) = (class.clone(), parts.clone());
+                let (class, parts) = (Rc::clone(class), parts.clone());
                 self.count(parts.len(), parts.iter().map(|(name, _)| name.len()).sum())?;
                 let members = parts.into_iter().map(|(name, part)| {
                     let value = self.json(part, around)?;
@@ -321,15 +324,15 @@ impl<'a> Reader<'a> {
         Ok(text.get(..19).map_or(text.clone(), |text| text.replace('T', " ")))
     }
 
-    fn type_name(&mut self) -> Result<String, ReadError> {
+    fn type_name(&mut self) -> Result<Rc<str>, ReadError> {
         let tag = self.byte()?;
         match tag {
             0x00..=0x1f | 0x30..=0x33 | b'R' | b'S' => {
-                let name = self.text(tag)?;
+                let name = Rc::<str>::from(self.text(tag)?);
                 if self.types.len() >= DEFINITIONS_MAX {
                     return Err(ReadError::TooLarge("it names too many types"));
                 }
-                self.types.push(name.clone());
+                self.types.push(Rc::clone(&name));
                 Ok(name)
             }
             tag => {
@@ -390,7 +393,7 @@ impl<'a> Reader<'a> {
     }
 
     fn map(&mut self, tag: u8, depth: usize) -> Result<usize, ReadError> {
-        let class = if tag == b'M' { self.type_name()? } else { String::new() };
+        let class = if tag == b'M' { self.type_name()? } else { Rc::default() };
         let place = self.open();
         let mut members = Vec::new();
         while !self.take_end() {
@@ -417,12 +420,14 @@ impl<'a> Reader<'a> {
         if count > FIELDS_MAX || self.classes.len() >= DEFINITIONS_MAX {
             return Err(ReadError::TooLarge("it defines too much"));
         }
+        // A field without a name is one byte, and a text in memory.
+        self.count(count, 0)?;
         let mut fields = Vec::new();
         for _ in 0..count {
             let tag = self.byte()?;
             fields.push(self.text(tag)?);
         }
-        self.classes.push(Class { name, fields });
+        self.classes.push(Class { name: name.into(), fields });
         Ok(())
     }
 
@@ -438,7 +443,7 @@ impl<'a> Reader<'a> {
             self.count(0, name.len())?;
             members.push((name, value));
         }
-        let class = self.classes.get(index).map(|class| class.name.clone()).unwrap_or_default();
+        let class = self.classes.get(index).map(|class| Rc::clone(&class.name)).unwrap_or_default();
         Ok(self.close(place, Node::Members(class, members)))
     }
 }
@@ -496,4 +501,33 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn objects_share_the_name_of_their_class() {
+        // A megabyte, in the pieces that Hessian allows: gigabytes, if each object had its own copy.
+        let piece = [&b"R\x7f\xff"[..], &[b'x'; 0x7fff]].concat();
+        let name = [piece.repeat(32), vec![0]].concat();
+        let list = b"XI\0\0\x27\x10";
+        // Objects without fields are a byte each, maps of a type that was named three.
+        let objects = [&list[..], b"C", &name, b"\x90", &[b'\x60'; 10_000]].concat();
+        let maps = [&list[..], b"M", &name, b"Z", &b"M\x90Z".repeat(9_999)].concat();
+        for message in [objects, maps] {
+            let mut reader = Reader::new(&message);
+            let place = reader.value_at(0).expect("it is a list");
+            let Some(Node::List(items)) = reader.nodes.get(place) else { panic!("no list") };
+            let name = |item: &usize| match &reader.nodes[*item] {
+                Node::Members(name, _) => name.as_ptr(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(items.iter().map(name).collect::<BTreeSet<_>>().len(), 1);
+            assert_eq!(items.len(), 10_000);
+        }
+    }
 }

@@ -166,6 +166,10 @@ fn a_message_cannot_grow_without_end() {
     {
         assert!(Reader::new(lie).value().is_err(), "{lie:?}");
     }
+    // Fields without names, of classes that nothing is made of: a byte each, and a text in memory.
+    let class = [&b"C\x01kI\0\0\x10\0"[..], &[0; 4096], b"N"].concat();
+    let classes = [&b"W"[..], &class.repeat(65), b"Z"].concat();
+    assert!(matches!(Reader::new(&classes).value(), Err(ReadError::TooLarge(_))), "fields");
     // Something that is part of itself.
     assert_eq!(Reader::new(&[0x79, 0x51, 0x90]).value(), Ok(json!([null])));
 }

@@ -54,6 +54,9 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("45", "basicAuth", "Authentication", 150, false, ""),
 ];
 
+/// Values with the names under which forms show them: name, then value of each.
+type Named = &'static [(&'static str, &'static str)];
+
 /// Values of the dictionary: type, then code, name and value of each, which are the same here.
 const DICTIONARY: &[(&str, &[&str])] = &[
     ("operator", OPERATORS),
@@ -83,7 +86,7 @@ const DICTIONARY: &[(&str, &[&str])] = &[
 ];
 
 /// Values of the dictionary whose names say more than they do: type, then name and value of each.
-const NAMED_VALUES: &[(&str, &[(&str, &str)])] = &[
+const NAMED_VALUES: &[(&str, Named)] = &[
     ("multiSelectorHandle", &[("single handle", "0"), ("multiple handle", "1")]),
     ("multiRuleHandle", &[("single rule", "0"), ("multiple rule", "1")]),
     (
@@ -101,6 +104,61 @@ const NAMED_VALUES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("automaticTransitionFromOpenToHalfOpenEnabled", &[("open", "true"), ("close", "false")]),
+];
+
+/// Values of the dictionary that forms show by another name than their code: type, code, then name and value of
+/// each. Those without a value leave the choice to whoever is connected to.
+const CODED_VALUES: &[(&str, &str, Named)] = &[
+    ("compressAlg", "COMPRESS_ALG", &[("none", "none"), ("LZ4", "LZ4")]),
+    ("engine", "engine", ENGINES),
+    ("securityProtocol", "SECURITY_PROTOCOL", SECURITY_PROTOCOLS),
+    ("saslMechanism", "SASL_MECHANISM", SASL_MECHANISMS),
+    // No documents of interfaces are kept here, which is what consoles ask this for.
+    ("apidoc", "API_DOC_GLOBAL_FLAG", &[("status", "false")]),
+    ("apidocEnv", "ENV_LABEL_OFFLINE", &[("Offline", "http://127.0.0.1:9195")]),
+    ("apidocEnv", "ENV_LABEL_ONLINE", &[("Online", "http://127.0.0.1:9196")]),
+    ("provider", "PROVIDER_TYPE_OPENAI", &[("OpenAI", "OpenAI")]),
+    ("provider", "PROVIDER_TYPE_DEEPSEEK", &[("DeepSeek", "DeepSeek")]),
+    ("provider", "PROVIDER_TYPE_MOONSHOT", &[("Moonshot", "Moonshot")]),
+    ("provider", "PROVIDER_TYPE_OPENAPI", &[("OpenAPI", "OpenAPI")]),
+    ("provider", "PROVIDER_TYPE_ALIYUN", &[("ALiYun", "ALiYun")]),
+    ("preRole", "ROLE_TYPE_SYSTEM", &[("SYSTEM", "system")]),
+    ("preRole", "ROLE_TYPE_USER", &[("USER", "user")]),
+    ("postRole", "ROLE_TYPE_SYSTEM", &[("SYSTEM", "system")]),
+    ("postRole", "ROLE_TYPE_USER", &[("USER", "user")]),
+    ("aiTokenLimitType", "CONTEXT_PATH_KEY_RESOLVER", &[("contextPath", "contextPath")]),
+    ("aiTokenLimitType", "IP_KEY_RESOLVER", &[("ip", "ip")]),
+    ("aiTokenLimitType", "URI_KEY_RESOLVER", &[("uri", "uri")]),
+    ("aiTokenLimitType", "HEADER_KEY_RESOLVER", &[("header", "header")]),
+    ("aiTokenLimitType", "PARAMETER_KEY_RESOLVER", &[("parameter", "parameter")]),
+    ("aiTokenLimitType", "COOKIE_KEY_RESOLVER", &[("cookie", "cookie")]),
+];
+
+/// Engines of ClickHouse, under the names that the dictionaries of 2.5.1 to 2.7.1 have.
+const ENGINES: Named = &[
+    ("ReplacingMergeTree", "ReplacingMergeTree"),
+    ("MergeTree", "MergeTree"),
+    ("ReplicatedReplicatedMergeTree", "ReplicatedReplicatedMergeTree"),
+    ("ReplicatedMergeTree", "ReplicatedMergeTree"),
+];
+
+/// How brokers of Kafka are spoken with.
+const SECURITY_PROTOCOLS: Named = &[
+    ("default", ""),
+    ("PLAINTEXT", "PLAINTEXT"),
+    ("SSL", "SSL"),
+    ("SASL_PLAINTEXT", "SASL_PLAINTEXT"),
+    ("SASL_SSL", "SASL_SSL"),
+];
+
+/// By what they know who connects.
+const SASL_MECHANISMS: Named = &[
+    ("default", ""),
+    ("GSSAPI", "GSSAPI"),
+    ("PLAIN", "PLAIN"),
+    ("OAUTHBEARER", "OAUTHBEARER"),
+    ("SCRAM-SHA-256", "SCRAM-SHA-256"),
+    ("SCRAM-SHA-512", "SCRAM-SHA-512"),
 ];
 
 /// Operators of conditions, in the order in which forms show them.
@@ -173,10 +231,12 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome
 
 /// The rows of the dictionary, type by type.
 fn dictionary() -> impl Iterator<Item = Value> {
-    let entry = |kind: &str, (name, value): (&str, &str), sort: usize| {
-        json!({"type": kind, "dictCode": name, "dictName": name, "dictValue": value, "desc": "",
+    let coded_entry = |kind: &str, code: &str, (name, value): (&str, &str), sort: usize| {
+        json!({"type": kind, "dictCode": code, "dictName": name, "dictValue": value, "desc": "",
             "sort": sort, "enabled": true})
     };
+    let entry =
+        move |kind: &str, named: (&str, &str), sort: usize| coded_entry(kind, named.0, named, sort);
     let plain = DICTIONARY.iter().flat_map(move |(kind, values)| {
         values.iter().enumerate().map(move |(sort, value)| {
             let text = if *kind == "matchMode" { sort.to_string() } else { (*value).to_owned() };
@@ -186,7 +246,13 @@ fn dictionary() -> impl Iterator<Item = Value> {
     let named = NAMED_VALUES.iter().flat_map(move |(kind, values)| {
         values.iter().enumerate().map(move |(sort, value)| entry(kind, *value, sort))
     });
-    plain.chain(named)
+    // What has a code of its own goes on counting where the type's values before it ended.
+    let coded = CODED_VALUES.iter().enumerate().flat_map(move |(at, (kind, code, values))| {
+        let before = CODED_VALUES.iter().take(at).filter(|(other, ..)| other == kind).count();
+        let entries = values.iter().enumerate();
+        entries.map(move |(sort, value)| coded_entry(kind, code, *value, before + sort))
+    });
+    plain.chain(named).chain(coded)
 }
 
 fn put(draft: &mut Draft<'_>, table: Table, id: &str, value: Value) -> Result<(), Refusal> {

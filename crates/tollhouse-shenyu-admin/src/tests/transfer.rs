@@ -1,5 +1,7 @@
 //! Configuration as a whole: exports of ShenYu's are taken over, and what is exported here is one.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Fixture, NAMESPACE};
@@ -164,6 +166,44 @@ async fn zip_import_takes_an_export_of_2_7_over() {
     fixture.import(&export_of_2_7(), None).await;
     let selectors = fixture.call("GET", "/selector?pageSize=100", &Value::Null).await;
     assert_eq!(selectors["data"]["page"]["totalCount"], 2);
+}
+
+#[tokio::test]
+async fn zip_import_keeps_values_of_the_dictionary_that_share_a_code() {
+    let fixture = Fixture::new().await;
+    let value = |id: &str, kind: &str, code: &str, name: &str, value: &str| {
+        json!({"id": id, "type": kind, "dictCode": code, "dictName": name, "dictValue": value, "desc": "of ShenYu",
+            "sort": 0, "enabled": true})
+    };
+    // As ShenYu has them, and two of somebody's own that say the same.
+    let export = zip(&[(
+        "dict.json",
+        json!([
+            value("1", "operator", "OPERATOR", "match", "match"),
+            value("2", "operator", "OPERATOR", "=", "="),
+            value("3", "operator", "OPERATOR", "regex", "regex"),
+            value("4", "status", "DIVIDE_STATUS", "close", "false"),
+            value("5", "apidocEnv", "MINE", "one", "http://same"),
+            value("6", "apidocEnv", "MINE", "two", "http://same"),
+        ]),
+    )]);
+    for _ in 0..2 {
+        let answer = fixture.import(&export, None).await;
+        assert_eq!(answer["data"]["dictImportSuccessCount"], 6, "{answer}");
+        for (kind, count, expected) in [
+            ("operator", 11, vec!["match", "=", "regex"]),
+            ("status", 2, vec!["close"]),
+            ("apidocEnv", 4, vec!["one", "two"]),
+        ] {
+            let path = format!("/shenyu-dict/all/{kind}");
+            let values = fixture.expect("GET", &path, &Value::Null, "query success").await;
+            let values = values.as_array().expect("a list");
+            assert_eq!(values.len(), count, "{values:?}");
+            let ours = values.iter().filter(|value| value["desc"] == "of ShenYu");
+            let names: BTreeSet<_> = ours.filter_map(|value| value["dictName"].as_str()).collect();
+            assert_eq!(names, expected.into_iter().collect(), "{kind}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! Exports of 2.6 have objects in the shape of the REST interface or in that of synchronisation, those of
 //! 2.7 have plugins as templates and what namespaces make of them; all are understood.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
@@ -118,8 +118,7 @@ struct Intake<'a, 'b> {
     plugin_ids: HashMap<(String, String), Option<String>>,
     /// Objects whose id was another namespace's, with their new one.
     new_ids: HashMap<(Table, String), String>,
-    /// Values of the dictionary by type and code: their ids differ between releases.
-    dictionary: Option<HashMap<(String, String), String>>,
+    dictionary: Option<Dictionary>,
     /// Selectors by what finds their nodes.
     handlers: HashMap<String, String>,
     /// Nodes by the selector that they are of.
@@ -127,6 +126,53 @@ struct Intake<'a, 'b> {
 }
 
 type Taken = Result<(), String>;
+
+/// Type, code and name.
+type DictionaryName = (String, String, String);
+
+/// Type and value.
+type DictionaryValue = (String, String);
+
+/// The values of the dictionary that are here, whose ids differ between releases.
+struct Dictionary {
+    /// By type, code and name, which are unique together: ShenYu's values of a type share one code.
+    names: HashMap<DictionaryName, String>,
+    /// By type and value: codes and names of this admin's own differ from ShenYu's.
+    values: HashMap<DictionaryValue, String>,
+    /// Those that a value of this import has become.
+    claimed: HashSet<String>,
+}
+
+impl Dictionary {
+    fn new(draft: &Draft<'_>) -> Self {
+        let (mut names, mut values) = (HashMap::new(), HashMap::new());
+        for (id, row) in draft.find_all(Table::Dict, |_| true) {
+            if let Some((name, value)) = Self::keys(&row) {
+                names.insert(name, id.clone());
+                values.insert(value, id);
+            }
+        }
+        Self { names, values, claimed: HashSet::new() }
+    }
+
+    /// The keys of a row in both maps.
+    fn keys(row: &Row) -> Option<(DictionaryName, DictionaryValue)> {
+        let (kind, code) = (row::filled(row, "type")?, row::filled(row, "dictCode")?);
+        let text = |member: &str| row::text(row, member).unwrap_or_default();
+        Some(((kind.clone(), code, text("dictName")), (kind, text("dictValue"))))
+    }
+
+    /// The id of the value that a row is: of one that is here under its name, or says the same under another, or a
+    /// new one. `None` where it is no value.
+    fn claim(&mut self, row: &Row, new_id: impl FnOnce() -> String) -> Option<String> {
+        let (name, value) = Self::keys(row)?;
+        let same = || self.values.get(&value).filter(|id| !self.claimed.contains(*id));
+        let id = self.names.get(&name).or_else(same).cloned().unwrap_or_else(new_id);
+        self.claimed.insert(id.clone());
+        self.names.insert(name, id.clone());
+        Some(id)
+    }
+}
 
 impl<'a, 'b> Intake<'a, 'b> {
     fn new(draft: &'a mut Draft<'b>, wanted: Option<&'a str>) -> Self {
@@ -308,21 +354,13 @@ impl<'a, 'b> Intake<'a, 'b> {
     }
 
     fn put_dictionary(&mut self, resource: &Resource, body: Row) -> Taken {
-        let code = |row: &Row| Some((row::filled(row, "type")?, row::filled(row, "dictCode")?));
-        let name = code(&body).ok_or("it has no type or no dictCode")?;
-        let dictionary = self.dictionary.get_or_insert_with(|| {
-            let rows = self.draft.find_all(Table::Dict, |_| true);
-            rows.into_iter().filter_map(|(id, row)| Some((code(&row)?, id))).collect()
+        let dictionary = self.dictionary.get_or_insert_with(|| Dictionary::new(self.draft));
+        let id = dictionary.claim(&body, || {
+            let own = row::filled(&body, "id").filter(|id| id.len() <= ID_BYTES_MAX);
+            let own = own.filter(|id| self.draft.get(Table::Dict, id).is_none());
+            own.unwrap_or_else(clock::new_id)
         });
-        let id = match dictionary.get(&name) {
-            Some(id) => id.clone(),
-            None => {
-                let own = row::filled(&body, "id").filter(|id| id.len() <= ID_BYTES_MAX);
-                let own = own.filter(|id| self.draft.get(Table::Dict, id).is_none());
-                own.unwrap_or_else(clock::new_id)
-            }
-        };
-        dictionary.insert(name, id.clone());
+        let id = id.ok_or("it has no type or no dictCode")?;
         self.write(resource, &id, &id, &body)
     }
 

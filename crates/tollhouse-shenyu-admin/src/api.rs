@@ -66,12 +66,20 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     respond(answer_anybody(&admin, &segments, &call).await)
 }
 
-/// Paths for which no token is asked.
+/// Paths for which no token is asked: those of ShenYu's list, whether there is anything here or not.
 fn is_open(segments: &[&str]) -> bool {
-    matches!(
-        segments,
-        [] | ["platform", "login" | "secretInfo"] | ["actuator", "health", ..] | ["error"]
-    )
+    match segments {
+        [] | ["platform", "login" | "secretInfo"] | ["error" | "csrf"] => true,
+        ["actuator", "health", ..] | ["actuator", "prometheus"] => true,
+        ["static" | "webjars" | "swagger-resources", ..] | ["v2" | "v3", "api-docs", ..] => true,
+        [page] => is_page(page),
+        _ => false,
+    }
+}
+
+/// Whether a path of one segment is a page of ShenYu's console, or its icon.
+fn is_page(segment: &str) -> bool {
+    segment.starts_with("index") || segment.starts_with("favicon.") || segment == "swagger-ui.html"
 }
 
 fn caller(
@@ -94,6 +102,9 @@ fn respond(outcome: Outcome) -> Response {
     }
 }
 
+/// What browsers find in the place of ShenYu's console.
+const ABOUT: &str = "this is the REST interface of ShenYu's admin";
+
 async fn answer_anybody(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Outcome {
     match (&call.method, segments) {
         (&Method::GET | &Method::POST, ["platform", "login"]) => {
@@ -109,9 +120,11 @@ async fn answer_anybody(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> 
         (&Method::GET, ["actuator", "health", ..]) => {
             success("query success", json!({"status": "UP"}))
         }
-        (&Method::GET, []) => {
-            success("query success", "this is the REST interface of ShenYu's admin")
+        (&Method::GET, ["actuator", "prometheus"]) => {
+            Err(Refusal::not_found("metrics are served at the address of `listen.metrics`"))
         }
+        (&Method::GET, []) => success("query success", ABOUT),
+        (&Method::GET, [page]) if page.starts_with("index") => success("query success", ABOUT),
         _ => Err(no_such_path()),
     }
 }

@@ -215,7 +215,7 @@ async fn session(
     backoff: &mut Backoff,
 ) -> Result<(), FollowError> {
     let address = parse_address(text)?;
-    let mut replica = Replica { store, mirror: Mirror::new(), backoff };
+    let mut replica = Replica { store, mirror: Mirror::new(store.limits()), backoff };
     replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);
     match address.way {
         Way::WebSocket => websocket::follow(&address, following, &mut replica).await,
@@ -233,18 +233,18 @@ struct Replica<'a> {
 impl Replica<'_> {
     /// Writes what has changed: in one transaction, where the store takes as much in one.
     async fn commit(&mut self) -> Result<(), FollowError> {
-        // Whoever sends what can be stored is in order.
-        self.backoff.reset();
         let operations = self.mirror.take_operations();
-        if operations.is_empty() {
-            return Ok(());
+        if !operations.is_empty() {
+            tracing::debug!(count = operations.len(), "objects of ShenYu's admin are taken over");
         }
-        tracing::debug!(count = operations.len(), "objects of ShenYu's admin are taken over");
         let mut batches = Batches::new(self.store.limits());
         operations.into_iter().for_each(|operation| batches.add(operation));
         for transaction in batches.finish() {
             self.store.commit(transaction).await?;
         }
+        // Whoever sends what can be stored is in order. One who does not is asked ever more rarely: each time it
+        // would send everything.
+        self.backoff.reset();
         Ok(())
     }
 }

@@ -59,6 +59,9 @@ async fn register(admin: &ShenyuAdmin, kind: Registration, body: &Value) -> Outc
     if rows.is_empty() || rows.len() > REGISTRATIONS_MAX {
         return Err(Refusal::invalid("body", "expected what is registered, as a JSON object"));
     }
+    if kind == Registration::Address {
+        rows.iter().try_for_each(|row| Event::read(row).map(drop))?;
+    }
     if kind == Registration::Address
         && rows.iter().all(|row| objects::is_known(&admin.book.read(), row))
     {
@@ -94,10 +97,36 @@ fn register_one(
     match kind {
         Registration::Method => objects::put_method(draft, row, namespace),
         Registration::Offline => objects::remove_address(draft, row, namespace),
-        Registration::Address => match row::filled(row, "eventType").as_deref() {
-            Some("OFFLINE" | "DELETED") => objects::remove_address(draft, row, namespace),
-            Some("IGNORED") => Ok(()),
-            _ => objects::put_address(draft, row, namespace),
+        Registration::Address => match Event::read(row)? {
+            Event::Gone => objects::remove_address(draft, row, namespace),
+            Event::Ignored => Ok(()),
+            Event::There => objects::put_address(draft, row, namespace),
         },
+    }
+}
+
+/// What has happened to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    There,
+    Gone,
+    Ignored,
+}
+
+impl Event {
+    /// The event of a registration, which is that of a service that begins where it names none.
+    ///
+    /// # Errors
+    /// It names one that ShenYu does not have; what was meant by it is not guessed, as there.
+    fn read(row: &Row) -> Result<Self, Refusal> {
+        match row::filled(row, "eventType").as_deref() {
+            None | Some("REGISTER" | "UPDATED" | "HEARTBEAT") => Ok(Self::There),
+            Some("OFFLINE" | "DELETED") => Ok(Self::Gone),
+            Some("IGNORED") => Ok(Self::Ignored),
+            Some(_) => Err(Refusal::invalid(
+                "eventType",
+                "must be one of REGISTER, UPDATED, DELETED, IGNORED, OFFLINE, HEARTBEAT",
+            )),
+        }
     }
 }

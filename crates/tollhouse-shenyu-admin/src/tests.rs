@@ -449,12 +449,28 @@ async fn forms_find_what_they_choose_from() {
         ("mode", 3),
         ("way", 2),
         ("mapType", 2),
+        ("compressAlg", 2),
+        ("engine", 4),
+        ("securityProtocol", 5),
+        ("saslMechanism", 6),
+        ("apidoc", 1),
+        ("apidocEnv", 2),
+        ("provider", 5),
+        ("preRole", 2),
+        ("postRole", 2),
+        ("aiTokenLimitType", 6),
     ];
     for (kind, count) in kinds {
         let path = format!("/shenyu-dict/all/{kind}");
         let entries = fixture.expect("GET", &path, &Value::Null, "query success").await;
         assert_eq!(entries.as_array().map(Vec::len), Some(count), "{kind}: {entries}");
     }
+    let path = "/shenyu-dict/all/saslMechanism";
+    let mechanisms = fixture.expect("GET", path, &Value::Null, "query success").await;
+    let shown =
+        |at: usize| (mechanisms[at]["dictName"].clone(), mechanisms[at]["dictValue"].clone());
+    assert_eq!(shown(0), (json!("default"), json!("")));
+    assert_eq!(shown(5), (json!("SCRAM-SHA-512"), json!("SCRAM-SHA-512")));
     let path = "/shenyu-dict/all/flowRuleGrade";
     let grades = fixture.expect("GET", path, &Value::Null, "query success").await;
     assert_eq!((&grades[0]["dictName"], &grades[0]["dictValue"]), (&json!("QPS"), &json!("1")));
@@ -562,6 +578,68 @@ async fn clients_of_five_languages_register_the_same() {
     let expected: Vec<String> = (1..=5).map(|host| format!("10.0.0.{host}:8080")).collect();
     assert_eq!(urls, expected);
     assert!(upstreams.iter().all(|it| it["protocol"] == "http://"), "{upstreams:?}");
+}
+
+#[tokio::test]
+async fn events_that_shenyu_does_not_have_are_refused_and_change_nothing() {
+    let fixture = Fixture::new().await;
+    let registration = |event: Value| {
+        json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.1", "port": 8080,
+            "protocol": "http://", "eventType": event})
+    };
+    let nodes = async || {
+        let list = fixture.expect("GET", "/selector?name=a", &Value::Null, "query success").await;
+        list["dataList"][0]["discoveryUpstreams"].as_array().map_or(0, Vec::len)
+    };
+    for (event, expected) in [
+        (json!("REGISTER"), 1),
+        (json!("OFFLINE"), 0),
+        (json!("UPDATED"), 1),
+        (json!("DELETED"), 0),
+        (json!("IGNORED"), 0),
+        (json!("HEARTBEAT"), 1),
+        (json!(""), 1),
+        (Value::Null, 1),
+    ] {
+        let body = registration(event);
+        let answer = fixture.call("POST", "/shenyu-client/register-uri", &body).await;
+        assert_eq!((answer, nodes().await), (json!("success"), expected), "{body}");
+    }
+    for event in ["OFF", "offline", "GONE"] {
+        let body = registration(json!(event));
+        let answer = fixture.call("POST", "/shenyu-client/register-uri", &body).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(message.contains("[eventType: must be one of REGISTER"), "{event}: {answer}");
+        assert_eq!((&answer["code"], nodes().await), (&json!(500), 1), "{event}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_the_console_ask_for_no_token() {
+    let mut fixture = Fixture::new().await;
+    fixture.token.clear();
+    for path in [
+        "/",
+        "/index",
+        "/index.html",
+        "/favicon.ico",
+        "/static/js/app.js",
+        "/actuator/prometheus",
+        "/swagger-ui.html",
+        "/webjars/a.js",
+        "/v2/api-docs",
+        "/swagger-resources/configuration/ui",
+        "/csrf",
+        "/error",
+    ] {
+        let (status, text) = fixture.send("GET", path, "application/json", String::new()).await;
+        assert_eq!(status, 200, "{path}: {text}");
+        assert_eq!(text.contains("\"code\":200"), path.len() < 2 || path.starts_with("/index"));
+    }
+    for path in ["/favicons", "/statics/a", "/index/selector", "/selector", "/actuator", "/v2"] {
+        let (status, text) = fixture.send("GET", path, "application/json", String::new()).await;
+        assert_eq!(status, 401, "{path}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -9,17 +9,19 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tollhouse_shenyu::Kind;
-use tollhouse_store::{Listing, Operation};
+use tollhouse_store::{Limits, Listing, Operation};
 
 use crate::row::{self, Row};
 
 /// Objects by kind and id, as text.
 type Objects = BTreeMap<(Kind, String), Bytes>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Mirror {
     stored: Objects,
     wanted: Objects,
+    /// Of the store that has to take them.
+    limits: Limits,
 }
 
 /// What a message does with the objects in it.
@@ -56,8 +58,9 @@ fn id(kind: Kind, object: &Row) -> Option<String> {
 }
 
 impl Mirror {
-    pub(super) fn new() -> Self {
-        Self::default()
+    /// Without objects, for a store with these limits.
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { stored: Objects::new(), wanted: Objects::new(), limits }
     }
 
     /// Begins with what is in the store.
@@ -71,7 +74,8 @@ impl Mirror {
         self.wanted = self.stored.clone();
     }
 
-    /// Takes objects of a group in. One that says nothing of what it is is left out, with a word in the log.
+    /// Takes objects of a group in. One that says nothing of what it is, or is larger than the store takes, is left
+    /// out, with a word in the log: the others go on, and what was stored of it before stays.
     pub(super) fn take(&mut self, kind: Kind, event: Event, objects: &[&RawValue]) {
         let mut read = Vec::with_capacity(objects.len());
         for text in objects {
@@ -89,9 +93,26 @@ impl Mirror {
         for (id, _, text) in read {
             match event {
                 Event::Delete => drop(self.wanted.remove(&(kind, id))),
+                _ if self.is_too_large(kind, &id, &text) => {
+                    let bytes = id.len().saturating_add(text.len());
+                    tracing::warn!(
+                        group = kind.group(),
+                        bytes,
+                        "an object is larger than the store takes, and left out"
+                    );
+                    let key = (kind, id);
+                    if let Some(before) = self.stored.get(&key) {
+                        self.wanted.insert(key, before.clone());
+                    }
+                }
                 _ => drop(self.wanted.insert((kind, id), text)),
             }
         }
+    }
+
+    fn is_too_large(&self, kind: Kind, id: &str, text: &Bytes) -> bool {
+        let Limits { key_bytes_max, value_bytes_max, .. } = self.limits;
+        text.len() > value_bytes_max || tollhouse_shenyu::key(kind, id).len() > key_bytes_max
     }
 
     /// Takes out what a list that is all of its plugins does not have. Admins refresh one plugin with the
@@ -163,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_state_replaces_its_group_and_writes_only_what_differs() {
-        let mut mirror = Mirror::new();
+        let mut mirror = Mirror::new(Limits::EMBEDDED);
         take(&mut mirror, Kind::Selector, Event::Myself, SELECTORS);
         take(&mut mirror, Kind::AppAuth, Event::Myself, r#"[{"appKey":"K","open": true}]"#);
         assert_eq!(
@@ -190,8 +211,27 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_no_store_takes_stays_out_and_what_was_there_of_it_stays() {
+        let mut mirror = Mirror::new(Limits { value_bytes_max: 40, ..Limits::EMBEDDED });
+        let small = r#"[{"id":"1","name":"a"},{"id":"2"}]"#;
+        take(&mut mirror, Kind::Selector, Event::Myself, small);
+        written(&mut mirror);
+        let (long, key) = ("x".repeat(40), "k".repeat(Limits::EMBEDDED.key_bytes_max));
+        let large = format!(
+            r#"[{{"id":"1","name":"{long}"}},{{"id":"3","name":"{long}"}},{{"id":"{key}"}},{{"id":"4"}}]"#
+        );
+        take(&mut mirror, Kind::Selector, Event::Myself, &large);
+        assert_eq!(
+            written(&mut mirror),
+            [r#"/shenyu/selector/4 {"id":"4"}"#, "-/shenyu/selector/2"]
+        );
+        take(&mut mirror, Kind::Selector, Event::Update, r#"[{"id":"1","name":"b"}]"#);
+        assert_eq!(written(&mut mirror), [r#"/shenyu/selector/1 {"id":"1","name":"b"}"#]);
+    }
+
+    #[test]
     fn events_change_what_they_name() {
-        let mut mirror = Mirror::new();
+        let mut mirror = Mirror::new(Limits::EMBEDDED);
         take(&mut mirror, Kind::Selector, Event::Create, SELECTORS);
         written(&mut mirror);
         take(&mut mirror, Kind::Selector, Event::Update, r#"[{"id":"1","pluginName":"x"}]"#);
@@ -209,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_refresh_is_all_of_the_plugins_in_it_and_says_nothing_of_others() {
-        let mut mirror = Mirror::new();
+        let mut mirror = Mirror::new(Limits::EMBEDDED);
         take(&mut mirror, Kind::Selector, Event::Myself, SELECTORS);
         take(&mut mirror, Kind::Metadata, Event::Myself, r#"[{"id":"m"},{"path":"/p"}]"#);
         written(&mut mirror);

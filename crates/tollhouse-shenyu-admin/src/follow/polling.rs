@@ -13,7 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tollhouse_shenyu::Kind;
 
 use super::mirror::{self, Event};
@@ -21,6 +21,10 @@ use super::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, 
 
 /// How long an answer to a poll may take: admins hold it for a minute.
 const POLL_TIME_MAX: Duration = Duration::from_secs(90);
+
+/// Shortest time from one poll to the next. Admins hold a poll while there is nothing to say; one that does not, or
+/// something before it that answers in its place, would be asked as often as the network allows.
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// A group as it is fetched.
 #[derive(Debug, Deserialize)]
@@ -71,11 +75,13 @@ pub(super) async fn follow(
     client.fetch(&Kind::ALL, &mut known, replica).await?;
     replica.commit().await?;
     loop {
+        let next = Instant::now() + POLL_INTERVAL_MIN;
         let changed = client.listen(&known).await?;
         if !changed.is_empty() {
             client.fetch(&changed, &mut known, replica).await?;
             replica.commit().await?;
         }
+        sleep_until(next).await;
     }
 }
 

@@ -222,8 +222,8 @@ mod tests {
     async fn a_state_is_whole_with_all_groups_or_once_no_other_comes() {
         let store = tollhouse_store::open(&Location::Memory).unwrap();
         let mut backoff = Backoff::default();
-        let mut replica =
-            Replica { store: store.as_ref(), mirror: Mirror::new(), backoff: &mut backoff };
+        let mirror = Mirror::new(store.limits());
+        let mut replica = Replica { store: store.as_ref(), mirror, backoff: &mut backoff };
         let mut state = State::default();
         for kind in Kind::ALL {
             assert!(!state.is_whole());

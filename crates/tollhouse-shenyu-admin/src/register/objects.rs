@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::Event;
 use crate::answer::Refusal;
 use crate::clock;
 use crate::draft::Draft;
@@ -73,7 +74,7 @@ impl Service {
 
 /// Whether an address is there already, in every namespace that it names, and no event takes it away.
 pub(super) fn is_known(tables: &Tables, row: &Row) -> bool {
-    if matches!(row::filled(row, "eventType").as_deref(), Some("OFFLINE" | "DELETED" | "IGNORED")) {
+    if Event::read(row) != Ok(Event::There) {
         return false;
     }
     let Ok(service) = Service::read(row) else { return false };

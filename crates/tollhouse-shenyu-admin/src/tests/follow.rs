@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
@@ -208,6 +209,56 @@ async fn sync_goes_to_the_master_and_past_what_is_no_admin() {
     let (mut socket, _) = master.accept().await;
     send_state(&mut socket, &json!([{"id": "1", "pluginName": "divide"}])).await;
     follower.wait("the master's state", |objects| objects.contains_key("selector/1")).await;
+}
+
+/// The next request of a connection: its path. `None` once it has ended.
+async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let (mut path, mut length) = (None, 0);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok().filter(|count| *count > 0)?;
+        if path.is_none() {
+            path = line.split(' ').nth(1).map(str::to_owned);
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+        if line.trim().is_empty() {
+            stream.read_exact(&mut vec![0; length]).await.ok()?;
+            return path;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_admin_that_holds_no_poll_is_not_asked_without_a_pause() {
+    /// What the four polls after the first take at least.
+    const PAUSES: Duration = Duration::from_millis(400);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let _follower = Follower::start(&[address]);
+    let (stream, _) = listener.accept().await.expect("a connection");
+    let mut stream = BufReader::new(stream);
+    let (mut polls, mut begun) = (0, Instant::now());
+    while polls < 5 {
+        let path = read_request(&mut stream).await.expect("a request");
+        let data = match path.split('?').next() {
+            Some("/platform/login") => r#"{"token":"t"}"#,
+            Some("/configs/listener") => {
+                polls += 1;
+                "[]"
+            }
+            _ => {
+                // The first poll follows the answer to this.
+                begun = Instant::now();
+                "{}"
+            }
+        };
+        let body = format!(r#"{{"code":200,"message":"","data":{data}}}"#);
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).await.expect("the gateway reads");
+    }
+    assert!(begun.elapsed() >= PAUSES, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ pub(crate) struct Draft<'a> {
     /// The ids of rows that were kept, by their names: a thousand services register at once.
     kept_names: HashMap<Name, Vec<String>>,
     current: Changes,
+    /// The same of rows that this call has written: an import writes tens of thousands, and looks each one up.
+    current_names: HashMap<Name, Vec<String>>,
     /// `yyyy-MM-dd HH:mm:ss`, of every row that this draft writes.
     pub(crate) now: String,
 }
@@ -35,7 +37,8 @@ pub(crate) struct Draft<'a> {
 impl<'a> Draft<'a> {
     pub(crate) fn new(base: &'a Tables, now: String) -> Self {
         let (kept, current) = (Changes::new(), Changes::new());
-        Self { base, kept, kept_names: HashMap::new(), current, now }
+        let (kept_names, current_names) = (HashMap::new(), HashMap::new());
+        Self { base, kept, kept_names, current, current_names, now }
     }
 
     /// A row.
@@ -73,19 +76,13 @@ impl<'a> Draft<'a> {
         found.into_iter().collect()
     }
 
-    /// The first row of a name; costs a look at what this call writes.
+    /// The first row of a name.
     pub(crate) fn find(&self, name: &Name) -> Option<(String, Arc<Row>)> {
+        let written = [&self.current_names, &self.kept_names];
+        let written = written.into_iter().flat_map(|names| names.get(name).into_iter().flatten());
+        let ids = written.map(String::as_str).chain(self.base.ids(name));
+        // A row may have got another name since, or be gone.
         let is_named = |row: &Row| Name::from_row(name.table, row).as_ref() == Some(name);
-        for ((table, id), row) in &self.current {
-            if *table == name.table
-                && let Some(row) = row
-                && is_named(row)
-            {
-                return Some((id.clone(), Arc::clone(row)));
-            }
-        }
-        let kept = self.kept_names.get(name).into_iter().flatten().map(String::as_str);
-        let ids = kept.chain(self.base.ids(name));
         let mut rows = ids.filter_map(|id| Some((id.to_owned(), self.get(name.table, id)?)));
         rows.find(|(_, row)| is_named(row))
     }
@@ -101,6 +98,13 @@ impl<'a> Draft<'a> {
 
     /// Writes a row.
     pub(crate) fn put(&mut self, table: Table, id: &str, row: Row) {
+        if let Some(name) = Name::from_row(table, &row) {
+            let ids = self.current_names.entry(name).or_default();
+            // A row that is written over and over, as the one of many nodes, is noted once.
+            if ids.last().is_none_or(|last| last != id) {
+                ids.push(id.to_owned());
+            }
+        }
         self.current.insert((table, id.to_owned()), Some(Arc::new(row)));
     }
 
@@ -114,12 +118,10 @@ impl<'a> Draft<'a> {
     /// Keeps what was written since the last call of this, or drops it.
     pub(crate) fn end_call<T>(&mut self, outcome: Result<T, Refusal>) -> Result<T, Refusal> {
         let current = std::mem::take(&mut self.current);
+        let names = std::mem::take(&mut self.current_names);
         if outcome.is_ok() {
-            for ((table, id), row) in &current {
-                let name = row.as_ref().and_then(|row| Name::from_row(*table, row));
-                if let Some(name) = name {
-                    self.kept_names.entry(name).or_default().push(id.clone());
-                }
+            for (name, ids) in names {
+                self.kept_names.entry(name).or_default().extend(ids);
             }
             self.kept.extend(current);
         }

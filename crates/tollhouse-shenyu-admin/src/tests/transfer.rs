@@ -207,6 +207,28 @@ async fn zip_import_keeps_values_of_the_dictionary_that_share_a_code() {
 }
 
 #[tokio::test]
+async fn zip_import_looks_up_each_of_thousands_of_objects_at_once() {
+    const METHODS: usize = 4_000;
+    let fixture = Fixture::new().await;
+    let method = |at: usize| {
+        json!({"id": format!("m{at}"), "appName": "a", "path": format!("/a/{at}"), "rpcType": "dubbo",
+            "serviceName": "s", "methodName": "m", "enabled": true})
+    };
+    // The last one has a path that another has already.
+    let mut methods: Vec<Value> = (0..METHODS).map(method).collect();
+    methods.push(json!({"id": "again", "appName": "a", "path": "/a/0", "rpcType": "dubbo", "serviceName": "s",
+        "methodName": "m", "enabled": true}));
+    let answer = fixture.import(&zip(&[("meta.json", methods.into())]), None).await;
+    assert_eq!(answer["data"]["metaImportSuccessCount"], METHODS, "{answer}");
+    let failed = answer["data"]["metaImportFailMessage"].as_str().unwrap_or_default();
+    assert!(failed.contains("`/a/0`: The path already exists"), "{answer}");
+    // What was renamed is not found under its old name, and its old name is free.
+    let renamed = json!([{"id": "m1", "path": "/a/other"}, {"id": "m2", "path": "/a/1"}]);
+    let answer = fixture.import(&zip(&[("meta.json", renamed)]), None).await;
+    assert_eq!(answer["data"]["metaImportSuccessCount"], 2, "{answer}");
+}
+
+#[tokio::test]
 async fn zip_import_takes_objects_in_the_shape_of_synchronisation() {
     let fixture = Fixture::new().await;
     let archive = zip(&[

@@ -237,8 +237,12 @@ impl Client {
     ) -> Result<Arrival, GatewayError> {
         head.reset();
         worker.clock.refresh();
-        let empty = RequestHead::leading_empty_bytes(self.link.buffer.filled());
-        self.link.buffer.consume(empty);
+        // Between requests only: what a connection begins with tells which protocol it speaks, and the preface
+        // of HTTP/2 stands behind nothing.
+        if self.requests > 0 {
+            let empty = RequestHead::leading_empty_bytes(self.link.buffer.filled());
+            self.link.buffer.consume(empty);
+        }
         if head.parse(self.link.buffer.filled(), &worker.settings.limits.head)? {
             return Ok(Arrival::Request);
         }

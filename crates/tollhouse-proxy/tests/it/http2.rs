@@ -513,6 +513,23 @@ fn a_preface_in_single_bytes_is_one() {
 }
 
 #[test]
+fn a_preface_behind_anything_else_is_a_request_that_is_none() {
+    let gateway = gateway(Options::default(), echo);
+    for before in ["\r\n", &"\r\n".repeat(40), "GET / HTTP/1.1\r\nHost: a\r\n\r\n"] {
+        let mut client = TcpStream::connect(gateway.address).expect("the worker accepts");
+        client.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+        let sent = format!("{before}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        client.write_all(sent.as_bytes()).expect("the worker reads");
+        let mut answers = Vec::new();
+        client.read_to_end(&mut answers).expect("an answer and its end");
+        let answers = String::from_utf8_lossy(&answers);
+        let last = answers.rfind("HTTP/1.1 ").map(|at| &answers[at..at + 12]);
+        assert!(matches!(last, Some("HTTP/1.1 400" | "HTTP/1.1 505")), "{before:?}: {answers}");
+    }
+    gateway.stop();
+}
+
+#[test]
 fn a_drain_lets_what_is_under_way_end() {
     let (asked, ask_seen) = std::sync::mpsc::channel::<()>();
     let (go, wait) = std::sync::mpsc::channel::<()>();

@@ -1,6 +1,7 @@
 //! Routes: which requests they match, and what happens to those.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -37,7 +38,7 @@ pub struct Route {
     /// A plugin config whose entries apply where the route names none of that name.
     pub plugin_config_id: Option<Id>,
     /// The inline upstream; beats both ids.
-    pub upstream: Option<Upstream>,
+    pub upstream: Option<Arc<Upstream>>,
     /// An upstream object.
     pub upstream_id: Option<Id>,
     /// Whether upgrades pass; `None` leaves it to the service.

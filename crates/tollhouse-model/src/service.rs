@@ -1,6 +1,7 @@
 //! Services: what several routes share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ pub struct Service {
     /// Plugins for its routes, each replaced whole by a route's own of that name.
     pub plugins: PluginSet,
     /// The inline upstream; beats the id.
-    pub upstream: Option<Upstream>,
+    pub upstream: Option<Arc<Upstream>>,
     /// An upstream object.
     pub upstream_id: Option<Id>,
     /// Hosts of its routes that name none.
@@ -66,7 +67,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Service {
         plugins: reader
             .optional(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))
             .unwrap_or_default(),
-        upstream: reader.optional(fields, "upstream", Upstream::read_inline),
+        upstream: reader.optional(fields, "upstream", Upstream::read_inline).map(Arc::new),
         upstream_id: reader.optional(fields, "upstream_id", Reader::id),
         hosts: reader.optional(fields, "hosts", Reader::hosts).unwrap_or_default(),
         enable_websocket: reader.optional(fields, "enable_websocket", Reader::boolean),

@@ -1,6 +1,7 @@
 //! Stream routes: which connections below HTTP go where.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde_json::Value;
@@ -23,7 +24,7 @@ pub struct StreamRoute {
     /// The name that a TLS client asks for, lower-cased.
     pub sni: Option<String>,
     /// The inline upstream, of scheme tcp, tls or udp; beats the ids.
-    pub upstream: Option<Upstream>,
+    pub upstream: Option<Arc<Upstream>>,
     /// An upstream object.
     pub upstream_id: Option<Id>,
     /// A service object, for its upstream.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long to wait for an upstream. Documents give seconds as numbers; 60 s each by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timeouts {
     /// For the TCP (and TLS) connection to stand.
     pub connect: Duration,

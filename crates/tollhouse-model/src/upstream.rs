@@ -147,7 +147,7 @@ impl From<Policy> for Balance {
 }
 
 /// What policies with a key hash; an absent value falls back to the client's address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HashOn {
     /// A variable by its name, such as `remote_addr` or `arg_user`.
     Variable(String),
@@ -220,7 +220,7 @@ impl Scheme {
 }
 
 /// Which `Host` header the node gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PassHost {
     /// The client's, unchanged.
     Pass,

@@ -37,7 +37,7 @@ use crate::l4::table::StreamTable;
 use crate::plugins::Chain;
 use crate::settings::Settings;
 use crate::snapshot::certificates::{Certificates, TlsHost};
-use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
+use crate::snapshot::{Reference, RouteEntry, RouteTerms, Snapshot, Target};
 use body_variables::BodyVariables;
 use certificates::Hosts;
 use consumers::ConsumerTable;
@@ -85,7 +85,7 @@ pub enum Change {
 /// The parsed objects and the snapshot made of them.
 #[derive(Debug)]
 pub struct Compiler {
-    routes: HashMap<Id, Route>,
+    routes: HashMap<Id, Arc<Route>>,
     services: HashMap<Id, Arc<Service>>,
     plugin_configs: HashMap<Id, PluginConfig>,
     global_rules: BTreeMap<Id, GlobalRule>,
@@ -283,18 +283,13 @@ impl Compiler {
             self.plugin_configs.contains_key(id).then_some(())
         });
         let target = self.target_of(id, &service);
-        let number = self.numbers.number_for(id);
         let route = &self.routes[id];
-        let entry = RouteEntry {
-            number,
-            websocket: websocket(route, &service),
-            chain: self.chain_of(route),
-            route: route.clone(),
-            plugin_config,
-            target,
-            service,
-            shenyu: None,
-        };
+        let terms = RouteTerms { service, plugin_config, timeout: route.timeout, shenyu: None };
+        let websocket = websocket(route, &terms.service);
+        let mut entry = RouteEntry::new(Arc::clone(route), target, terms);
+        entry.number = self.numbers.number_for(id);
+        entry.websocket = websocket;
+        entry.chain = self.chain_of(route);
         if route.enabled {
             let spec = route_spec(&entry);
             self.snapshot.router.insert(id, spec, Arc::new(entry));
@@ -359,7 +354,7 @@ fn websocket(route: &Route, service: &Reference<Arc<Service>>) -> bool {
 /// What the matcher needs; a route without hosts has its service's.
 fn route_spec(entry: &RouteEntry) -> RouteSpec {
     let route = &entry.route;
-    let hosts = match &entry.service {
+    let hosts = match &entry.terms().service {
         Reference::Found(service) if route.hosts.is_empty() => service.hosts.clone(),
         _ => route.hosts.clone(),
     };

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tollhouse_model::variable::Variable;
-use tollhouse_model::{Route, Service};
+use tollhouse_model::{Id, Route, Service, Timeouts};
 use tollhouse_router::Router;
 use tollhouse_stdx::CowVec;
+use tollhouse_telemetry::object_counts::UNCOUNTED;
 
 use crate::challenges::Challenges;
 use crate::consumers::Consumers;
@@ -26,7 +27,7 @@ pub(crate) mod upstream;
 
 pub use certificates::TlsHost;
 pub use shenyu::{ShenyuTable, ShenyuTerms};
-pub use upstream::{NodeHost, UpstreamEntry};
+pub use upstream::{NodeHost, UpstreamEntry, UpstreamTerms};
 
 /// One whole revision of the configuration.
 #[derive(Debug, Clone)]
@@ -59,33 +60,86 @@ impl Snapshot {
     }
 }
 
-/// A route, ready to serve. What requests read comes first, and stands together up to the begin of the
-/// route's own: among many routes, a request finds nothing of its own in the processor's caches.
+/// A route, ready to serve. Among many routes, a request finds nothing of its own in the processor's caches: all
+/// that one without plugins reads stands in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RouteEntry {
+    /// Its id.
+    pub id: Id,
     /// Where its requests go.
     pub target: Target,
+    /// Its plugins, in the order in which they run.
+    pub chain: Chain,
+    /// What most routes have nothing of.
+    terms: Option<Box<RouteTerms>>,
+    /// What its requests are counted by.
+    pub number: u32,
+    /// Whether upgrades pass.
+    pub websocket: bool,
+    /// The route as configured.
+    pub route: Arc<Route>,
+}
+
+/// All before the route as configured is in one cache line.
+const _: () = assert!(std::mem::offset_of!(RouteEntry, route) <= 64);
+
+/// What most routes have nothing of.
+#[derive(Debug, Default)]
+pub struct RouteTerms {
     /// Its service.
     pub service: Reference<Arc<Service>>,
     /// Its plugin config, whose absence answers 503.
     pub plugin_config: Reference<()>,
-    /// Whether upgrades pass.
-    pub websocket: bool,
-    /// What its requests are counted by.
-    pub number: u32,
+    /// Its own time-outs, which go before the upstream's.
+    pub timeout: Option<Timeouts>,
     /// How it repeats attempts and words failures, where it came of ShenYu's objects.
-    pub shenyu: Option<Box<ShenyuTerms>>,
-    /// Its plugins, in the order in which they run.
-    pub chain: Chain,
-    /// The route as configured.
-    pub route: Route,
+    pub shenyu: Option<ShenyuTerms>,
+}
+
+/// The terms of a route that has none of its own.
+static NO_TERMS: RouteTerms = RouteTerms {
+    service: Reference::Unnamed,
+    plugin_config: Reference::Unnamed,
+    timeout: None,
+    shenyu: None,
+};
+
+impl RouteEntry {
+    /// A route that goes to `target`, without upgrades.
+    pub fn new(route: Arc<Route>, target: Target, terms: RouteTerms) -> Self {
+        let is_plain = matches!(
+            terms,
+            RouteTerms {
+                service: Reference::Unnamed,
+                plugin_config: Reference::Unnamed,
+                timeout: None,
+                shenyu: None
+            }
+        );
+        Self {
+            id: route.id.clone(),
+            target,
+            chain: Chain::default(),
+            terms: (!is_plain).then(|| Box::new(terms)),
+            number: UNCOUNTED,
+            websocket: false,
+            route,
+        }
+    }
+
+    /// What most routes have nothing of.
+    #[inline]
+    pub fn terms(&self) -> &RouteTerms {
+        self.terms.as_deref().unwrap_or(&NO_TERMS)
+    }
 }
 
 /// Something named by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reference<T> {
     /// Nothing is named.
+    #[default]
     Unnamed,
     /// An object is named that does not exist.
     Missing,

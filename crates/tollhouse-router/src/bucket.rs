@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollhouse_model::Id;
 
 use crate::captures::Captures;
@@ -92,48 +91,81 @@ impl<T> Candidate<T> {
     }
 }
 
-/// Candidates in the order they are tried; most often one. Shared between versions of the matcher.
+/// Candidates in the order they are tried. Most often there is one, which stands where the bucket does: among many
+/// routes, a look-up follows one pointer less.
 #[derive(Debug)]
-pub(crate) struct Bucket<T>(Arc<SmallVec<[Candidate<T>; 1]>>);
+pub(crate) enum Bucket<T> {
+    One(Candidate<T>),
+    /// None, or more; shared between versions of the matcher.
+    Several(Arc<Vec<Candidate<T>>>),
+}
 
-impl<T> Clone for Bucket<T> {
+impl<T: Clone> Clone for Bucket<T> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        match self {
+            Self::One(candidate) => Self::One(candidate.clone()),
+            Self::Several(candidates) => Self::Several(Arc::clone(candidates)),
+        }
     }
 }
 
 impl<T> Default for Bucket<T> {
     fn default() -> Self {
-        Self(Arc::new(SmallVec::new()))
+        Self::Several(Arc::default())
     }
 }
 
 impl<T> Bucket<T> {
     #[inline]
     pub(crate) fn candidates(&self) -> &[Candidate<T>] {
-        &self.0
+        match self {
+            Self::One(candidate) => std::slice::from_ref(candidate),
+            Self::Several(candidates) => candidates,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.candidates().is_empty()
     }
 
-    /// Whether both are the same, not only alike.
+    /// Whether both hold the same routes, not only such as are alike.
     #[cfg(test)]
     pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        let origins = |bucket: &Self| -> Vec<_> {
+            bucket.candidates().iter().map(|held| Arc::as_ptr(&held.origin)).collect()
+        };
+        origins(self) == origins(other)
     }
 }
 
 impl<T: Clone> Bucket<T> {
     pub(crate) fn insert(&mut self, candidate: Candidate<T>) {
-        let candidates = Arc::make_mut(&mut self.0);
-        let at = candidates.partition_point(|held| held.order(&candidate) != Ordering::Greater);
-        candidates.insert(at, candidate);
+        let held = self.candidates();
+        let at = held.partition_point(|held| held.order(&candidate) != Ordering::Greater);
+        match self {
+            Self::Several(candidates) if candidates.is_empty() => *self = Self::One(candidate),
+            Self::Several(candidates) => Arc::make_mut(candidates).insert(at, candidate),
+            Self::One(only) => {
+                let mut candidates = vec![only.clone()];
+                candidates.insert(at, candidate);
+                *self = Self::Several(Arc::new(candidates));
+            }
+        }
     }
 
     /// Takes every candidate of a route out.
     pub(crate) fn remove(&mut self, sequence: u64) {
-        Arc::make_mut(&mut self.0).retain(|candidate| candidate.origin.sequence != sequence);
+        let stays = |held: &Candidate<T>| held.origin.sequence != sequence;
+        match self {
+            Self::One(only) if stays(only) => {}
+            Self::One(_) => *self = Self::default(),
+            Self::Several(candidates) => {
+                let candidates = Arc::make_mut(candidates);
+                candidates.retain(stays);
+                if let [only] = &**candidates {
+                    *self = Self::One(only.clone());
+                }
+            }
+        }
     }
 }

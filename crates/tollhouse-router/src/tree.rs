@@ -49,7 +49,7 @@ impl<T> Default for Tree<T> {
     }
 }
 
-impl<T> Clone for Node<T> {
+impl<T: Clone> Clone for Node<T> {
     fn clone(&self) -> Self {
         Self {
             edge: self.edge.clone(),

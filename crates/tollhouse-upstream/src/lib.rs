@@ -1,7 +1,7 @@
 //! Upstreams at run time: their nodes, how one is chosen for a request, and which are healthy.
 //!
-//! [`UpstreamState`] is what the data side asks: [`UpstreamState::pick`] names a node and an
-//! address, [`UpstreamState::report`] tells how it went. [`HealthSupervisor`] sends the active
+//! [`UpstreamHandle`] is what the data side asks: [`UpstreamHandle::pick`] names a node and an
+//! address, [`UpstreamHandle::report`] tells how it went. [`UpstreamState`] is what it asks. [`HealthSupervisor`] sends the active
 //! probes and [`WarmUps`] lets the weights of fresh nodes rise, on the control side's runtime. Connections, their pools and the decision to try again
 //! live in `tollhouse-proxy`.
 
@@ -10,6 +10,7 @@
 pub mod balance;
 mod change;
 mod discovered;
+mod handle;
 pub mod health;
 mod node;
 mod node_set;
@@ -20,6 +21,7 @@ mod warm_up;
 
 pub use change::UpstreamChange;
 pub use discovered::PublishedNode;
+pub use handle::UpstreamHandle;
 pub use health::report::{HealthReport, NodeHealth};
 pub use health::supervisor::HealthSupervisor;
 pub use node::Node;

@@ -4,6 +4,7 @@
 //! the nodes, the policy or the checks shares the whole node set with its predecessor; any other
 //! keeps the counts and the health of the nodes that stay.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tollhouse_model::upstream::{
 use tollhouse_net::resolve::{Resolution, Resolver};
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
+use crate::handle::Only;
 use crate::health::state::Signal;
 use crate::node::Node;
 use crate::node_set::{NodeSet, Recipe};
@@ -27,7 +29,7 @@ use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresol
 pub struct UpstreamState {
     members: Members,
     /// The address of the only node, when the whole pick is that.
-    only: Option<std::net::SocketAddr>,
+    only: Option<SocketAddr>,
     checks: Option<Arc<Checks>>,
     key: String,
     warm_up: Option<WarmUp>,
@@ -138,6 +140,15 @@ impl UpstreamState {
         match &self.members {
             Members::Fixed(_) => None,
             Members::Discovered(discovered) => Some(&discovered.terms().discovery),
+        }
+    }
+
+    /// Its only node, where nothing is found out about it either.
+    pub(crate) fn unchecked_only(&self) -> Option<Only> {
+        let address = self.only.filter(|_| self.checks.is_none())?;
+        match &self.members {
+            Members::Fixed(set) => Some(Only { set: Arc::clone(set), address }),
+            Members::Discovered(_) => None,
         }
     }
 

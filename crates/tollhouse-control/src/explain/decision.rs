@@ -178,15 +178,15 @@ fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
     let refused = |code, missing: String| Destination::Refused { code, missing };
     let named = |id: &Option<Id>| id.as_ref().map(Id::to_string).unwrap_or_default();
     let route = &entry.route;
-    if entry.service == Reference::Missing {
+    if entry.terms().service == Reference::Missing {
         let missing = format!("service {} does not exist", named(&route.service_id));
         return refused(ErrorCode::ServiceNotFound, missing);
     }
-    if entry.plugin_config == Reference::Missing {
+    if entry.terms().plugin_config == Reference::Missing {
         let missing = format!("plugin config {} does not exist", named(&route.plugin_config_id));
         return refused(ErrorCode::PluginConfigNotFound, missing);
     }
-    let service_upstream = match &entry.service {
+    let service_upstream = match &entry.terms().service {
         Reference::Found(service) => service.upstream_id.clone(),
         Reference::Unnamed | Reference::Missing => None,
     };
@@ -215,7 +215,7 @@ fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
 
 /// The object that an upstream stands in.
 fn place(entry: &RouteEntry, upstream: &UpstreamEntry) -> String {
-    match (&upstream.conf.id, &entry.route.upstream, &entry.service) {
+    match (&upstream.conf.id, &entry.route.upstream, &entry.terms().service) {
         (Some(id), _, _) => format!("upstreams/{id}"),
         (None, None, Reference::Found(service)) => format!("services/{} (inline)", service.id),
         _ => format!("routes/{} (inline)", entry.route.id),

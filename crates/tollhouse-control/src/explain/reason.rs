@@ -34,7 +34,7 @@ pub fn loss(candidate: &Candidate) -> String {
 
 /// The hosts that a route is for: a service lends its own to a route without any.
 pub fn hosts(entry: &RouteEntry) -> &[String] {
-    match &entry.service {
+    match &entry.terms().service {
         Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
         _ => &entry.route.hosts,
     }
@@ -42,7 +42,7 @@ pub fn hosts(entry: &RouteEntry) -> &[String] {
 
 /// The object that brings a plugin.
 pub fn plugin_owner(entry: &RouteEntry, step: &PluginStep) -> String {
-    let service = match &entry.service {
+    let service = match &entry.terms().service {
         Reference::Found(service) => service.id.to_string(),
         Reference::Unnamed | Reference::Missing => String::new(),
     };

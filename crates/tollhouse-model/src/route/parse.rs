@@ -1,5 +1,7 @@
 //! Reads a route from a document, by the schema of APISIX's Admin API.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{MethodSet, Route};
@@ -80,7 +82,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
             .optional(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))
             .unwrap_or_default(),
         plugin_config_id: reader.optional(fields, "plugin_config_id", Reader::id),
-        upstream: reader.optional(fields, "upstream", Upstream::read_inline),
+        upstream: reader.optional(fields, "upstream", Upstream::read_inline).map(Arc::new),
         upstream_id: reader.optional(fields, "upstream_id", Reader::id),
         service_id: reader.optional(fields, "service_id", Reader::id),
         timeout: reader.optional(fields, "timeout", Reader::timeouts),

@@ -1,5 +1,7 @@
 //! Reads a stream route from a document, by the schema of APISIX's Admin API.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{StreamLogger, StreamProtocol, StreamRoute};
@@ -53,7 +55,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> StreamRoute {
         sni: reader.optional(fields, "sni", |reader, value| {
             reader.host(value).map(str::to_ascii_lowercase)
         }),
-        upstream: reader.optional(fields, "upstream", read_upstream),
+        upstream: reader.optional(fields, "upstream", read_upstream).map(Arc::new),
         upstream_id: reader.optional(fields, "upstream_id", Reader::id),
         service_id: reader.optional(fields, "service_id", Reader::id),
         plugins: reader

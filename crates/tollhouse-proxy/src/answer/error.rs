@@ -59,7 +59,7 @@ pub(crate) async fn answer(
 
 /// Status and body as ShenYu has them, where its objects have taken the request and nodes have failed it.
 fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)> {
-    let terms = cx.route?.shenyu.as_ref()?;
+    let terms = cx.route?.terms().shenyu.as_ref()?;
     let is_late = matches!(
         code,
         ErrorCode::UpstreamReadTimeout

@@ -77,7 +77,7 @@ impl Compiler {
         let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
         match route.or_else(bare).filter(|_| is_wanted) {
             Some(route) => {
-                self.routes.insert(id.clone(), route);
+                self.routes.insert(id.clone(), Arc::new(route));
                 touched.routes.push(id);
             }
             // One that refuses requests goes on to do so.
@@ -110,7 +110,7 @@ impl Compiler {
     fn put_upstream(&mut self, id: Id, value: &Value, path: &str) -> Problems {
         let (upstream, problems) = Upstream::parse(Some(id.clone()), value, path);
         if let Some(upstream) = upstream {
-            self.upstreams.set(&id, upstream, &mut self.snapshot.upstreams);
+            self.upstreams.set(&id, Arc::new(upstream), &mut self.snapshot.upstreams);
         }
         problems
     }
@@ -279,7 +279,8 @@ impl Compiler {
             return;
         }
         self.upstreams.rebuild_with(id, &mut self.snapshot.upstreams);
-        let names = |upstream: &Option<Upstream>| upstream.as_ref().is_some_and(|it| shows(it, id));
+        let names =
+            |upstream: &Option<Arc<Upstream>>| upstream.as_ref().is_some_and(|it| shows(it, id));
         let routes = self.routes.iter().filter(|(_, route)| names(&route.upstream));
         touched.routes.extend(routes.map(|(id, _)| id.clone()));
         let streams = self.streams.upstreams().filter(|(_, upstream)| names(upstream));

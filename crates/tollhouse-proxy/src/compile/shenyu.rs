@@ -12,7 +12,6 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu_gateway::{Again, Chain, Sources, Target as Destination, Terms};
 use tollhouse_telemetry::labels::ShenyuType;
-use tollhouse_telemetry::object_counts::UNCOUNTED;
 
 use super::Compiler;
 use super::upstreams::Upstreams;
@@ -20,7 +19,9 @@ use crate::l4::table::StreamEntry;
 use crate::plugins::Chain as PluginChain;
 use crate::plugins::chain::{PluginStep, StepSet, StepUpstream};
 use crate::settings::ShenyuSettings;
-use crate::snapshot::{NodeHost, Reference, RouteEntry, ShenyuTable, ShenyuTerms, Target};
+use crate::snapshot::{
+    NodeHost, Reference, RouteEntry, RouteTerms, ShenyuTable, ShenyuTerms, Target,
+};
 
 /// What routes of ShenYu's objects are called in logs and metrics, before the id of their rule.
 const ROUTE: &str = "shenyu";
@@ -235,10 +236,8 @@ fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) 
         again: Again::Elsewhere,
         timeout: Default::default(),
     };
-    let entry = RouteEntry {
-        chain: PluginChain::merge([&set]),
-        ..entry(ROUTE.to_owned(), Target::None, terms)
-    };
+    let mut entry = entry(ROUTE.to_owned(), Target::None, terms);
+    entry.chain = PluginChain::merge([&set]);
     ShenyuTable { chain, comes_first, entry: Arc::new(entry), targets }
 }
 
@@ -253,8 +252,9 @@ fn target(target: &Destination, terms: &Terms, upstreams: &mut Upstreams) -> Rou
         timeout: target.timeout,
     };
     let id = format!("{ROUTE}/{}", target.id);
-    let websocket = target.carries == RpcType::WebSocket;
-    RouteEntry { websocket, ..entry(id, Target::Inline(upstream), terms) }
+    let mut entry = entry(id, Target::Inline(upstream), terms);
+    entry.websocket = target.carries == RpcType::WebSocket;
+    entry
 }
 
 fn counted_as(carries: RpcType) -> ShenyuType {
@@ -270,37 +270,30 @@ fn counted_as(carries: RpcType) -> ShenyuType {
 }
 
 fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
-    RouteEntry {
-        number: UNCOUNTED,
-        route: Route {
-            id: Id::new(id),
-            // Never looked up by the router: ShenYu's own engine chooses. It is a route because the
-            // stages know nothing else that leads to a node.
-            uris: vec!["/*".to_owned()],
-            priority: 0,
-            methods: None,
-            hosts: Vec::new(),
-            remote_addrs: Vec::new(),
-            vars: None,
-            plugins: Default::default(),
-            plugin_config_id: None,
-            upstream: None,
-            upstream_id: None,
-            service_id: None,
-            timeout: None,
-            enable_websocket: None,
-            enabled: true,
-            name: None,
-            desc: None,
-            labels: Default::default(),
-        },
-        service: Reference::Unnamed,
-        plugin_config: Reference::Unnamed,
-        target,
-        websocket: false,
-        chain: PluginChain::default(),
-        shenyu: Some(Box::new(terms)),
-    }
+    let route = Route {
+        id: Id::new(id),
+        // Never looked up by the router: ShenYu's own engine chooses. It is a route because the
+        // stages know nothing else that leads to a node.
+        uris: vec!["/*".to_owned()],
+        priority: 0,
+        methods: None,
+        hosts: Vec::new(),
+        remote_addrs: Vec::new(),
+        vars: None,
+        plugins: Default::default(),
+        plugin_config_id: None,
+        upstream: None,
+        upstream_id: None,
+        service_id: None,
+        timeout: None,
+        enable_websocket: None,
+        enabled: true,
+        name: None,
+        desc: None,
+        labels: Default::default(),
+    };
+    let terms = RouteTerms { shenyu: Some(terms), ..RouteTerms::default() };
+    RouteEntry::new(Arc::new(route), target, terms)
 }
 
 #[cfg(test)]

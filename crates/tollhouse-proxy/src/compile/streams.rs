@@ -40,7 +40,7 @@ impl Streams {
     }
 
     /// The upstream that each says itself, if it does.
-    pub(super) fn upstreams(&self) -> impl Iterator<Item = (&Id, &Option<Upstream>)> {
+    pub(super) fn upstreams(&self) -> impl Iterator<Item = (&Id, &Option<Arc<Upstream>>)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.upstream))
     }
 

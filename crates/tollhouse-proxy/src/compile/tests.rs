@@ -327,12 +327,15 @@ fn what_is_named_but_missing_is_told_apart_from_what_is_not_named() {
         ),
         inline_route("none", "/n", 2),
     ]);
-    assert_eq!(desk.route("service").service, Reference::Missing);
+    assert_eq!(desk.route("service").terms().service, Reference::Missing);
     assert_eq!(desk.goes_to("service"), Err("nowhere"));
     assert_eq!(desk.goes_to("upstream"), Err("empty slot"));
-    assert_eq!(desk.route("config").plugin_config, Reference::Missing);
+    assert_eq!(desk.route("config").terms().plugin_config, Reference::Missing);
     let none = desk.route("none");
-    assert_eq!((&none.service, &none.plugin_config), (&Reference::Unnamed, &Reference::Unnamed));
+    assert_eq!(
+        (&none.terms().service, &none.terms().plugin_config),
+        (&Reference::Unnamed, &Reference::Unnamed)
+    );
 
     // The missing appear.
     desk.apply([
@@ -341,7 +344,7 @@ fn what_is_named_but_missing_is_told_apart_from_what_is_not_named() {
         put(Kind::PluginConfig, "gone", json!({"plugins": {}})),
     ]);
     assert_eq!((desk.goes_to("service"), desk.goes_to("upstream")), (Ok(3), Ok(4)));
-    assert_eq!(desk.route("config").plugin_config, Reference::Found(()));
+    assert_eq!(desk.route("config").terms().plugin_config, Reference::Found(()));
 
     // And go again.
     desk.apply([
@@ -349,9 +352,9 @@ fn what_is_named_but_missing_is_told_apart_from_what_is_not_named() {
         delete(Kind::Upstream, "gone"),
         delete(Kind::PluginConfig, "gone"),
     ]);
-    assert_eq!(desk.route("service").service, Reference::Missing);
+    assert_eq!(desk.route("service").terms().service, Reference::Missing);
     assert_eq!(desk.goes_to("upstream"), Err("empty slot"));
-    assert_eq!(desk.route("config").plugin_config, Reference::Missing);
+    assert_eq!(desk.route("config").terms().plugin_config, Reference::Missing);
 }
 
 #[test]
@@ -479,7 +482,7 @@ fn an_unchanged_upstream_keeps_its_entry_and_a_changed_one_its_place() {
     desk.apply([put(Kind::Route, "r", json!({"uri": "/new", "upstream": named}))]);
     let after = entry(&desk.route("r"), &desk.snapshot);
     assert!(!Arc::ptr_eq(&before, &after));
-    assert_eq!(before.pool, after.pool, "its idle connections stay of use");
+    assert_eq!(before.terms.pool, after.terms.pool, "its idle connections stay of use");
 }
 
 #[test]
@@ -497,11 +500,11 @@ fn connections_are_shared_unless_something_sets_them_apart() {
         let Target::Inline(upstream) = &route.target else { panic!("inline") };
         Arc::clone(upstream)
     };
-    assert_eq!(entry("a").pool, entry("b").pool);
-    assert_ne!(entry("a").pool, entry("apart").pool);
-    assert_eq!(entry("a").keepalive, settings().upstream_keepalive);
+    assert_eq!(entry("a").terms.pool, entry("b").terms.pool);
+    assert_ne!(entry("a").terms.pool, entry("apart").terms.pool);
+    assert_eq!(entry("a").terms.keepalive, settings().upstream_keepalive);
     let own = KeepalivePool { size: 4, idle_timeout: Duration::from_secs(7), requests: 9 };
-    assert_eq!(entry("apart").keepalive, own);
+    assert_eq!(entry("apart").terms.keepalive, own);
 }
 
 #[test]

@@ -9,19 +9,20 @@ use hashbrown::HashMap;
 use tollhouse_model::secret::SecretText;
 use tollhouse_model::ssl::CertificatePair;
 use tollhouse_model::upstream::{
-    Discovery, HttpVersion, KeepalivePool, NodeTrust, ProxyHeader, Scheme, UpstreamTls,
+    Discovery, HashOn, HttpVersion, KeepalivePool, NodeTrust, PassHost, ProxyHeader, Scheme,
+    UpstreamTls,
 };
-use tollhouse_model::{Id, Service, Upstream};
+use tollhouse_model::{Id, Service, Timeouts, Upstream};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_net::tls::{self, Trust};
 use tollhouse_stdx::CowVec;
 use tollhouse_telemetry::object_counts::UNCOUNTED;
-use tollhouse_upstream::{UpstreamChange, UpstreamState};
+use tollhouse_upstream::{UpstreamChange, UpstreamHandle, UpstreamState};
 
 use super::driven::Driven;
 use crate::hash_key::HashKey;
 use crate::settings::Settings;
-use crate::snapshot::{NodeHost, UpstreamEntry};
+use crate::snapshot::{NodeHost, UpstreamEntry, UpstreamTerms};
 
 /// Slots of upstream objects in a snapshot.
 pub(super) type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
@@ -43,6 +44,8 @@ pub(super) struct Upstreams {
     /// look at every upstream.
     driven: Driven,
     pools: HashMap<PoolIdentity, u32>,
+    /// How nodes are spoken to, by what says so.
+    terms: HashMap<TermsKey, Weak<UpstreamTerms>>,
     /// The pairs of ssl objects for the way to nodes.
     certificates: HashMap<Id, Arc<CertificatePair>>,
 }
@@ -61,6 +64,18 @@ struct PoolIdentity {
     isolated: Option<(String, KeepalivePool)>,
 }
 
+/// What makes nodes be spoken to alike.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TermsKey {
+    /// Stands for all that a [`PoolIdentity`] is made of.
+    pool: u32,
+    node_host: NodeHost,
+    pass_host: PassHost,
+    keepalive: KeepalivePool,
+    timeouts: Timeouts,
+    hash_on: Option<HashOn>,
+}
+
 impl Upstreams {
     pub(super) fn new(resolver: Arc<Resolver>, settings: &Settings) -> Self {
         Self {
@@ -75,6 +90,7 @@ impl Upstreams {
             of_plugins: HashMap::new(),
             driven: Driven::default(),
             pools: HashMap::new(),
+            terms: HashMap::new(),
             certificates: HashMap::new(),
         }
     }
@@ -132,7 +148,7 @@ impl Upstreams {
     }
 
     /// Sets the object `id`.
-    pub(super) fn set(&mut self, id: &Id, upstream: Upstream, slots: &mut Slots) {
+    pub(super) fn set(&mut self, id: &Id, upstream: Arc<Upstream>, slots: &mut Slots) {
         let previous = self.objects.get(id).cloned();
         let slot = self.slot(id, slots);
         let key = format!("upstreams/{id}");
@@ -151,7 +167,7 @@ impl Upstreams {
     }
 
     /// The inline upstream of a route; unchanged ones are kept as they are.
-    pub(super) fn set_route(&mut self, route: &Id, upstream: &Upstream) -> Arc<UpstreamEntry> {
+    pub(super) fn set_route(&mut self, route: &Id, upstream: &Arc<Upstream>) -> Arc<UpstreamEntry> {
         let previous = self.of_routes.get(route).cloned();
         let key = format!("routes/{route}");
         let inline = (&*key, UNCOUNTED);
@@ -171,7 +187,7 @@ impl Upstreams {
     pub(super) fn set_stream_route(
         &mut self,
         route: &Id,
-        upstream: &Upstream,
+        upstream: &Arc<Upstream>,
     ) -> Arc<UpstreamEntry> {
         let previous = self.of_stream_routes.get(route).cloned();
         let key = format!("stream_routes/{route}");
@@ -222,7 +238,8 @@ impl Upstreams {
         node_host: NodeHost,
     ) -> Arc<UpstreamEntry> {
         let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
-        let entry = self.build((&key, UNCOUNTED), upstream, previous.as_ref(), node_host);
+        let upstream = Arc::new(upstream.clone());
+        let entry = self.build((&key, UNCOUNTED), &upstream, previous.as_ref(), node_host);
         // What nobody uses any more is swept when as much again has been added.
         if self.of_plugins.len().is_power_of_two() {
             let driven = &mut self.driven;
@@ -243,20 +260,20 @@ impl Upstreams {
     fn build(
         &mut self,
         (key, number): (&str, u32),
-        upstream: &Upstream,
+        upstream: &Arc<Upstream>,
         previous: Option<&Arc<UpstreamEntry>>,
         node_host: NodeHost,
     ) -> Arc<UpstreamEntry> {
         let client_pair = self.client_pair(upstream);
         let is_same =
-            |it: &&Arc<UpstreamEntry>| it.conf == *upstream && it.client_pair == client_pair;
+            |it: &&Arc<UpstreamEntry>| *it.conf == **upstream && it.client_pair == client_pair;
         if let Some(previous) = previous.filter(is_same) {
             return Arc::clone(previous);
         }
         // Health, connections to discovery and the cursor of a balancer go on through a change.
-        let state = previous.map(|previous| &previous.state);
+        let state = previous.map(|previous| previous.state.state());
         let state = if self.disables_checks && upstream.checks.is_some() {
-            let unchecked = Upstream { checks: None, ..upstream.clone() };
+            let unchecked = Upstream { checks: None, ..(**upstream).clone() };
             UpstreamState::build(&unchecked, key, state, &self.resolver)
         } else {
             UpstreamState::build(upstream, key, state, &self.resolver)
@@ -267,18 +284,50 @@ impl Upstreams {
             self.driven.remove(key);
         }
         Arc::new(UpstreamEntry {
-            state,
+            state: UpstreamHandle::new(state),
+            terms: self.terms(key, upstream, client_pair.as_deref(), node_host),
             number,
-            pool: self.pool(key, upstream, client_pair.as_deref()),
-            keepalive: upstream.keepalive_pool.unwrap_or(self.keepalive),
-            speaks_http2: upstream.speaks_http2(),
-            connector: connector(upstream, client_pair.as_deref()),
+            conf: Arc::clone(upstream),
             client_pair,
-            hash_key: HashKey::compile(&upstream.balance),
-            timeouts: upstream.timeout.unwrap_or_default(),
-            node_host,
-            conf: upstream.clone(),
         })
+    }
+
+    /// How the nodes of an upstream are spoken to: what another one has, where that is the same.
+    fn terms(
+        &mut self,
+        key: &str,
+        upstream: &Upstream,
+        pair: Option<&CertificatePair>,
+        node_host: NodeHost,
+    ) -> Arc<UpstreamTerms> {
+        let same = TermsKey {
+            pool: self.pool(key, upstream, pair),
+            node_host,
+            pass_host: upstream.pass_host.clone(),
+            keepalive: upstream.keepalive_pool.unwrap_or(self.keepalive),
+            timeouts: upstream.timeout.unwrap_or_default(),
+            hash_on: upstream.balance.hash_on.clone(),
+        };
+        if let Some(terms) = self.terms.get(&same).and_then(Weak::upgrade) {
+            return terms;
+        }
+        let terms = Arc::new(UpstreamTerms {
+            pool: same.pool,
+            speaks_http2: upstream.speaks_http2(),
+            node_host,
+            proxy_protocol: upstream.proxy_protocol,
+            pass_host: same.pass_host.clone(),
+            keepalive: same.keepalive,
+            connector: connector(upstream, pair),
+            hash_key: HashKey::compile(&upstream.balance),
+            timeouts: same.timeouts,
+        });
+        // What nobody uses any more is swept when as much again has been added.
+        if self.terms.len().is_power_of_two() {
+            self.terms.retain(|_, terms| terms.strong_count() > 0);
+        }
+        self.terms.insert(same, Arc::downgrade(&terms));
+        terms
     }
 
     fn pool(&mut self, key: &str, upstream: &Upstream, pair: Option<&CertificatePair>) -> u32 {

@@ -150,7 +150,7 @@ impl Exchange<'_> {
             "route_id" => text(route.id.as_str()),
             "route_name" => text(route.name.as_deref()?),
             "service_id" => text(route.service_id.as_ref()?.as_str()),
-            "service_name" => match &entry.service {
+            "service_name" => match &entry.terms().service {
                 Reference::Found(service) => text(service.name.as_deref()?),
                 Reference::Unnamed | Reference::Missing => None,
             },
@@ -163,7 +163,7 @@ impl Exchange<'_> {
     /// The host pattern that matched, of the route or else of its service.
     fn matched_host(&self) -> Option<&str> {
         let entry = self.route?;
-        let hosts = match &entry.service {
+        let hosts = match &entry.terms().service {
             Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
             _ => &entry.route.hosts,
         };

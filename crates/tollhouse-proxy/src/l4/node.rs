@@ -94,7 +94,7 @@ pub(super) async fn connect<'u, O: Open>(
             return Err(ErrorCode::ConnectionLimit);
         }
         let opening = open.open(upstream, &picked);
-        let opened = connection.within(upstream.timeouts.connect, opening).await;
+        let opened = connection.within(upstream.terms.timeouts.connect, opening).await;
         let now_ms = worker.clock.now_ms();
         let (code, outcome) = match opened {
             Some(Ok(opened)) => {
@@ -156,7 +156,7 @@ async fn pick<'u>(
     tried: &Tried,
 ) -> Result<Picked<'u>, PickError> {
     let worker = connection.worker;
-    let key = upstream.hash_key.as_ref().map(|key| key.value(connection));
+    let key = upstream.terms.hash_key.as_ref().map(|key| key.value(connection));
     let pick_now = |when_unresolved| {
         let random = worker.random_u64();
         let now_ms = worker.clock.now_ms();
@@ -200,10 +200,10 @@ impl Open for OverTcp {
 
     async fn open(&self, upstream: &UpstreamEntry, picked: &Picked<'_>) -> io::Result<Stream> {
         let address: SocketAddr = picked.address();
-        match &upstream.connector {
+        match &upstream.terms.connector {
             Some(connector) if upstream.conf.scheme == Scheme::Tls => {
                 // As requests choose it by `pass_host`: what a client asks for, unless it is configured.
-                let name = match &upstream.conf.pass_host {
+                let name = match &upstream.terms.pass_host {
                     PassHost::Rewrite(host) => host,
                     PassHost::Node => picked.node().host(),
                     PassHost::Pass => self.server_name.as_deref().unwrap_or(picked.node().host()),

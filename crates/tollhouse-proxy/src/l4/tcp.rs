@@ -103,7 +103,7 @@ async fn run(
 /// What tells a node on whose behalf a connection comes, ahead of TLS and everything else: as the upstream
 /// says, or else the listener.
 fn header(ends: Ends, upstream: &UpstreamEntry, options: StreamOptions) -> Vec<u8> {
-    let own = upstream.conf.proxy_protocol.map(header_version);
+    let own = upstream.terms.proxy_protocol.map(header_version);
     let mut header = Vec::new();
     if let Some(version) = own.or_else(|| options.header_out.for_stream()) {
         proxy_protocol::write(version, ends.client, ends.local, &mut header);

@@ -209,7 +209,7 @@ async fn relay(
     connection.record.status = SERVED_STATUS;
     let mut header = Vec::new();
     // Version 1 has no word for datagrams.
-    let own = upstream.conf.proxy_protocol.map(|_| proxy_protocol::Version::V2Datagram);
+    let own = upstream.terms.proxy_protocol.map(|_| proxy_protocol::Version::V2Datagram);
     if let Some(version) = own.or_else(|| listener.options.header_out.for_datagrams()) {
         proxy_protocol::write(version, connection.ends.client, connection.ends.local, &mut header);
     }

@@ -78,18 +78,20 @@ pub struct StepSet {
     pub off: Vec<Box<str>>,
 }
 
-/// Plugins by descending priority, one of each name. Whether there are any comes first: see
-/// [`RouteEntry`].
+/// Plugins by descending priority, one of each name. As large as a pointer: see [`RouteEntry`].
 #[derive(Debug, Clone, Default)]
-#[repr(C)]
-pub struct Chain {
+pub struct Chain(Option<Box<Links>>);
+
+/// A chain that says something.
+#[derive(Debug, Clone)]
+struct Links {
     steps: Box<[Arc<PluginStep>]>,
     /// Names that are switched off.
-    pub(super) off: Vec<Box<str>>,
+    off: Vec<Box<str>>,
     /// The phases that any of them takes part in.
-    pub(super) phases: Phases,
+    phases: Phases,
     /// Whether the filter of any needs the request's body.
-    pub(super) filters_read_body: bool,
+    filters_read_body: bool,
 }
 
 impl Chain {
@@ -111,7 +113,10 @@ impl Chain {
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
         let phases = steps.iter().fold(Phases::NONE, |all, step| all.union(step.phases));
         let filters_read_body = steps.iter().any(|step| step.filter_reads_body());
-        Self { steps: steps.into(), off, phases, filters_read_body }
+        if steps.is_empty() && off.is_empty() {
+            return Self(None);
+        }
+        Self(Some(Box::new(Links { steps: steps.into(), off, phases, filters_read_body })))
     }
 
     /// Of sets that do not go before one another: what one of them switches off, runs for another.
@@ -123,22 +128,41 @@ impl Chain {
 
     /// Whether it neither runs anything nor switches anything off.
     pub(crate) fn says_nothing(&self) -> bool {
-        self.steps.is_empty() && self.off.is_empty()
+        self.0.is_none()
     }
 
     /// Whether there is nothing to run.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.0.as_ref().is_none_or(|links| links.steps.is_empty())
     }
 
     /// The steps, in order.
+    #[inline]
     pub fn steps(&self) -> &[Arc<PluginStep>] {
-        &self.steps
+        self.0.as_ref().map_or(&[], |links| &links.steps)
+    }
+
+    /// Names that are switched off.
+    #[inline]
+    pub(super) fn off(&self) -> &[Box<str>] {
+        self.0.as_ref().map_or(&[], |links| &links.off)
+    }
+
+    /// The phases that any of them takes part in.
+    #[inline]
+    pub(super) fn phases(&self) -> Phases {
+        self.0.as_ref().map_or(Phases::NONE, |links| links.phases)
+    }
+
+    /// Whether the filter of any needs the request's body.
+    #[inline]
+    pub(super) fn filters_read_body(&self) -> bool {
+        self.0.as_ref().is_some_and(|links| links.filters_read_body)
     }
 
     /// Whether a plugin of that name runs.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.steps.iter().any(|step| step.name() == name)
+        self.steps().iter().any(|step| step.name() == name)
     }
 }

@@ -63,13 +63,13 @@ impl<'s> Chains<'s> {
         if globals.is_empty() && route.is_none_or(Chain::is_empty) {
             return None;
         }
-        let phases = route.map_or(Phases::NONE, |route| route.phases);
+        let phases = route.map_or(Phases::NONE, Chain::phases);
         Some(Self {
             globals,
             route,
             merged: Vec::new(),
             is_merged: false,
-            phases: globals.phases.union(phases),
+            phases: globals.phases().union(phases),
             verdicts: RefCell::default(),
         })
     }
@@ -100,8 +100,8 @@ impl<'s> Chains<'s> {
     /// Whether any filter needs the request's body.
     #[inline]
     pub(crate) fn filters_read_body(&self) -> bool {
-        self.globals.filters_read_body
-            || self.route.is_some_and(|route| route.filters_read_body)
+        self.globals.filters_read_body()
+            || self.route.is_some_and(Chain::filters_read_body)
             || self.merged.iter().any(|step| step.filter_reads_body())
     }
 
@@ -155,7 +155,7 @@ impl<'s> Chains<'s> {
         let mut above: SmallVec<[&Chain; 2]> = SmallVec::new();
         for chain in [consumer, group, self.route].into_iter().flatten() {
             for step in chain.steps() {
-                let is_off = above.iter().any(|chain| chain.off.contains(&step.name));
+                let is_off = above.iter().any(|chain| chain.off().contains(&step.name));
                 if !is_off && !self.merged_has(step.name()) {
                     self.merged.push(step);
                 }
@@ -165,7 +165,7 @@ impl<'s> Chains<'s> {
         self.merged.sort_by_key(|step| std::cmp::Reverse(step.priority));
         self.is_merged = true;
         let phases = self.merged.iter().map(|step| step.phases);
-        self.phases = phases.fold(self.globals.phases, Phases::union);
+        self.phases = phases.fold(self.globals.phases(), Phases::union);
     }
 
     /// Whether `step` came with the consumer.

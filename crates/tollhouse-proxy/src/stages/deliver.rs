@@ -148,7 +148,7 @@ async fn relay_body<R: BodyRelay>(
 #[inline]
 fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
     let mut connection = answer.connection;
-    let (worker, bounds) = (cx.worker, &way.upstream.keepalive);
+    let (worker, bounds) = (cx.worker, &way.upstream.terms.keepalive);
     // What is left of the request would stand before the next one, and what the node has sent
     // behind its answer would be taken for the next answer.
     let clean = cx.body.is_done() && connection.link.buffer.is_empty();

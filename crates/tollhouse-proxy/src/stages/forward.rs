@@ -30,7 +30,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     cx.begin_call()?;
     let started_ms = cx.worker.clock.now_ms();
     let mut tried = Tried::default();
-    let mut attempts_left = retries(way);
+    let mut attempts_repeated = 0;
     // The node that is asked again, where its route says so.
     let mut same = None;
     loop {
@@ -52,15 +52,15 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         tried.insert(&picked);
         report_failure(cx, way, &picked, &error);
         cx.state.record.fail_attempt(picked.address(), error.code);
-        if !error.may_retry || attempts_left == 0 || !cx.body.is_replayable() {
+        if !error.may_retry || attempts_repeated == retries(way) || !cx.body.is_replayable() {
             return Err(error.code.into());
         }
         check_budget(cx, way, started_ms)?;
-        attempts_left -= 1;
+        attempts_repeated += 1;
         cx.body.replay();
         cx.worker.metrics.upstream_retries.increment();
-        if let Some(Again::Same { .. }) = way.route.shenyu.as_ref().map(|terms| terms.again) {
-            Box::pin(pause(cx, way, retries(way) - attempts_left - 1)).await;
+        if let Some(Again::Same { .. }) = way.route.terms().shenyu.as_ref().map(|it| it.again) {
+            Box::pin(pause(cx, way, attempts_repeated - 1)).await;
             same = Some(picked);
         }
     }
@@ -69,7 +69,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
 /// Waits before the node is asked again; `number` counts from 0.
 #[cold]
 async fn pause(cx: &Exchange<'_>, way: Way<'_>, number: u32) {
-    if let Some(terms) = &way.route.shenyu {
+    if let Some(terms) = &way.route.terms().shenyu {
         // A little less or more for each request, so that those who failed together do not return so.
         let longest = terms.again.pause(number);
         let share = 0.5 + (cx.worker.random_u64() % 1024) as f64 / 1024.0;
@@ -135,7 +135,7 @@ fn pick_now<'s>(
     let random = cx.worker.random_u64();
     let now_ms = cx.worker.clock.now_ms();
     let pick = PickRequest { hash_key: None, random, now_ms, when_unresolved };
-    let Some(hash_key) = &way.upstream.hash_key else {
+    let Some(hash_key) = &way.upstream.terms.hash_key else {
         return way.upstream.state.pick(&pick, tried);
     };
     let key = hash_key.value(cx);

@@ -34,13 +34,13 @@ impl Way<'_> {
     #[inline]
     pub(crate) fn asks_upgrade(self, state: &RequestState) -> bool {
         // Over HTTP/2, a node would have to be asked in another way (RFC 8441).
-        state.head.upgrade && self.route.websocket && !self.upstream.speaks_http2
+        state.head.upgrade && self.route.websocket && !self.upstream.terms.speaks_http2
     }
 
     /// Time-outs of this request: the route's, else the upstream's.
     #[inline]
     pub(crate) fn timeouts(self) -> tollhouse_model::Timeouts {
-        self.route.route.timeout.unwrap_or(self.upstream.timeouts)
+        self.route.terms().timeout.unwrap_or(self.upstream.terms.timeouts)
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
     cx.route = Some(entry);
     let id = &mut cx.state.record.route_id;
     id.clear();
-    id.push_str(entry.route.id.as_str());
+    id.push_str(entry.id.as_str());
     // What is not counted has the largest number, and so none here.
     cx.state.record.route_count = entry.number.wrapping_add(1);
     note_shenyu(cx, entry);
@@ -112,7 +112,7 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
 /// Notes how ShenYu's plugins carry a request, where its objects have taken it.
 #[inline]
 fn note_shenyu(cx: &mut Exchange<'_>, entry: &RouteEntry) {
-    if let Some(terms) = &entry.shenyu {
+    if let Some(terms) = &entry.terms().shenyu {
         cx.state.record.shenyu_type = Some(terms.counted_as);
     }
 }
@@ -127,15 +127,19 @@ pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let Some(entry) = cx.route else { return Ok(()) };
     note_shenyu(cx, entry);
     let record = &mut cx.state.record;
-    record.route_id.push_str(entry.route.id.as_str());
+    record.route_id.push_str(entry.id.as_str());
     record.route_count = entry.number.wrapping_add(1);
-    if let Some(service_id) = &entry.route.service_id {
-        record.service_id.push_str(service_id.as_str());
+    let terms = entry.terms();
+    match &terms.service {
+        Reference::Unnamed => {}
+        Reference::Found(service) => record.service_id.push_str(service.id.as_str()),
+        Reference::Missing => {
+            let named = entry.route.service_id.as_ref().map_or("", |id| id.as_str());
+            record.service_id.push_str(named);
+            return Err(ErrorCode::ServiceNotFound.into());
+        }
     }
-    if entry.service == Reference::Missing {
-        return Err(ErrorCode::ServiceNotFound.into());
-    }
-    if entry.plugin_config == Reference::Missing {
+    if terms.plugin_config == Reference::Missing {
         return Err(ErrorCode::PluginConfigNotFound.into());
     }
     Ok(())

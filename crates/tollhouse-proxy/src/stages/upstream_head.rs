@@ -164,7 +164,7 @@ fn node_authority<'a>(
         buffer.extend_from_slice(host);
         return Authority::parse(buffer);
     }
-    match &way.upstream.conf.pass_host {
+    match &way.upstream.terms.pass_host {
         PassHost::Rewrite(host) => buffer.extend_from_slice(host.as_bytes()),
         PassHost::Pass => {
             // The parser has checked what the client sent: most requests need no second look.
@@ -191,7 +191,7 @@ fn node_host<'a>(
         Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,
         Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
     };
-    let names_port = way.upstream.node_host == NodeHost::WithPort;
+    let names_port = way.upstream.terms.node_host == NodeHost::WithPort;
     let authority = node.authority(names_port && node.port() != default_port)?;
     buffer.extend_from_slice(authority.as_bytes());
     Some(authority)

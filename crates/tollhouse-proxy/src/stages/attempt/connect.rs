@@ -21,16 +21,21 @@ use crate::worker::pools::{ComesFor, PoolKey, UpstreamConnection};
 impl Attempt<'_> {
     pub(super) fn pool_key(&self, cx: &Exchange<'_>) -> PoolKey {
         let upstream = self.way.upstream;
-        let server_name = upstream.connector.as_ref().map(|_| server_name(cx.state).into());
-        let comes_for = upstream.conf.proxy_protocol.map(|_| Box::new(comes_for(cx)));
-        PoolKey { address: self.picked.address(), pool: upstream.pool, server_name, comes_for }
+        let server_name = upstream.terms.connector.as_ref().map(|_| server_name(cx.state).into());
+        let comes_for = upstream.terms.proxy_protocol.map(|_| Box::new(comes_for(cx)));
+        PoolKey {
+            address: self.picked.address(),
+            pool: upstream.terms.pool,
+            server_name,
+            comes_for,
+        }
     }
 
     /// A connection that is there already.
     #[inline]
     pub(super) fn kept(&self, cx: &Exchange<'_>, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let worker = cx.worker;
-        if self.way.upstream.speaks_http2 {
+        if self.way.upstream.terms.speaks_http2 {
             return worker.node_connections.stream(key, worker.clock.now_ms());
         }
         worker.pools.take(key)
@@ -41,7 +46,7 @@ impl Attempt<'_> {
         cx: &Exchange<'_>,
         key: &PoolKey,
     ) -> Result<Box<UpstreamConnection>, AttemptError> {
-        if self.way.upstream.speaks_http2 {
+        if self.way.upstream.terms.speaks_http2 {
             return self.connect_shared(cx, key).await;
         }
         let stream = self.open_socket(cx, key).await?;
@@ -65,7 +70,7 @@ impl Attempt<'_> {
                 Claim::Open(opening) => match self.open_socket(cx, key).await {
                     Ok(stream) => {
                         cx.client.peer.note_announced(cx.worker, key);
-                        return Ok(opening.succeed(stream, self.way.upstream.keepalive));
+                        return Ok(opening.succeed(stream, self.way.upstream.terms.keepalive));
                     }
                     Err(error) => {
                         opening.fail(error);
@@ -142,11 +147,11 @@ impl Attempt<'_> {
     async fn open(&self, key: &PoolKey) -> std::io::Result<Stream> {
         let upstream = self.way.upstream;
         let mut header = Vec::new();
-        if let (Some(version), Some(ends)) = (upstream.conf.proxy_protocol, &key.comes_for) {
+        if let (Some(version), Some(ends)) = (upstream.terms.proxy_protocol, &key.comes_for) {
             let version = header_version(version);
             proxy_protocol::write(version, ends.client, ends.local, &mut header);
         }
-        match (&upstream.connector, &key.server_name) {
+        match (&upstream.terms.connector, &key.server_name) {
             (Some(connector), Some(name)) => {
                 connect::connect_tls_announced(key.address, connector, name, &header).await
             }

@@ -4,6 +4,7 @@
 //! what is missing are refused, or pass without it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tollhouse_config::Document;
@@ -220,7 +221,7 @@ impl References {
     /// An inline upstream hides the id beside it.
     fn upstream_of(
         &self,
-        (inline, id): (&Option<Upstream>, &Option<Id>),
+        (inline, id): (&Option<Arc<Upstream>>, &Option<Id>),
         asked_by: AskedBy,
         path: &str,
         problems: &mut Problems,

@@ -165,7 +165,7 @@ fn upstream(
     if let Some(more @ 1..) = conf.nodes.len().checked_sub(NODES_SHOWN_MAX) {
         page.line("", &format!("and {more} more nodes"));
     }
-    let timeouts = winner.entry.route.timeout.unwrap_or(entry.timeouts);
+    let timeouts = winner.entry.route.timeout.unwrap_or(entry.terms.timeouts);
     let (connect, send, read) = (timeouts.connect, timeouts.send, timeouts.read);
     page.line("timeouts", &format!("connect {connect:?}, send {send:?}, read {read:?}"));
     if winner.entry.websocket {

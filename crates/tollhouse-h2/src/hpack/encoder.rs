@@ -3,6 +3,10 @@
 //! A field is remembered when it comes the second time: what differs in every message (an id, a
 //! length, a date) would push out what is worth remembering. Look-ups are tables that a hash points
 //! into, one place each: who collides with another loses a hit and never correctness.
+//!
+//! What is remembered is referred to as a whole, and never for its name alone: some peers remember of a
+//! value that they could not read that they could not, and take every field for unreadable whose name is
+//! referred to there. On a connection that many share, one could spoil a name for all others.
 
 use super::dynamic_table::DynamicTable;
 use super::{FIELD_OVERHEAD_BYTES, TABLE_BYTES_DEFAULT, huffman, integer, static_table};
@@ -10,8 +14,6 @@ use crate::field::FieldKind;
 
 /// Places that hashes of whole fields point to: about twice the entries that a table of 4 KiB has.
 const FIELD_PLACES: usize = 128;
-/// Places that hashes of names point to.
-const NAME_PLACES: usize = 64;
 /// Fields that were seen and not yet remembered.
 const SEEN_PLACES: usize = 64;
 
@@ -47,7 +49,6 @@ pub struct Encoder {
 struct Lookup {
     /// Numbers of entries.
     fields: [u32; FIELD_PLACES],
-    names: [u32; NAME_PLACES],
     /// Hashes of fields that were sent as literals.
     seen: [u32; SEEN_PLACES],
 }
@@ -148,7 +149,7 @@ impl Encoder {
             }
         }
         check(name, value)?;
-        self.literal(name, value, is_sensitive, [name_hash, field_hash], out);
+        self.literal(name, value, is_sensitive, field_hash, out);
         Ok(())
     }
 
@@ -157,15 +158,11 @@ impl Encoder {
         name: &[u8],
         value: &[u8],
         is_sensitive: bool,
-        [name_hash, field_hash]: [u32; 2],
+        field_hash: u32,
         out: &mut Vec<u8>,
     ) {
         let Some(lookup) = &mut self.lookup else { return };
-        let name_index = static_table::name_index(name).or_else(|| {
-            let age = self.table.age(lookup.names[name_hash as usize % NAME_PLACES])?;
-            self.table.get(age).filter(|entry| entry.name == name)?;
-            Some(age + static_table::LENGTH as u32 + 1)
-        });
+        let name_index = static_table::name_index(name);
         let index = name_index.unwrap_or(0);
         let seen = &mut lookup.seen[field_hash as usize % SEEN_PLACES];
         // Never indexed, here or further on: in a shared table, guesses could be told from hits by
@@ -178,7 +175,6 @@ impl Encoder {
             self.changes += 1;
             integer::encode(out, 6, 0x40, index);
             lookup.fields[field_hash as usize % FIELD_PLACES] = self.table.next_number();
-            lookup.names[name_hash as usize % NAME_PLACES] = self.table.next_number();
             self.table.insert(name, value, FieldKind::Regular);
         } else {
             self.changes += 1;
@@ -196,11 +192,7 @@ impl Lookup {
     fn boxed() -> Box<Self> {
         // Numbers count from 0, so that these are of entries that are long gone.
         let none = u32::MAX;
-        Box::new(Self {
-            fields: [none; FIELD_PLACES],
-            names: [none; NAME_PLACES],
-            seen: [0; SEEN_PLACES],
-        })
+        Box::new(Self { fields: [none; FIELD_PLACES], seen: [0; SEEN_PLACES] })
     }
 }
 

@@ -207,6 +207,23 @@ fn what_repeats_is_one_byte_from_the_third_time_on() {
 }
 
 #[test]
+fn a_value_that_is_remembered_lends_its_name_to_no_other() {
+    let mut encoder = Encoder::new(4096, HuffmanUse::Never);
+    let mut decoder = Decoder::default();
+    let (first, other) = ("x-trace-bin: !!!", "x-trace-bin: AAAA");
+    for expected in [true, true, false] {
+        let block = encode(&mut encoder, &plain(first));
+        assert_eq!(block.windows(11).any(|part| part == b"x-trace-bin"), expected);
+        assert_eq!(decode(&mut decoder, &block), Ok(owned(first)));
+    }
+    // The first stands in the table now: a peer that could not read it takes what refers to it, be it for its
+    // name alone, for unreadable.
+    let block = encode(&mut encoder, &plain(other));
+    assert!(block.windows(11).any(|part| part == b"x-trace-bin"), "{block:02x?}");
+    assert_eq!(decode(&mut decoder, &block), Ok(owned(other)));
+}
+
+#[test]
 fn what_differs_in_every_message_is_not_remembered() {
     let mut encoder = Encoder::new(4096, HuffmanUse::Never);
     for number in 0..100 {

@@ -40,8 +40,10 @@ pub(crate) struct Ends {
     pub client: SocketAddr,
     /// The other end of the socket.
     pub peer: SocketAddr,
-    /// What the client connected to.
+    /// What the client connected to: our end of the socket, or what the peer says.
     pub local: SocketAddr,
+    /// Our end of the socket, whatever the peer says: what routes are chosen by.
+    pub listener: SocketAddr,
 }
 
 /// What the client has sent first.
@@ -181,7 +183,7 @@ impl<'w> Connection<'w> {
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             client: self.client_address(),
-            local: self.ends.local,
+            local: self.ends.listener,
             server_name: self.server_name.as_deref(),
         }
     }

@@ -26,7 +26,7 @@ fn write_line(connection: &Connection<'_>) {
     let record = &connection.record;
     let tls = connection.tls.as_ref();
     let (subject, serial) = tls.map(TlsPeer::subject_and_serial).unwrap_or_default();
-    let (client, local) = (connection.client_address().to_string(), connection.ends.local);
+    let (client, local) = (connection.client_address().to_string(), connection.ends.listener);
     let local_address = local.ip().to_canonical().to_string();
     let route = connection.entry.as_ref().map(|entry| &entry.route);
     // The entry borrows all its texts; these are made only here, since most processes write no log

@@ -63,7 +63,7 @@ async fn serve(mut entry: Entry, options: StreamOptions, stream: TcpStream, peer
     let worker = Rc::clone(entry.worker());
     let _open = Open::new(&worker);
     let local = stream.local_addr().unwrap_or(peer);
-    let ends = Ends { client: peer, peer, local };
+    let ends = Ends { client: peer, peer, local, listener: local };
     let first = FirstBytes::Link(Link::new(Stream::Plain(stream)));
     let mut connection = Connection::new(&worker, Transport::Tcp, ends, first);
     connection.attach().await;

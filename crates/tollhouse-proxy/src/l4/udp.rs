@@ -185,7 +185,7 @@ async fn serve(
 ) {
     place.enter().await;
     let client = place.client();
-    let ends = Ends { client, peer: client, local: listener.local };
+    let ends = Ends { client, peer: client, local: listener.local, listener: listener.local };
     let mut connection = Connection::new(&listener.worker, Transport::Udp, ends, first);
     connection.attach().await;
     connection.entry = Some(route);

@@ -14,8 +14,8 @@ impl Lookup for Connection<'_> {
         match variable {
             Variable::RemoteAddr => text(self.client_address().to_string()),
             Variable::RemotePort => text(self.ends.client.port().to_string()),
-            Variable::ServerAddr => text(self.ends.local.ip().to_canonical().to_string()),
-            Variable::ServerPort => text(self.ends.local.port().to_string()),
+            Variable::ServerAddr => text(self.ends.listener.ip().to_canonical().to_string()),
+            Variable::ServerPort => text(self.ends.listener.port().to_string()),
             Variable::Named(name) => self.named(name),
             _ => None,
         }

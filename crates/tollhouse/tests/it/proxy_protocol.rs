@@ -131,6 +131,36 @@ fn a_header_that_stays_away_is_waited_for_no_longer_than_configured() {
 }
 
 #[test]
+fn a_route_is_chosen_by_the_listener_that_a_connection_came_in_on() {
+    let (here, elsewhere) = (Origin::named("here"), Origin::named("elsewhere"));
+    let gateway = expecting("127.0.0.1", elsewhere.address())
+        .set("access_log.format", "$remote_addr $server_addr:$server_port")
+        .start();
+    let address = stream_addresses(&gateway)[0];
+    let route = |id: &str, origin: &Origin, more: Value| {
+        with(json!({ "id": id, "upstream": upstream([origin.address()]) }), more)
+    };
+    let named = json!({ "server_addr": "127.0.0.1", "server_port": address.port() });
+    // What the header says that the client has connected to is a proxy's.
+    let of_proxy = json!({ "server_addr": "192.0.2.8", "server_port": 80 });
+    gateway.reload(&json!({ "stream_routes": [
+        route("1", &elsewhere, of_proxy),
+        route("2", &here, named),
+    ] }));
+    for header in [V1.as_bytes().to_vec(), header_v2(0x21, b"")] {
+        let mut client = RawClient::connect(address);
+        client.send(&header);
+        assert_eq!(client.get("/").text(), "here", "{header:?}");
+    }
+    let line = format!("192.0.2.7 {address}\n");
+    let log = gateway.folder().join("access.log");
+    wait_for("the lines", || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        (text.matches(&line).count() == 2).then_some(())
+    });
+}
+
+#[test]
 fn nodes_get_the_header_that_is_configured() {
     let node = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = node.local_addr().expect("bound");

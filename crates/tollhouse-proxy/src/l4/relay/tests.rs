@@ -32,7 +32,7 @@ fn relayed(
     runtime.expect("a runtime").block_on(async {
         let ((client, mut down), (node, mut up)) = (pair().await, pair().await);
         let any: SocketAddr = ([127, 0, 0, 1], 1).into();
-        let ends = Ends { client: any, peer: any, local: any };
+        let ends = Ends { client: any, peer: any, local: any, listener: any };
         let first = FirstBytes::Datagram(Box::default());
         let mut connection = Connection::new(&worker, Transport::Tcp, ends, first);
         connection.attach().await;

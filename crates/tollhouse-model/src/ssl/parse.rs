@@ -8,7 +8,7 @@ use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion, stapl
 use crate::certificate::{self, CertificateError, CertificateFacts, Validity, format_date};
 use crate::expr::Expr;
 use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
-use crate::reader::{Fields, Reader, Unknown};
+use crate::reader::{Fields, Reader, Unknown, host_is_valid};
 use crate::secret::{SecretText, is_reference};
 use crate::{Id, Problem, Problems};
 
@@ -63,6 +63,21 @@ impl Ssl {
             .object(value, &FIELDS, Unknown::Refused)
             .and_then(|fields| read(&mut reader, id, fields, now));
         (ssl.filter(|_| !problems.has_errors()), problems)
+    }
+
+    /// The names for which an object asks clients for certificates, lower-cased, as far as they can be read,
+    /// whatever else is wrong with it; none where it is off.
+    pub fn names_that_ask(value: &Value) -> Vec<String> {
+        let field = |name: &str| value.get(name).filter(|value| !value.is_null());
+        let is_for_nodes = field("type").is_some_and(|kind| kind == "client");
+        let is_off = field("status").is_some_and(|status| status == 0);
+        if field("client").is_none() || is_for_nodes || is_off {
+            return Vec::new();
+        }
+        let listed = field("snis").and_then(Value::as_array).into_iter().flatten();
+        let names = field("sni").into_iter().chain(listed).filter_map(Value::as_str);
+        let names = names.filter(|name| host_is_valid(name));
+        names.map(str::to_ascii_lowercase).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use tollhouse_net::server_tls::{
     ClientVerifier, HostError, PemPair, ServerTerms, Strictness, Versions,
 };
 
-use crate::snapshot::certificates::{Certificates, ClientTerms, TlsHost};
+use crate::snapshot::certificates::{Answer, Certificates, ClientTerms, TlsHost, is_name};
 
 /// The certificates of the configuration.
 #[derive(Debug, Default)]
@@ -30,9 +30,16 @@ pub(super) struct Hosts {
 struct Compiled {
     /// The names that it serves; none where it is off, or for the way to nodes.
     names: Vec<String>,
-    host: Option<Arc<TlsHost>>,
+    /// Who answers for them.
+    answer: Option<Answer>,
     /// The last second of the certificate that ends first, in Unix time.
     not_after_unix_s: i64,
+}
+
+impl Compiled {
+    fn host(&self) -> Option<&Arc<TlsHost>> {
+        self.answer.as_ref()?.host()
+    }
 }
 
 impl Hosts {
@@ -48,15 +55,38 @@ impl Hosts {
         let ends = host.iter().flat_map(|host| &host.certificates);
         let ends = ends.map(|facts| facts.not_after_unix_s);
         let not_after_unix_s = ends.min().unwrap_or(i64::MAX);
-        self.take_out(&ssl.id, certificates);
         let names = if serves { ssl.snis } else { Vec::new() };
-        for name in &names {
-            self.owners.entry(name.clone()).or_default().insert(ssl.id.clone());
-        }
-        let compiled = Compiled { names: names.clone(), host, not_after_unix_s };
-        self.objects.insert(ssl.id, compiled);
-        names.iter().for_each(|name| self.publish(name, certificates));
+        let compiled = Compiled { names, answer: host.map(Answer::Host), not_after_unix_s };
+        self.put(ssl.id, compiled, certificates);
         Ok(())
+    }
+
+    /// Has nobody answer for the names of an object that asks clients for certificates and cannot be used: a
+    /// broader one would let them in without. `false` where a last good version goes on.
+    pub(super) fn refuse(
+        &mut self,
+        id: &Id,
+        names: Vec<String>,
+        certificates: &mut Certificates,
+    ) -> bool {
+        let is_last_good = |it: &Compiled| !matches!(it.answer, Some(Answer::Nobody));
+        if self.objects.get(id).is_some_and(is_last_good) {
+            return false;
+        }
+        let answer = Some(Answer::Nobody);
+        let compiled = Compiled { names, answer, not_after_unix_s: i64::MAX };
+        self.put(id.clone(), compiled, certificates);
+        true
+    }
+
+    fn put(&mut self, id: Id, compiled: Compiled, certificates: &mut Certificates) {
+        self.take_out(&id, certificates);
+        let names = compiled.names.clone();
+        for name in &names {
+            self.owners.entry(name.clone()).or_default().insert(id.clone());
+        }
+        self.objects.insert(id, compiled);
+        names.iter().for_each(|name| self.publish(name, certificates));
     }
 
     /// Forgets the object `id`.
@@ -66,23 +96,29 @@ impl Hosts {
 
     /// When the certificates that clients are shown end: the object's id, and the Unix time.
     pub(super) fn ends(&self) -> impl Iterator<Item = (&Id, i64)> {
-        let serving = self.objects.iter().filter(|(_, compiled)| compiled.host.is_some());
+        let serving = self.objects.iter().filter(|(_, compiled)| compiled.host().is_some());
         serving.map(|(id, compiled)| (id, compiled.not_after_unix_s))
     }
 
     /// What clients may be shown, each host with the names that it is for.
     pub(super) fn served(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
-        self.objects
-            .values()
-            .filter_map(|compiled| Some((compiled.host.as_ref()?, &*compiled.names)))
+        self.objects.values().filter_map(|compiled| Some((compiled.host()?, &*compiled.names)))
     }
 
-    /// Warns of names that another object serves already.
-    pub(super) fn warn_of_shared_names(&self, ssl: &Ssl, path: &str, problems: &mut Problems) {
+    /// Warns of names that another object serves already, or that no client can ask for.
+    pub(super) fn warn_of_names(&self, ssl: &Ssl, path: &str, problems: &mut Problems) {
         if !ssl.enabled || ssl.kind == SslKind::Client {
             return;
         }
         for name in &ssl.snis {
+            if !is_name(name) {
+                let problem = Problem::warning(
+                    format!("{path}.snis"),
+                    format!("no client can ask for {name}"),
+                );
+                let hint = "write a whole name, \"*.\" before one, or \"*\"";
+                problems.push(problem.with_hint(hint));
+            }
             let owners = self.owners.get(name).into_iter().flatten();
             let Some(other) = owners.into_iter().find(|owner| **owner != ssl.id) else { continue };
             let reason = format!("{name} stands in ssl {other} too");
@@ -106,8 +142,8 @@ impl Hosts {
 
     fn publish(&self, name: &str, certificates: &mut Certificates) {
         let owner = self.owners.get(name).and_then(BTreeSet::first);
-        let host = owner.and_then(|owner| self.objects.get(owner)?.host.clone());
-        certificates.set(name, host);
+        let answer = owner.and_then(|owner| self.objects.get(owner)?.answer.clone());
+        certificates.set(name, answer);
     }
 }
 

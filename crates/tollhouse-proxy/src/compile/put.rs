@@ -11,7 +11,8 @@ use serde_json::Value;
 use tollhouse_model::ssl::{CertificatePair, SslKind};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConf, PluginConfig,
-    PluginMetadata, PluginSet, Problem, Problems, Proto, Route, Service, Ssl, Upstream,
+    PluginMetadata, PluginSet, Problem, Problems, Proto, Route, Service, Ssl, StreamRoute,
+    Upstream,
 };
 
 use tollhouse_plugin::validation;
@@ -39,7 +40,9 @@ impl Compiler {
         let Object { kind, id, path } = object;
         let id = id.clone();
         if let Some(problem) = validation::unopened_beside_plugins(value, path) {
-            return Problems::from_iter([problem]);
+            let mut problems = Problems::from_iter([problem]);
+            self.refuse_in_place(object, value, touched, &mut problems);
+            return problems;
         }
         match kind {
             Kind::Route => self.put_route(id, value, path, touched),
@@ -60,6 +63,37 @@ impl Compiler {
                 problems.push(kind_without_effect(kind, path));
                 problems
             }
+        }
+    }
+
+    /// Has an object that cannot be used refuse what is its own, where no version of it is in service.
+    fn refuse_in_place(
+        &mut self,
+        object: Object<'_>,
+        value: &Value,
+        touched: &mut Touched,
+        problems: &mut Problems,
+    ) {
+        let Object { kind, id, path } = object;
+        let is_new = self.fallback(kind, id) == Fallback::Refuse;
+        match kind {
+            Kind::Ssl => self.refuse_clients(object, value, problems),
+            Kind::Route if is_new => {
+                let Some(route) = Route::parse(id.clone(), &without_target(value), path).0 else {
+                    return;
+                };
+                self.plugins.refuse(kind, id);
+                self.routes.insert(id.clone(), route);
+                touched.routes.push(id.clone());
+            }
+            Kind::StreamRoute if is_new => {
+                let bare = without_target(value);
+                let Some(route) = StreamRoute::parse(id.clone(), &bare, path).0 else { return };
+                self.plugins.refuse(kind, id);
+                self.streams.keep(route);
+                touched.stream_routes.push(id.clone());
+            }
+            _ => {}
         }
     }
 
@@ -250,27 +284,58 @@ impl Compiler {
     /// Secrets have their values before anything is read: a key that nothing answers for is none.
     fn put_ssl(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let mut problems = Problems::new();
-        let resolved = self.plugins.resolved(value, Fields::All, path, &mut problems);
-        let resolved = match resolved {
-            Ok(resolved) => resolved,
-            Err(problem) => return Problems::from_iter([problem]),
-        };
-        let (ssl, found) = Ssl::parse(id, &resolved, path);
-        problems.extend(found);
-        let Some(ssl) = ssl else { return problems };
-        self.hosts.warn_of_shared_names(&ssl, path, &mut problems);
-        self.certificates_version += 1;
-        let id = ssl.id.clone();
-        let is_for_nodes = ssl.kind == SslKind::Client && ssl.enabled;
-        let pair = ssl.certificates.first().filter(|_| is_for_nodes).cloned();
-        match self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
-            Ok(()) => self.show_nodes(&id, pair, touched),
-            Err(error) => {
-                let hint = "what was in service before, if anything, goes on";
-                problems.push(Problem::error(path, error.to_string()).with_hint(hint));
-            }
+        if !self.set_ssl(Object { kind: Kind::Ssl, id: &id, path }, value, touched, &mut problems) {
+            self.refuse_clients(Object { kind: Kind::Ssl, id: &id, path }, value, &mut problems);
         }
         problems
+    }
+
+    /// Takes an ssl object in; `false` where it cannot be used, which `problems` say.
+    fn set_ssl(
+        &mut self,
+        object: Object<'_>,
+        value: &Value,
+        touched: &mut Touched,
+        problems: &mut Problems,
+    ) -> bool {
+        let Object { id, path, .. } = object;
+        let resolved = match self.plugins.resolved(value, Fields::All, path, problems) {
+            Ok(resolved) => resolved,
+            Err(problem) => {
+                problems.push(problem);
+                return false;
+            }
+        };
+        let (ssl, found) = Ssl::parse(id.clone(), &resolved, path);
+        problems.extend(found);
+        let Some(ssl) = ssl else { return false };
+        self.hosts.warn_of_names(&ssl, path, problems);
+        self.certificates_version += 1;
+        let is_for_nodes = ssl.kind == SslKind::Client && ssl.enabled;
+        let pair = ssl.certificates.first().filter(|_| is_for_nodes).cloned();
+        if let Err(error) = self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
+            let hint = "what was in service before, if anything, goes on";
+            problems.push(Problem::error(path, error.to_string()).with_hint(hint));
+            return false;
+        }
+        self.show_nodes(id, pair, touched);
+        true
+    }
+
+    /// Has nobody answer for the names of an ssl object that cannot be used, where it asks clients for
+    /// certificates and no version of it is in service.
+    fn refuse_clients(&mut self, object: Object<'_>, value: &Value, problems: &mut Problems) {
+        let names = Ssl::names_that_ask(value);
+        if names.is_empty() {
+            return;
+        }
+        let told = names.join(", ");
+        if self.hosts.refuse(object.id, names, &mut self.snapshot.certificates) {
+            let reason = format!("clients of {told} are refused until this is mended");
+            let hint =
+                "the object asks them for certificates, which no other one does in its place";
+            problems.push(Problem::warning(object.path, reason).with_hint(hint));
+        }
     }
 
     /// Brings every upstream in line that names the ssl object `id` for what it shows nodes.
@@ -469,12 +534,30 @@ fn names_proto(conf: &Value, id: &Id) -> bool {
     }
 }
 
-/// The object with nothing but what says which requests are its own.
+/// The fields that say which requests or connections are a route's own.
+const CONDITIONS: [&str; 15] = [
+    "uri",
+    "uris",
+    "priority",
+    "methods",
+    "host",
+    "hosts",
+    "remote_addr",
+    "remote_addrs",
+    "vars",
+    "filter_func",
+    "status",
+    "server_addr",
+    "server_port",
+    "sni",
+    "plugins",
+];
+
+/// The route with nothing but what says which requests are its own, whatever else is wrong with it.
 pub(super) fn without_target(value: &Value) -> Value {
     let mut bare = without_plugins(value);
     if let Some(fields) = bare.as_object_mut() {
-        fields.remove("upstream");
-        fields.remove("timeout");
+        fields.retain(|name, _| CONDITIONS.contains(&name.as_str()));
     }
     bare
 }

@@ -45,7 +45,7 @@ impl Streams {
     }
 
     /// Keeps a route: a changed one in its place, a new one behind all others.
-    fn keep(&mut self, route: StreamRoute) {
+    pub(super) fn keep(&mut self, route: StreamRoute) {
         let id = route.id.clone();
         let previous = self.forget(&id);
         let place = previous.unwrap_or_else(|| self.take_place());

@@ -14,10 +14,34 @@ use tollhouse_stdx::CowMap;
 #[derive(Debug, Clone, Default)]
 pub struct Certificates {
     /// Names, and the rest of `*.`-names behind the dot with the dot.
-    hosts: CowMap<Box<str>, Arc<TlsHost>>,
-    any: Option<Arc<TlsHost>>,
+    hosts: CowMap<Box<str>, Answer>,
+    any: Option<Answer>,
     /// How many names ask clients for certificates.
     asking: usize,
+}
+
+/// Who answers for a name.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// A host.
+    Host(Arc<TlsHost>),
+    /// Nobody, and none that is there for more names either: the object that has the name asks clients for
+    /// certificates, and cannot be used.
+    Nobody,
+}
+
+impl Answer {
+    /// The host that answers, where one does.
+    pub(crate) fn host(&self) -> Option<&Arc<TlsHost>> {
+        match self {
+            Self::Host(host) => Some(host),
+            Self::Nobody => None,
+        }
+    }
+
+    fn asks_clients(&self) -> bool {
+        self.host().is_none_or(|host| host.clients.is_some())
+    }
 }
 
 /// A host, ready to be served.
@@ -65,21 +89,39 @@ impl ClientTerms {
 enum Place<'a> {
     Key(&'a str),
     Any,
+    /// Nothing that a client could ask for.
+    Nothing,
 }
 
 impl<'a> Place<'a> {
     fn new(name: &'a str) -> Self {
         match name.strip_prefix('*') {
             Some("") => Place::Any,
-            Some(rest) => Place::Key(rest),
-            None => Place::Key(name),
+            Some(rest) if rest.starts_with('.') => Place::Key(rest),
+            // As a key, either would stand for other names than its own.
+            None if !name.starts_with('.') => Place::Key(name),
+            Some(_) | None => Place::Nothing,
         }
     }
+}
+
+/// Whether any client can ask for a name as objects have it: whole, `*.` before a rest, or `*`.
+pub(crate) fn is_name(name: &str) -> bool {
+    Place::new(name) != Place::Nothing && !name.ends_with('.')
 }
 
 impl Certificates {
     /// The host that answers for `name`, which is lower-cased and has no ending dot.
     pub fn find(&self, name: &str) -> Option<&Arc<TlsHost>> {
+        self.answer(name)?.host()
+    }
+
+    /// Whether nobody may be let in for `name`, since it is not known who may.
+    pub(crate) fn refuses(&self, name: &str) -> bool {
+        matches!(self.answer(name), Some(Answer::Nobody))
+    }
+
+    fn answer(&self, name: &str) -> Option<&Answer> {
         // A name that begins with a dot would be taken for the key of a wildcard.
         let exact = Some(name).filter(|name| !name.starts_with('.'));
         let wildcard = || name.find('.').map(|dot| &name[dot..]);
@@ -91,7 +133,7 @@ impl Certificates {
 
     /// The host of clients that name none, unless one is configured for them.
     pub fn any(&self) -> Option<&Arc<TlsHost>> {
-        self.any.as_ref()
+        self.any.as_ref()?.host()
     }
 
     /// Whether any host asks clients for certificates.
@@ -100,18 +142,19 @@ impl Certificates {
         self.asking > 0
     }
 
-    /// Sets or removes the host of a name as objects have it: whole, `*.` before a rest, or `*`.
-    pub(crate) fn set(&mut self, name: &str, host: Option<Arc<TlsHost>>) {
-        let asks = |host: &Option<Arc<TlsHost>>| {
-            usize::from(host.as_ref().is_some_and(|host| host.clients.is_some()))
+    /// Says who answers for a name as objects have it: whole, `*.` before a rest, or `*`.
+    pub(crate) fn set(&mut self, name: &str, answer: Option<Answer>) {
+        let asks = |answer: &Option<Answer>| {
+            usize::from(answer.as_ref().is_some_and(Answer::asks_clients))
         };
-        self.asking += asks(&host);
-        let before = match (Place::new(name), host) {
-            (Place::Any, host) => std::mem::replace(&mut self.any, host),
-            (Place::Key(key), Some(host)) => self.hosts.insert(key.into(), host),
+        let asking = asks(&answer);
+        let before = match (Place::new(name), answer) {
+            (Place::Any, answer) => std::mem::replace(&mut self.any, answer),
+            (Place::Key(key), Some(answer)) => self.hosts.insert(key.into(), answer),
             (Place::Key(key), None) => self.hosts.remove(key),
+            (Place::Nothing, _) => return,
         };
-        self.asking -= asks(&before);
+        self.asking = self.asking + asking - asks(&before);
     }
 }
 
@@ -128,7 +171,7 @@ mod tests {
             let id = Id::new(*name);
             let host =
                 TlsHost { id, terms, certificates: Vec::new(), staples: Vec::new(), clients: None };
-            certificates.set(name, Some(Arc::new(host)));
+            certificates.set(name, Some(Answer::Host(Arc::new(host))));
         }
         certificates
     }
@@ -169,5 +212,32 @@ mod tests {
                 certificates.set(name, None);
             }
         }
+    }
+
+    #[test]
+    fn a_name_that_nobody_may_answer_for_is_left_to_no_broader_one() {
+        let mut certificates = certificates(&["*.example.com", "*"]);
+        assert!(!certificates.asks_clients());
+        certificates.set("a.example.com", Some(Answer::Nobody));
+        let found = |name| certificates.find(name).map(|host| host.id.as_str());
+        assert_eq!((found("a.example.com"), found("b.example.com")), (None, Some("*.example.com")));
+        assert!(certificates.refuses("a.example.com") && !certificates.refuses("b.example.com"));
+        assert!(certificates.asks_clients());
+        certificates.set("a.example.com", None);
+        assert!(!certificates.asks_clients() && !certificates.refuses("a.example.com"));
+    }
+
+    #[test]
+    fn what_nobody_can_ask_for_takes_no_others_place() {
+        let mut certificates = certificates(&["example.com", "*.example.com"]);
+        for name in ["*example.com", ".example.com"] {
+            assert!(!is_name(name), "{name}");
+            certificates.set(name, Some(Answer::Nobody));
+            certificates.set(name, None);
+        }
+        let found = |name| certificates.find(name).map(|host| host.id.as_str());
+        assert_eq!(found("example.com"), Some("example.com"));
+        assert_eq!(found("a.example.com"), Some("*.example.com"));
+        assert!(!is_name("example.com.") && is_name("*") && is_name("*.a"));
     }
 }

@@ -29,6 +29,10 @@ pub(crate) fn check(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), Ga
 
 fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
     let host = std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default();
+    if snapshot.certificates.refuses(host) {
+        // Who may come is not known; a new connection is told so in its handshake.
+        return Err(ErrorCode::MisdirectedRequest.into());
+    }
     let found = snapshot.certificates.find(host).and_then(|host| host.clients.as_ref());
     let Some(terms) = found.filter(|terms| !terms.exempts(cx)) else { return Ok(()) };
     let Some(peer) = cx.client.tls.as_deref().filter(|peer| *peer.name == *host) else {

@@ -139,6 +139,61 @@ fn a_connection_opened_for_another_name_does_not_reach_a_host_that_asks() {
 }
 
 #[test]
+fn a_host_that_asks_and_cannot_be_served_lets_nobody_in() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let origin = Origin::named("hello");
+    let ca = || json!({ "ca": clients.pem });
+    let other = servers.server(&["other.test"]);
+    let faults = [
+        (ca(), json!({ "key": other.key })),
+        (ca(), json!({ "key": "$env://NOT_SET" })),
+        (ca(), json!({ "ssl_protocols": ["TLSv1.1"] })),
+        (ca(), json!({ "not_a_field": 1 })),
+        (json!({ "ca": "$env://NOT_SET" }), json!({})),
+        (json!({}), json!({})),
+        (with(ca(), json!({ "skip_mtls_uri_regex": ["("] })), json!({})),
+    ];
+    let name = |place: usize| format!("mutual{place}.test");
+    let names: Vec<String> = (0..faults.len()).map(name).chain(["public.test".into()]).collect();
+    let pair = servers.server(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let resources = |of: &dyn Fn(usize) -> Value| {
+        let asking = (0..faults.len())
+            .map(|place| with(ssl(&place.to_string(), &[&name(place)], &pair), of(place)));
+        let broad = ssl("broad", &["*.test", "*"], &pair);
+        let ssls: Vec<Value> = asking.chain([broad]).collect();
+        with(everything_to(origin.address()), json!({ "ssls": ssls }))
+    };
+    let bad = resources(&|place| {
+        let (client, more) = &faults[place];
+        with(json!({ "client": client }), more.clone())
+    });
+    let gateway = gateway().tls().resources(&bad).start();
+    let address = gateway.tls_address();
+    let good = TlsOptions::showing(&servers, &clients.client("good")).build();
+    let nobody = TlsOptions::new(&servers).build();
+    let mut public = nobody.connect(address, "public.test").expect("others are served");
+    for (place, fault) in faults.iter().enumerate() {
+        for client in [&good, &nobody] {
+            let refused = client.get(address, &name(place), "/");
+            assert!(refused.text().contains("UnrecognisedName"), "{fault:?}: {refused:?}");
+        }
+        // No connection of another name leads there either.
+        let host = format!("{}.:443", name(place).to_uppercase());
+        assert_eq!(get(&mut public, &host, "/").status(), 421, "{fault:?}");
+        let told = gateway.configuration()["problems"].to_string();
+        let expected = format!("clients of {} are refused until this is mended", name(place));
+        assert!(told.contains(&expected), "{told}");
+    }
+    assert_eq!(get(&mut public, "public.test", "/").status(), 200);
+    // What is in service goes on, as everywhere.
+    gateway.reload(&resources(&|_| json!({ "client": ca() })));
+    gateway.reload(&bad);
+    for (place, fault) in faults.iter().enumerate() {
+        assert_eq!(good.get(address, &name(place), "/").status(), 200, "{fault:?}");
+    }
+}
+
+#[test]
 fn a_ticket_of_a_host_that_asks_nobody_opens_none_that_asks() {
     let bench = Bench::new();
     let nobody = bench.nobody();

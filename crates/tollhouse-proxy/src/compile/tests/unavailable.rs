@@ -1,6 +1,9 @@
 //! Plugins that cannot run, wherever they stand: what is done without them, and what is refused.
 
+use tollhouse_model::encryption::Keyring;
+
 use super::*;
+use crate::l4::table::Arrival;
 use crate::plugins::PluginStep;
 
 /// The names of the steps of a chain; of those that refuse requests, in brackets.
@@ -65,10 +68,79 @@ fn the_last_good_version_stays_where_there_is_one() {
 }
 
 #[test]
-fn a_route_that_is_wrong_in_other_ways_too_is_not_there() {
+fn a_route_whose_requests_are_not_known_is_not_there() {
     let mut desk = Desk::new();
     desk.apply([put(Kind::Route, "r", json!({"uri": 7, "plugins": {"key-auht": {}}}))]);
     assert!(!desk.has_route("r"));
+}
+
+#[test]
+fn a_route_that_is_wrong_in_other_ways_keeps_its_requests() {
+    let whole = || json!({"uri": "/", "plugins": {"x": {}}, "upstream": nodes(1)});
+    for (name, value) in [
+        ("not_a_field", json!(1)),
+        ("desc", json!(1)),
+        ("labels", json!({"a": 1})),
+        ("timeout", json!({"connect": 0})),
+        ("enable_websocket", json!("yes")),
+        ("upstream_id", json!([])),
+        ("service_id", json!({})),
+        ("plugin_config_id", json!({})),
+        ("upstream", json!(7)),
+        ("script", json!("return")),
+    ] {
+        let mut desk = Desk::new();
+        let mut bad = whole();
+        bad[name] = value;
+        desk.apply([put(Kind::Route, "r", bad)]);
+        assert!(desk.has_route("r"), "{name}");
+        assert_eq!(of_route(&desk), "[plugins]", "{name}");
+        desk.apply([put(Kind::Route, "r", whole())]);
+        assert_eq!((of_route(&desk).as_str(), desk.problems().len()), ("x", 0), "mended: {name}");
+    }
+}
+
+#[test]
+fn a_stream_route_that_is_wrong_in_other_ways_keeps_its_connections() {
+    let lost = Keyring::generate().expect("a keyring").seal("key", "upstream.tls.client_key");
+    for (name, value) in [
+        ("not_a_field", json!(1)),
+        ("desc", json!(1)),
+        ("protocol", json!(7)),
+        ("service_id", json!({})),
+        ("upstream", json!({"scheme": "kafka"})),
+        ("upstream", json!({"tls": {"client_cert": "cert", "client_key": lost}})),
+    ] {
+        let mut desk = Desk::new();
+        let mut bad = json!({"server_port": 9100, "upstream": nodes(1)});
+        bad[name] = value;
+        desk.apply([
+            put(Kind::StreamRoute, "own", bad),
+            put(Kind::StreamRoute, "all", json!({"upstream": nodes(2)})),
+        ]);
+        let arrival = Arrival {
+            client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            local: (Ipv4Addr::LOCALHOST, 9100).into(),
+            server_name: None,
+        };
+        let found = desk.snapshot.streams.find(&arrival).expect("a route");
+        assert_eq!(
+            (found.route.id.as_str(), &*steps(&found.chain)),
+            ("own", "[plugins]"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_route_with_a_value_that_no_key_opens_keeps_its_requests() {
+    let lost = Keyring::generate().expect("a keyring");
+    let sealed = lost.seal("key", "upstream.tls.client_key");
+    let mut upstream = nodes(1);
+    upstream["tls"] = json!({"client_cert": "cert", "client_key": sealed});
+    let mut desk = Desk::new();
+    desk.apply([put(Kind::Route, "r", json!({"uri": "/", "upstream": upstream}))]);
+    assert_eq!(of_route(&desk), "[plugins]");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 use tollhouse_net::tls::{Connector, Trust, connector};
 use tollhouse_net::{Stream, connect};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
@@ -27,6 +28,9 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes of a message or an answer: a group with a hundred thousand rules.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
+
+/// How long an admin has to be followed before it counts as one that can be.
+const SETTLED_TIME: Duration = Duration::from_secs(10);
 
 /// What is followed, and as whom.
 #[derive(Clone)]
@@ -193,7 +197,12 @@ pub async fn follow(store: Arc<dyn Store>, following: Following) {
     let mut master: Option<String> = None;
     loop {
         let Some(text) = master.take().or_else(|| addresses.next().cloned()) else { return };
-        let session = session(store.as_ref(), &following, &text, &mut backoff).await;
+        let begun = Instant::now();
+        let session = session(store.as_ref(), &following, &text).await;
+        // Who ends soon is asked ever more rarely, whatever was sent: each time it is everything.
+        if begun.elapsed() >= SETTLED_TIME {
+            backoff.reset();
+        }
         let Err(error) = session else { continue };
         if let FollowError::Slave(other) = &error {
             // The one that writes has everything first.
@@ -212,10 +221,9 @@ async fn session(
     store: &dyn Store,
     following: &Following,
     text: &str,
-    backoff: &mut Backoff,
 ) -> Result<(), FollowError> {
     let address = parse_address(text)?;
-    let mut replica = Replica { store, mirror: Mirror::new(store.limits()), backoff };
+    let mut replica = Replica { store, mirror: Mirror::new(store.limits()) };
     replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);
     match address.way {
         Way::WebSocket => websocket::follow(&address, following, &mut replica).await,
@@ -227,24 +235,21 @@ async fn session(
 struct Replica<'a> {
     store: &'a dyn Store,
     mirror: Mirror,
-    backoff: &'a mut Backoff,
 }
 
 impl Replica<'_> {
     /// Writes what has changed: in one transaction, where the store takes as much in one.
     async fn commit(&mut self) -> Result<(), FollowError> {
         let operations = self.mirror.take_operations();
-        if !operations.is_empty() {
-            tracing::debug!(count = operations.len(), "objects of ShenYu's admin are taken over");
+        if operations.is_empty() {
+            return Ok(());
         }
+        tracing::debug!(count = operations.len(), "objects of ShenYu's admin are taken over");
         let mut batches = Batches::new(self.store.limits());
         operations.into_iter().for_each(|operation| batches.add(operation));
         for transaction in batches.finish() {
             self.store.commit(transaction).await?;
         }
-        // Whoever sends what can be stored is in order. One who does not is asked ever more rarely: each time it
-        // would send everything.
-        self.backoff.reset();
         Ok(())
     }
 }

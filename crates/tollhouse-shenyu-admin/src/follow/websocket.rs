@@ -212,7 +212,6 @@ fn failed(error: tungstenite::Error) -> FollowError {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_stdx::Backoff;
     use tollhouse_store::Location;
 
     use super::super::mirror::Mirror;
@@ -221,9 +220,8 @@ mod tests {
     #[tokio::test]
     async fn a_state_is_whole_with_all_groups_or_once_no_other_comes() {
         let store = tollhouse_store::open(&Location::Memory).unwrap();
-        let mut backoff = Backoff::default();
         let mirror = Mirror::new(store.limits());
-        let mut replica = Replica { store: store.as_ref(), mirror, backoff: &mut backoff };
+        let mut replica = Replica { store: store.as_ref(), mirror };
         let mut state = State::default();
         for kind in Kind::ALL {
             assert!(!state.is_whole());

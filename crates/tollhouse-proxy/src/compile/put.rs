@@ -83,7 +83,7 @@ impl Compiler {
                     return;
                 };
                 self.plugins.refuse(kind, id);
-                self.routes.insert(id.clone(), route);
+                self.routes.insert(id.clone(), Arc::new(route));
                 touched.routes.push(id.clone());
             }
             Kind::StreamRoute if is_new => {

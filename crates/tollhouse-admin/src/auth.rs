@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::options::{AdminKey, KeyCheck, Options, Role};
 use crate::prefix;
 use crate::reply::Reply;
-use crate::session::Sessions;
+use crate::session::{self, Sessions};
 
 /// The header in which a call shows its key.
 const KEY_HEADER: &str = "x-api-key";
@@ -96,12 +96,10 @@ fn refusal(description: &str) -> Reply {
     Reply::json(StatusCode::UNAUTHORIZED, &body)
 }
 
-/// What a caller may do whom [`check_key`] has let in.
-pub(crate) fn role(options: &Options, call: &Call) -> Role {
-    match options.key_check {
-        KeyCheck::Off => Role::Admin,
-        KeyCheck::Required => authorise(options, call).unwrap_or(Role::Viewer),
-    }
+/// As whom a caller reads objects that have secrets. A page is read by whoever passes by, and its texts are copied: in
+/// the console's they stay sealed, whoever is signed in.
+pub(crate) fn reader_role(options: &Options, call: &Call) -> Role {
+    if session::is_own_page(call) { Role::Viewer } else { caller_role(options, call) }
 }
 
 /// What a caller is whom [`check_reader`] has let in, whatever the method.

@@ -35,15 +35,19 @@ use self::source::{Question, RatedKind, RequestFilter};
 const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
 /// Collections whose numbers an overview has.
-const COUNTED: [&str; 8] = [
+const COUNTED: [&str; 12] = [
     "routes",
     "services",
     "upstreams",
     "consumers",
-    "global_rules",
+    "consumer_groups",
     "plugin_configs",
+    "global_rules",
+    "plugin_metadata",
     "ssls",
     "stream_routes",
+    "protos",
+    "secrets",
 ];
 
 /// Answers a call below [`prefix::CONSOLE`](crate::prefix::CONSOLE).

@@ -181,7 +181,11 @@ fn delete_operation(resource: &Resource, parameters: &[&str]) -> Value {
 
 /// The parameters of a write beside its place. What is created has no former state to ask for.
 fn write_parameters(verb: &str) -> &'static [&'static str] {
-    if verb == "Create" { &["ttl"] } else { &["ttl", "if_match"] }
+    match verb {
+        "Create" => &["ttl"],
+        "Write" => &["ttl", "if_match", "if_none_match"],
+        _ => &["ttl", "if_match"],
+    }
 }
 
 fn changed_since() -> Value {
@@ -255,6 +259,12 @@ fn parameters() -> Value {
             "description": "The object's `modifiedIndex` in quotes, as `ETag` has it, several of them, or `*`: \
                             the write happens only while the object is that one.",
             "schema": {"type": "string"},
+        },
+        "if_none_match": {
+            "name": "If-None-Match",
+            "in": "header",
+            "description": "`*`: the write makes a new object, and replaces none.",
+            "schema": {"type": "string", "enum": ["*"]},
         },
         "force": query("force", "`true` deletes what others still use.",
             json!({"type": "string", "enum": ["true", "false"]})),

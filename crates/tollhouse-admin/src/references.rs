@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use tollhouse_model::secret::SecretRef;
+
 use crate::object::id_of;
 
 /// The plugins whose confs name objects.
@@ -61,6 +63,36 @@ pub(crate) fn find(value: &Value) -> Vec<Reference> {
     found
 }
 
+/// The same, with objects that may come and go although they are named: certificates that nodes are shown, and keepers
+/// of secrets.
+pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
+    let mut found = find(value);
+    let upstream = value.get("upstream").unwrap_or(&Value::Null);
+    for tls in [value.get("tls"), upstream.get("tls")].into_iter().flatten() {
+        let id = id_of(tls, "client_cert_id");
+        found.extend(id.map(|id| Reference { target: format!("ssls/{id}"), place: Place::Field }));
+    }
+    // A list of its own instead of recursion: values may nest deeper than a thread's stack.
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(text) => found.extend(keeper(text)),
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(fields) => waiting.extend(fields.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    found
+}
+
+/// The keeper that a text refers to. No object has a longer id.
+fn keeper(text: &str) -> Option<Reference> {
+    const ID_BYTES_MAX: usize = 64;
+    let Some(SecretRef::Keeper { manager, id, .. }) = SecretRef::parse(text) else { return None };
+    let target = format!("secrets/{}/{id}", manager.name());
+    (id.len() <= ID_BYTES_MAX).then_some(Reference { target, place: Place::Field })
+}
+
 fn split_upstreams(conf: &Value) -> impl Iterator<Item = &Value> {
     items(conf, "rules").flat_map(|rule| items(rule, "weighted_upstreams"))
 }
@@ -99,5 +131,18 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|(target, place)| (target.to_owned(), place)));
         assert!(find(&json!({"plugins": [], "upstream_id": null})).is_empty());
+    }
+
+    #[test]
+    fn what_may_come_and_go_is_found_wherever_it_is_named() {
+        let value = json!({
+            "service_id": "s",
+            "upstream": {"tls": {"client_cert_id": 7}},
+            "plugins": {"key-auth": {"key": ["$secret://vault/1/jack/key", "$env://KEY"]}},
+            "desc": "$secret://aws/",
+        });
+        let found: Vec<String> = find_all(&value).into_iter().map(|found| found.target).collect();
+        assert_eq!(found, ["services/s", "ssls/7", "secrets/vault/1"]);
+        assert_eq!(find(&value).len(), 1, "nothing waits for those");
     }
 }

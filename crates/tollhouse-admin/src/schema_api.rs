@@ -1,8 +1,10 @@
 //! `/schema`: the schemas of objects, and whether a body satisfies one of them.
 
 use hyper::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tollhouse_model::Kind;
 use tollhouse_model::schema::{self, Schema};
+use tollhouse_plugin::sealing;
 
 use crate::body;
 use crate::reply::Reply;
@@ -15,7 +17,29 @@ pub(crate) fn one(name: &str) -> Result<Reply, Reply> {
         return Ok(Reply::json(StatusCode::OK, &graphql_cost_decorations::document()));
     }
     let core = schema::core(name).ok_or_else(|| Reply::bad(format!("not found schema: {name}")))?;
-    Ok(Reply::json(StatusCode::OK, core.document()))
+    Ok(Reply::json(StatusCode::OK, &with_encrypted(name, core.document())))
+}
+
+/// A schema that names the fields that are encrypted at rest, as those of plugins do.
+fn with_encrypted(name: &str, document: &Value) -> Value {
+    let own = resource::ALL.iter().find(|resource| resource.schema == name);
+    let kind = match name.starts_with("secret_") {
+        true => Some(Kind::Secret),
+        false => own.and_then(resource::Resource::object_kind),
+    };
+    let mut document = document.clone();
+    let fields = kind.map_or(&[][..], sealing::fields_of).iter();
+    // Keepers share a list, of which each has some.
+    let fields: Vec<&&str> = fields.filter(|field| has_field(&document, field)).collect();
+    if !fields.is_empty() {
+        document["encrypt_fields"] = json!(fields);
+    }
+    document
+}
+
+fn has_field(document: &Value, path: &str) -> bool {
+    let found = path.split('.').try_fold(document, |at, name| at.get("properties")?.get(name));
+    found.is_some()
 }
 
 /// Judges a body by a schema alone: neither plugins nor other objects are looked at. The resource

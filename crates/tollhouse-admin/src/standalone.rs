@@ -74,7 +74,7 @@ impl Request<'_> {
             Some(document) => document.to_fields(),
             None => LISTS.iter().map(|list| (version_key(list), Value::from(0))).collect(),
         };
-        if auth::role(&self.admin.parts.options, self.call) != Role::Admin {
+        if auth::reader_role(&self.admin.parts.options, self.call) != Role::Admin {
             hide_secrets(&mut fields, self.admin);
         }
         let value = Value::Object(fields);

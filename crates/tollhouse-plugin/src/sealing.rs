@@ -13,6 +13,8 @@ use crate::catalogue::Catalogue;
 
 /// The private key that goes with an upstream's own certificate.
 const UPSTREAM_FIELDS: &[&str] = &["tls.client_key"];
+/// The same where the upstream is part of another object.
+const CARRIED_FIELDS: &[&str] = &["upstream.tls.client_key"];
 /// What lets us in at the keepers of secrets, whichever they are.
 const KEEPER_FIELDS: &[&str] =
     &["token", "secret_access_key", "session_token", "auth_config.private_key"];
@@ -24,6 +26,23 @@ pub enum PrivateKeys {
     Opened,
     /// They stay sealed: nobody is shown them.
     Sealed,
+}
+
+/// Dotted paths of the fields that lie sealed, of objects of a kind. What plugins say in them is the plugins' to tell.
+pub fn fields_of(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Ssl => &SSL_FIELDS,
+        Kind::Upstream => UPSTREAM_FIELDS,
+        Kind::Route | Kind::Service | Kind::StreamRoute => CARRIED_FIELDS,
+        Kind::Secret => KEEPER_FIELDS,
+        Kind::PluginConfig
+        | Kind::GlobalRule
+        | Kind::Consumer
+        | Kind::Credential
+        | Kind::ConsumerGroup
+        | Kind::PluginMetadata
+        | Kind::Proto => &[],
+    }
 }
 
 /// Seals what must not lie open in the store. References to secrets that are kept elsewhere stay as

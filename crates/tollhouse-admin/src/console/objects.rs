@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::differences;
 use super::search::{self, Search};
 use crate::call::Call;
 use crate::context::Admin;
@@ -25,6 +26,9 @@ const ROWS_MAX: usize = 500;
 
 /// Users of an object that are named; it is said how many there are.
 const USERS_SHOWN_MAX: usize = 100;
+
+/// Secrets of an object whose places are told: more than any plugin has.
+const SECRETS_TOLD_MAX: usize = 1000;
 
 /// Fields that rows have, beside ids and names of plugins. None of them is secret.
 const FIELDS: [&str; 22] = [
@@ -104,12 +108,14 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
     let mut value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(format!("{path} is no JSON: {error}")))?;
     encrypt::reveal(resource, &mut value, &admin.parts, Role::Viewer);
+    let opened = encrypt::opened(resource, &value, &admin.parts);
+    let sealed = differences::between(&value, &opened, SECRETS_TOLD_MAX).into_iter();
     // Without this a reader could miss a user of the object that its own last write made.
     admin.index.catch_up().await?;
     let known = admin.index.known();
     let users: BTreeSet<&str> = known.users_of(&path).collect();
     let uses: BTreeSet<String> =
-        references::find(&value).into_iter().map(|found| found.target).collect();
+        references::find_all(&value).into_iter().map(|found| found.target).collect();
     let uses = uses.iter().map(|path| {
         let mut shown = place(path);
         shown["exists"] = known.exists(path).into();
@@ -120,6 +126,7 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
         "kind": kind,
         "id": id.join("/"),
         "value": value,
+        "sealed": sealed.map(|mut found| found["pointer"].take()).collect::<Value>(),
         "revision": entry.mod_revision.0,
         "create_revision": entry.create_revision.0,
         "expires_at_ms": entry.expires_at_ms,

@@ -53,7 +53,7 @@ where
     let operator = auth::caller(&admin.parts.options, call);
     let asked = ShenyuCall {
         operator: operator.map(|key| key.name.clone()).unwrap_or_default(),
-        sees_secrets: role == Role::Admin,
+        sees_secrets: auth::reader_role(&admin.parts.options, call) == Role::Admin,
         method: call.method.clone(),
         segments: segments.iter().map(|segment| (*segment).to_owned()).collect(),
         arguments: call.arguments.to_pairs(),

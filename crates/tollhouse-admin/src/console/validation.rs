@@ -10,7 +10,7 @@ use crate::encrypt;
 use crate::plugin_confs;
 use crate::reply::Reply;
 use crate::resource::definition::Owner;
-use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers};
+use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers, secrets};
 
 /// Fields that name another object, by how refusals begin which are about them.
 const REFERENCES: [(&str, &str); 5] = [
@@ -32,7 +32,7 @@ pub(super) async fn answer(
     body: &[u8],
 ) -> Result<Value, Reply> {
     let resource = resource::find(kind)
-        .filter(|resource| matches!(resource.layout, Layout::Id | Layout::Username))
+        .filter(|resource| !matches!(resource.layout, Layout::Child(_)))
         .ok_or_else(|| Reply::bad(format!("objects of the kind {kind} are not validated here")))?;
     let Some(mut value @ Value::Object(_)) = body::decode(body)? else {
         return Err(Reply::bad("the body must be the object as JSON"));
@@ -53,8 +53,7 @@ pub(super) async fn answer(
 }
 
 fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
-    let core = schema::core(resource.schema);
-    let mut found = core.map_or_else(Vec::new, |core| core.schema().faults(candidate.value));
+    let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {
         found.extend(beyond_schema(resource, candidate));
     }
@@ -67,15 +66,40 @@ fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     found
 }
 
+/// What the schema of an object finds: its kind's, or where those differ, its keeper's or its plugin's.
+fn faults_of_schema(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
+    let below = candidate.path.split('/').nth(1).unwrap_or_default();
+    let of_core = |name: &str, value: &Value| {
+        schema::core(name).map_or_else(Vec::new, |core| core.schema().faults(value))
+    };
+    match resource.layout {
+        Layout::Manager => {
+            of_core(&format!("secret_{below}"), &secrets::without_id(candidate.value))
+        }
+        Layout::PluginName => {
+            let plugin = candidate.parts.catalogue.get(below);
+            let document = plugin.and_then(|plugin| plugin.metadata_schema());
+            let schema = document.and_then(|document| Schema::compile(document).ok());
+            schema.map_or_else(Vec::new, |schema| schema.faults(candidate.value))
+        }
+        Layout::Id | Layout::Username | Layout::Child(_) => {
+            of_core(resource.schema, candidate.value)
+        }
+    }
+}
+
 /// What the rules find that no schema can say; they ask for a value that satisfies it.
 fn beyond_schema(resource: &Resource, candidate: &Candidate<'_>) -> Option<Fault> {
-    let checked = schema::check_core(resource.schema, candidate.value)
-        .map_err(Reply::bad)
-        .and_then(|()| (resource.check)(candidate))
-        .and_then(|()| match resource.holds_identities() {
+    let core = match resource.has_one_schema() {
+        true => schema::check_core(resource.schema, candidate.value).map_err(Reply::bad),
+        false => Ok(()),
+    };
+    let checked = core.and_then(|()| (resource.check)(candidate)).and_then(|()| {
+        match resource.holds_identities() {
             true => consumers::check_unique(candidate),
             false => Ok(()),
-        });
+        }
+    });
     let text = checked.err()?.error_text();
     let named = REFERENCES.iter().find(|(start, _)| text.starts_with(start));
     let pointer = named.map_or("", |(_, pointer)| *pointer).to_owned();

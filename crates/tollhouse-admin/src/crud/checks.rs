@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hyper::StatusCode;
 use serde_json::Value;
 use tollhouse_model::Kind;
+use tollhouse_store::Entry;
 
 use super::guards::Guards;
 use super::request::Request;
@@ -12,6 +13,7 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers};
+use crate::session;
 
 /// Validates an object against its resource and all that is known of others.
 ///
@@ -47,14 +49,23 @@ pub(super) fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), R
 }
 
 /// The value as a write is answered: as it is stored. Keepers of secrets are answered as they were
-/// sent, since other gateways keep them so, and clients compare.
+/// sent, since other gateways keep them so, and clients compare; to a page no secret is told.
 pub(super) fn value_of_answer(request: &Request<'_>, sent: Value, stored: Value) -> Value {
-    if request.resource.object_kind() == Some(Kind::Secret) { sent } else { stored }
+    let is_keeper = request.resource.object_kind() == Some(Kind::Secret);
+    if is_keeper && !session::is_own_page(request.call) { sent } else { stored }
 }
 
-/// The value as it is stored: what must not lie open is sealed.
-pub(super) fn seal(admin: &Admin, resource: &Resource, mut value: Value) -> Value {
-    encrypt::seal(resource, &mut value, &admin.parts);
+/// The value as it is stored in the place of another: what must not lie open is sealed, and what is the same secret
+/// as before stays as it was sealed.
+pub(super) fn seal(
+    admin: &Admin,
+    resource: &Resource,
+    plain: &Value,
+    before: Option<&Entry>,
+) -> Value {
+    let before = before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+    let mut value = plain.clone();
+    encrypt::seal_over(resource, &mut value, before, &admin.parts);
     value
 }
 

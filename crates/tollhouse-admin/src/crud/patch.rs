@@ -35,7 +35,7 @@ pub(super) async fn run(
     let mut value = changed(request, value, change)?;
     // The change may say what an answer has shown.
     encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    let stored = seal(admin, request.resource, value.clone());
+    let stored = seal(admin, request.resource, &value, Some(&entry));
     let before = Before::known(entry);
     let text = stored.to_string();
     let mut lease = None;

@@ -1,10 +1,11 @@
 //! `If-Match`: a write that happens only while the object is the one that its author has read, so that of two
 //! who edit one object the second learns of the first. A tag is the object's `modifiedIndex` in quotes.
+//! `If-None-Match: *`: a write that makes a new object and replaces none.
 //!
-//! Source: RFC 9110 §8.8.3 (tags), §13.1.1 (`If-Match`), §13.2.2 (what is answered).
+//! Source: RFC 9110 §8.8.3 (tags), §13.1.1 (`If-Match`), §13.1.2 (`If-None-Match`), §13.2.2 (what is answered).
 
 use hyper::StatusCode;
-use hyper::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH};
+use hyper::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use serde_json::json;
 use tollhouse_store::{Condition, Entry, Revision};
 
@@ -18,6 +19,8 @@ use crate::reply::Reply;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Precondition {
     Unconditional,
+    /// That there is none.
+    Absent,
     /// That there is one.
     Exists,
     /// That it is one of these. Weak tags, and those that no object here can have, are left out: neither
@@ -32,6 +35,12 @@ impl Precondition {
     /// 400 where the header is no list of tags: a write that was to be guarded does not go unguarded.
     pub(super) fn parse(headers: &HeaderMap) -> Result<Self, Reply> {
         let mut lines = headers.get_all(IF_MATCH).into_iter().peekable();
+        let mut others = headers.get_all(IF_NONE_MATCH).into_iter();
+        if let Some(line) = others.next() {
+            let is_any = line.to_str().is_ok_and(|text| text.trim() == "*");
+            let is_alone = others.next().is_none() && lines.peek().is_none();
+            return if is_any && is_alone { Ok(Self::Absent) } else { Err(only_any()) };
+        }
         if lines.peek().is_none() {
             return Ok(Self::Unconditional);
         }
@@ -53,9 +62,9 @@ impl Precondition {
     /// Whether the present object, if any, is what the call asks for.
     fn admits(&self, entry: Option<&Entry>) -> bool {
         match (self, entry) {
-            (Self::Unconditional, _) | (Self::Exists, Some(_)) => true,
+            (Self::Unconditional, _) | (Self::Exists, Some(_)) | (Self::Absent, None) => true,
             (Self::ModifiedAt(revisions), Some(entry)) => revisions.contains(&entry.mod_revision),
-            (Self::Exists | Self::ModifiedAt(_), None) => false,
+            (Self::Exists | Self::ModifiedAt(_), None) | (Self::Absent, Some(_)) => false,
         }
     }
 
@@ -69,7 +78,11 @@ impl Precondition {
         request: &Request<'_>,
         entry: Option<&Entry>,
     ) -> Result<(), Reply> {
-        if self.admits(entry) { Ok(()) } else { Err(failed(admin, request, entry)) }
+        match (self.admits(entry), self) {
+            (true, _) => Ok(()),
+            (false, Self::Absent) => Err(already_there(request)),
+            (false, _) => Err(failed(admin, request, entry)),
+        }
     }
 
     /// Asks it of the object at this key as it is now; the commit must hold what is returned, since others may
@@ -110,6 +123,17 @@ fn parse_tag(tag: &str) -> Result<Option<Revision>, Reply> {
     let text = quoted.filter(|text| !text.contains('"')).ok_or_else(malformed)?;
     let number = text.parse::<u64>().ok().filter(|number| number.to_string() == text);
     Ok(number.filter(|_| !is_weak).map(Revision))
+}
+
+fn only_any() -> Reply {
+    Reply::bad("If-None-Match is for new objects, takes * alone, and goes without If-Match")
+}
+
+fn already_there(request: &Request<'_>) -> Reply {
+    let kind = request.resource.kind;
+    let text =
+        format!("this id is taken by another {kind}; choose a free one, or change that object");
+    Reply::refusal(StatusCode::PRECONDITION_FAILED, text)
 }
 
 fn malformed() -> Reply {

@@ -37,7 +37,7 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
 
 /// An object as the caller may see it, with its revisions.
 pub(super) fn present(admin: &Admin, request: &Request<'_>, entry: &Entry) -> Value {
-    let role = auth::role(&admin.parts.options, request.call);
+    let role = auth::reader_role(&admin.parts.options, request.call);
     let value = visible_value(admin, request.resource, entry, role);
     shape::one(admin.parts.options.api_version, entry, value)
 }
@@ -53,7 +53,7 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     if is_child && admin.index.known().count(&collection) == 0 {
         return Err(Reply::key_not_found());
     }
-    let role = auth::role(&admin.parts.options, request.call);
+    let role = auth::reader_role(&admin.parts.options, request.call);
     let (total, entries) = selection::select(admin, &collection, slice, &filters).await?;
     let mut list = shape::List::new(admin.parts.options.api_version, &admin.key_of(&collection));
     for chunk in entries.chunks(OBJECTS_PER_TURN) {

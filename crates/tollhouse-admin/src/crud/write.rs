@@ -61,7 +61,7 @@ pub(super) async fn put(
         let guards = validate(admin, request.resource, &path, &value)?;
         let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
         stamp(&mut value, created);
-        let stored = seal(admin, request.resource, value.clone());
+        let stored = seal(admin, request.resource, &value, before.object());
         if attempts.is_first() {
             lease = request.lease(admin).await?;
         }
@@ -126,7 +126,7 @@ pub(super) async fn post(
             fields.insert("id".into(), id.as_str().into());
         }
         stamp(&mut value, None);
-        let stored = seal(admin, request.resource, value.clone());
+        let stored = seal(admin, request.resource, &value, None);
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = Transaction::new().when_absent(key.as_str()).then(put);
@@ -153,7 +153,8 @@ fn check_new(request: &Request<'_>, fields: &Fields) -> Result<(), Reply> {
         let kind = request.resource.kind;
         return Err(Reply::bad(format!("wrong {kind} id, do not need it")));
     }
-    if Precondition::parse(&request.call.headers)? != Precondition::Unconditional {
+    let precondition = Precondition::parse(&request.call.headers)?;
+    if !matches!(precondition, Precondition::Unconditional | Precondition::Absent) {
         return Err(Reply::bad("If-Match is for PUT, PATCH and DELETE; POST makes a new object"));
     }
     Ok(())

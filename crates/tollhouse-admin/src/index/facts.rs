@@ -60,7 +60,7 @@ impl Facts {
             return Self::default();
         };
         let value = Value::Object(fields);
-        let named = references::find(&value);
+        let named = references::find_all(&value);
         let plugins = value.get("plugins").and_then(Value::as_object);
         let decorations = path.rsplit_once('/').filter(|(above, _)| above.ends_with(DECORATIONS));
         let is_owner = path.starts_with("consumers/");

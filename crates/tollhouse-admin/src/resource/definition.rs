@@ -137,7 +137,7 @@ impl Resource {
     }
 
     /// Whether a core schema describes its objects; others are described where they are checked.
-    pub(super) fn has_one_schema(&self) -> bool {
+    pub(crate) fn has_one_schema(&self) -> bool {
         let varies = matches!(self.layout, Layout::Manager | Layout::PluginName);
         !varies && schema::core(self.schema).is_some()
     }

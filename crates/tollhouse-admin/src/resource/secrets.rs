@@ -1,5 +1,6 @@
 //! Secrets: where values that are not written in objects are fetched from.
 
+use serde_json::Value;
 use tollhouse_model::schema;
 
 use super::definition::{Candidate, Layout, Resource, Verb, no_guard};
@@ -20,16 +21,20 @@ pub(crate) const RESOURCE: Resource = Resource {
 /// The keepers of secrets, each with a schema of its own.
 pub(crate) const MANAGERS: [&str; 3] = ["vault", "aws", "gcp"];
 
+/// The object as its keeper's schema describes it: its id is that of the path, in a form that only secrets have.
+pub(crate) fn without_id(value: &Value) -> Value {
+    let mut bare = value.clone();
+    if let Some(fields) = bare.as_object_mut() {
+        fields.shift_remove("id");
+    }
+    bare
+}
+
 fn check(secret: &Candidate<'_>) -> Result<(), Reply> {
     let manager = secret.path.split('/').nth(1).unwrap_or_default();
     let core = schema::core(&format!("secret_{manager}"))
         .ok_or_else(|| Reply::bad(format!("invalid secret manager: {manager}")))?;
-    // The id is that of the path, in a form that only secrets have.
-    let mut bare = secret.value.clone();
-    if let Some(fields) = bare.as_object_mut() {
-        fields.shift_remove("id");
-    }
     core.schema()
-        .validate(&bare)
+        .validate(&without_id(secret.value))
         .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))
 }

@@ -450,3 +450,65 @@ async fn what_concerns_the_process_takes_the_role_admin_to_change() {
         "a report's script never runs here"
     );
 }
+
+#[tokio::test]
+async fn objects_whose_schema_is_their_keepers_or_their_plugins_are_judged_by_it() {
+    let fixture = console().await;
+    let vault =
+        json!({"id": "vault/1", "uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"});
+    for (place, value, faults) in [
+        ("secrets/vault%2F1", vault.clone(), json!([])),
+        ("secrets/vault%2F1", json!({"uri": 5, "prefix": "kv"}), json!(["/uri", "/token"])),
+        ("secrets/aws%2F1", vault, json!(["/access_key_id", "/secret_access_key"])),
+        ("secrets/gcp%2F1", json!({"auth_config": {"client_email": 5}}), json!(null)),
+        ("secrets/keychain%2F1", json!({}), json!([""])),
+        ("secrets", json!({}), json!([""])),
+        ("plugin_metadata/http-logger", json!({"log_format": {"host": "$host"}}), json!([])),
+        ("plugin_metadata/http-logger", json!({"log_format": 5}), json!(["/log_format"])),
+        ("plugin_metadata/nothing", json!({}), json!([""])),
+        ("protos/1", json!({"content": "nothing"}), json!([""])),
+        ("consumer_groups/1", json!({"plugins": {"csrf": {}}}), json!(["/plugins/csrf/key"])),
+    ] {
+        let path = format!("/console/v1/validate/{place}");
+        let request = Request::builder().method("POST").uri(&path).header("X-API-KEY", VIEWER);
+        let answer = fixture.send(with_body(request, &value)).await.json();
+        let problems = answer["problems"].as_array().expect("a list");
+        let found: Vec<&str> = problems.iter().filter_map(|it| it["pointer"].as_str()).collect();
+        match faults.as_array() {
+            Some(faults) => assert_eq!(json!(found), json!(faults), "{place}: {answer}"),
+            None => assert!(!found.is_empty(), "{place}: {answer}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_tells_where_its_secrets_stand_and_who_names_it() {
+    let fixture = console().await;
+    let reference = "$secret://vault/1/jack/key";
+    let vault = json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "open-sesame"});
+    let jack = json!({"username": "jack", "plugins": {
+        "key-auth": {"key": reference}, "basic-auth": {"username": "jack", "password": "open-sesame"},
+    }});
+    fixture.given(&[("/secrets/vault/1", vault), ("/consumers", jack)]).await;
+    let get = async |path: &str| {
+        let asked = page("GET", &format!("/console/v1/{path}")).header("X-API-KEY", ADMIN);
+        fixture.send(empty(asked)).await
+    };
+    let keeper = get("objects/secrets/vault%2F1").await;
+    assert!(!keeper.text.contains("open-sesame"), "{keeper:?}");
+    let keeper = keeper.json();
+    assert_eq!(keeper["sealed"], json!(["/token"]));
+    assert_eq!(keeper["used_by"], json!([{"kind": "consumers", "id": "jack"}]));
+    let consumer = get("objects/consumers/jack").await.json();
+    assert_eq!(consumer["sealed"], json!(["/plugins/basic-auth/password"]));
+    let used = json!([{"kind": "secrets", "id": "vault/1", "exists": true}]);
+    assert_eq!(consumer["uses"], used);
+    assert_eq!(consumer["value"].pointer("/plugins/key-auth/key"), Some(&json!(reference)));
+    let rows = get("objects/secrets?q=vault").await.json();
+    assert_eq!((&rows["total"], &rows["rows"][0]["id"]), (&json!(1), &json!("vault/1")));
+    assert!(!rows.to_string().contains("token"), "{rows}");
+    // Who names a keeper goes without where it is gone.
+    assert_eq!(fixture.delete("/secrets/vault/1").await.status, 200);
+    let consumer = get("objects/consumers/jack").await.json();
+    assert_eq!(consumer["uses"][0]["exists"], json!(false));
+}

@@ -221,3 +221,86 @@ async fn certificates_of_upstreams_are_of_clients() {
     let at_rest = stored(&fixture, "/apisix/upstreams/3").await.to_string();
     assert!(!at_rest.contains("PRIVATE"), "{at_rest}");
 }
+
+/// The same store with values that say that they are sealed, and are never sealed twice to the same text.
+async fn with_marks() -> Fixture {
+    let mut fixture = Fixture::new().await;
+    let keyring = Arc::new(Keyring::generate().expect("there are random numbers"));
+    let parts = Parts { keyring, ..parts(Arc::clone(&fixture.store), options(), None) };
+    fixture.api = AdminApi::open(parts).await.expect("the store can be read");
+    fixture
+}
+
+#[tokio::test]
+async fn a_secret_that_stays_the_same_stays_sealed_as_it_was() {
+    let fixture = with_marks().await;
+    let (cert, key) = certificate();
+    let vault = json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "open-sesame"});
+    let mut guarded = route();
+    guarded["plugins"] = json!({"csrf": {"key": "open-sesame"}});
+    let ssl = json!({"sni": "test.com", "cert": cert, "key": key});
+    for (path, value, place) in [
+        ("/secrets/vault/1", vault, "/token"),
+        ("/routes/1", guarded, "/plugins/csrf/key"),
+        ("/ssls/1", ssl, "/key"),
+    ] {
+        let at_rest = async || {
+            let stored = stored(&fixture, &format!("/apisix{path}")).await;
+            stored.pointer(place).and_then(Value::as_str).expect(path).to_owned()
+        };
+        fixture.put(path, &value).await;
+        let first = at_rest().await;
+        assert!(Keyring::is_marked(&first), "{path}");
+        assert_eq!(fixture.put(path, &value).await.status, 200, "{path}");
+        assert_eq!(at_rest().await, first, "{path}: the secret itself");
+        let mut shown = value.clone();
+        *shown.pointer_mut(place).expect(path) = first.clone().into();
+        shown["desc"] = "other".into();
+        if path.starts_with("/routes") {
+            assert_eq!(fixture.put(path, &shown).await.status, 200, "{path}");
+            assert_eq!(at_rest().await, first, "{path}: what an answer shows");
+            assert_eq!(fixture.call("PATCH", path, r#"{"desc":"x"}"#).await.status, 200);
+            assert_eq!(at_rest().await, first, "{path}: a patch");
+        }
+        let mut changed = value.clone();
+        if !path.starts_with("/ssls") {
+            *changed.pointer_mut(place).expect(path) = "another".into();
+            fixture.put(path, &changed).await;
+            assert_ne!(at_rest().await, first, "{path}: another secret");
+        }
+    }
+}
+
+#[tokio::test]
+async fn to_a_page_no_secret_is_told_whoever_is_signed_in() {
+    let fixture = with_marks().await;
+    let vault = json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "open-sesame"});
+    let jack = json!({"username": "jack", "plugins": {"key-auth": {"key": "open-sesame"}}});
+    let ask = async |method: &str, path: &str, value: &Value, tag: Option<&str>| {
+        let mut request = request(method, path, value.to_string());
+        request.headers_mut().insert("x-tollhouse-console", "1".parse().expect("it is a value"));
+        if let Some(tag) = tag {
+            request.headers_mut().insert("if-match", tag.parse().expect("it is a value"));
+        }
+        fixture.send(request).await
+    };
+    for (path, value) in [("/secrets/vault/1", vault), ("/consumers/jack", jack)] {
+        let list = path.rsplit_once('/').expect(path).0;
+        let written = ask("PUT", path, &value, None).await;
+        let one = ask("GET", path, &Value::Null, None).await;
+        let many = ask("GET", list, &Value::Null, None).await;
+        let late = ask("PUT", path, &value, Some("\"999\"")).await;
+        for (answer, status) in [(&written, 201), (&one, 200), (&many, 200), (&late, 412)] {
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+            assert!(!answer.text.contains("open-sesame"), "{path}: {answer:?}");
+            assert!(answer.text.contains("tollhouse-sealed:"), "{path}: {answer:?}");
+        }
+        let mut shown = one.json()["value"].clone();
+        for time in ["create_time", "update_time"] {
+            shown.as_object_mut().and_then(|fields| fields.shift_remove(time));
+        }
+        assert_eq!(ask("PUT", path, &shown, None).await.status, 200, "{path}: {shown}");
+        let text = fixture.get(path).await.text;
+        assert!(text.contains("open-sesame"), "a program with the key reads it: {text}");
+    }
+}

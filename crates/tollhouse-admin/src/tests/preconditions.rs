@@ -83,3 +83,29 @@ async fn a_precondition_that_cannot_be_read_lets_nothing_be_written() {
     assert_eq!(fixture.get("/routes/1").await.text, before);
     assert_eq!(fixture.get("/routes").await.json()["total"], 1);
 }
+
+#[tokio::test]
+async fn what_is_new_replaces_nothing() {
+    let fixture = Fixture::new().await;
+    let call = async |header: (&'static str, &str), method: &str, path: &str, value: &Value| {
+        let mut request = request(method, path, value.to_string());
+        request.headers_mut().insert(header.0, header.1.parse().expect("it is a value"));
+        fixture.send(request).await
+    };
+    let any = ("if-none-match", "*");
+    let jack = json!({"username": "jack"});
+    for (path, value) in [("/routes/1", route()), ("/consumers", jack)] {
+        assert_eq!(call(any, "PUT", path, &value).await.status, 201, "{path}");
+        let refused = call(any, "PUT", path, &value).await;
+        assert_eq!(refused.status, 412, "{refused:?}");
+        assert!(refused.error().starts_with("this id is taken by another"), "{refused:?}");
+    }
+    assert_eq!(call(any, "POST", "/routes", &route()).await.status, 201, "its id is new");
+    let patch = json!({"desc": "x"});
+    assert_eq!(call(any, "PATCH", "/routes/1", &patch).await.status, 412);
+    for tag in ["\"1\"", "\"1\", *", ""] {
+        let answer = call(("if-none-match", tag), "PUT", "/routes/2", &route()).await;
+        assert_eq!(answer.status, 400, "{tag}: {answer:?}");
+    }
+    assert_eq!(fixture.get("/routes/2").await.status, 404);
+}

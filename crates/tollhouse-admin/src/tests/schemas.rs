@@ -10,6 +10,17 @@ async fn schemas_of_objects_are_shown() {
         assert_eq!(answer.status, 200, "{name}");
         assert!(answer.json().is_object(), "{name}");
     }
+    for (name, fields) in [
+        ("ssl", json!(["key", "keys"])),
+        ("upstream", json!(["tls.client_key"])),
+        ("route", json!(["upstream.tls.client_key"])),
+        ("secret_vault", json!(["token"])),
+        ("secret_gcp", json!(["auth_config.private_key"])),
+        ("proto", json!(null)),
+    ] {
+        let schema = fixture.get(&format!("/schema/{name}")).await.json();
+        assert_eq!(schema["encrypt_fields"], fields, "{name}");
+    }
     let answer = fixture.get("/schema/nothing").await;
     assert_eq!((answer.status, answer.error().as_str()), (400, "not found schema: nothing"));
     assert_eq!(answer.header("x-api-version"), "v3");

@@ -142,10 +142,36 @@ test('the palette finds what ShenYu and the registry have, and codes of errors',
   await expect(page.getByRole('option', { name: /palette-service/ })).toBeVisible()
   await page.getByRole('option', { name: /palette-selector/ }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'palette-selector' })).toBeVisible()
-  // Pressed while it still closes, the keys would close it once more.
-  await expect(page.getByRole('dialog')).toHaveCount(0)
   await page.keyboard.press('Control+k')
   await page.keyboard.type('code:upstream_timeout')
   await page.getByRole('option', { name: /upstream_timeout/ }).click()
   await expect(page.getByRole('button', { name: /code: upstream_timeout/ })).toBeVisible()
+})
+
+test('keys that are pressed right after the palette is asked for are its own', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/keys-soon', { uri: '/keys-soon', name: 'Keys soon', upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/keys-soon')
+  await expect(page.getByRole('link', { name: 'Edit' })).toBeVisible()
+  // All in one turn of the browser: no key waits for what the one before has drawn.
+  const pressed = (keys: string[]) => page.evaluate((all) => all.map((key) => {
+    const isPalette = key === 'Ctrl+k'
+    const at = document.activeElement ?? document.body
+    at.dispatchEvent(new KeyboardEvent('keydown', { key: isPalette ? 'k' : key, ctrlKey: isPalette, bubbles: true, cancelable: true }))
+    return (document.activeElement as HTMLElement).getAttribute('role') ?? document.activeElement?.tagName ?? ''
+  }), keys)
+  expect(await pressed(['Ctrl+k', 'e', 'd', 'Ctrl+k'])).toEqual(['combobox', 'combobox', 'combobox', 'combobox'])
+  await expect(page.getByRole('dialog')).toHaveCount(1)
+  // Chosen and asked for again before the screen that was chosen is there: its heading does not take the focus away.
+  await page.keyboard.type('plugin catalogue')
+  await expect(page.getByRole('option', { name: 'Plugin catalogue', selected: true })).toBeVisible()
+  expect((await pressed(['Enter', 'Ctrl+k'])).at(-1)).toBe('combobox')
+  await expect(page.getByRole('heading', { level: 1, name: 'Plugin catalogue', includeHidden: true })).toBeAttached()
+  await expect(page.getByRole('combobox')).toBeFocused()
+  // Where the focus is lost behind it, letters press nothing there, and the keys lead back into it.
+  await page.evaluate(() => (document.activeElement as HTMLElement).blur())
+  await page.keyboard.press('g')
+  await page.keyboard.press('r')
+  await page.keyboard.press('Control+k')
+  await expect(page.getByRole('combobox')).toBeFocused()
+  expect(page.url()).toContain('/plugins')
 })

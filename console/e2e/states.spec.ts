@@ -72,10 +72,14 @@ test('a gateway that goes away is told, what was typed stays, and the page recov
     await editor.fill(text)
     // As if nobody answered: the connection is refused, whatever is asked.
     await page.route(/\/(console|apisix)\//, (route) => route.abort('connectionrefused'))
-    await expect(page.getByRole('status').filter({ hasText: 'does not answer' })).toBeVisible()
+    await expect(page.getByRole('status').filter({ hasText: /does not answer, since \d/ })).toBeVisible()
     expect(await editor.inputValue()).toBe(text)
+    // Writes wait, and say why.
+    await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
+    await expect(page.getByRole('button', { name: 'Review' })).toHaveAttribute('title', /does not answer/)
     await page.unroute(/\/(console|apisix)\//)
     await expect(page.getByRole('status').filter({ hasText: 'does not answer' })).toHaveCount(0)
+    await expect(page.getByRole('button', { name: 'Review' })).toBeEnabled()
     expect(await editor.inputValue()).toBe(text)
     page.on('dialog', (dialog) => void dialog.accept())
     await page.goto('about:blank')
@@ -99,12 +103,17 @@ test('seven tabs of one browser all work', async ({ page, gateway }) => {
   }
 })
 
-const SCREENS = ['/ui/', '/ui/objects/routes', '/ui/new/routes', '/ui/changes', '/ui/requests', '/ui/settings', '/ui/plugins', '/ui/registry', '/ui/shenyu/plugin', '/ui/shenyu/selector', '/ui/shenyu/appAuth/+', '/ui/shenyu/rule/+?in=SELECTOR', '/ui/shenyu/selector/SELECTOR']
+const SCREENS = ['/ui/', '/ui/objects/routes', '/ui/new/routes', '/ui/changes', '/ui/requests', '/ui/settings', '/ui/plugins', '/ui/registry', '/ui/shenyu/plugin', '/ui/shenyu/selector', '/ui/shenyu/appAuth/+', '/ui/shenyu/rule/+?in=SELECTOR', '/ui/shenyu/selector/SELECTOR', '/ui/objects/secrets', '/ui/objects/secrets/vault%2Fa11y', '/ui/objects/secrets/vault%2Fa11y/edit', '/ui/new/secrets?of=gcp', '/ui/new/plugin_metadata', '/ui/objects/plugin_metadata/http-logger/edit', '/ui/objects/protos/a11y', '/ui/objects/consumer_groups', '/ui/objects/routes/a11y-gone']
 
 for (const [what, language, colorScheme, width] of [['in Chinese', 'zh', 'light', 1280], ['of ShenYu, dark', 'en', 'dark', 1280], ['at 320 px', 'en', 'light', 320]] as const) {
   test(`axe finds nothing ${what}, and nothing is cut off`, async ({ page, gateway }) => {
     test.setTimeout(300_000)
     const selector = (await (await gateway.call('POST', '/console/v1/shenyu/selector', { name: 'a11y', pluginId: '5', handle: JSON.stringify([{ upstreamUrl: gateway.origin }]), selectorConditions: [{ paramType: 'uri', operator: '=', paramName: '/', paramValue: '/a11y' }] })).json()).data as string
+    await gateway.call('PUT', '/apisix/admin/secrets/vault/a11y', { uri: 'http://127.0.0.1:8200', prefix: 'kv', token: 'hush' })
+    await gateway.call('PUT', '/apisix/admin/plugin_metadata/http-logger', { log_format: { host: '$host', client: { address: '$remote_addr' } } })
+    await gateway.call('PUT', '/apisix/admin/protos/a11y', { content: 'syntax = "proto3";\nmessage Order { string id = 1; }\n' })
+    await gateway.call('PUT', '/apisix/admin/routes/a11y-gone', { uri: '/a11y-gone', upstream: { nodes: { [gateway.origin]: 1 } } })
+    await gateway.call('DELETE', '/apisix/admin/routes/a11y-gone')
     await page.addInitScript((one) => localStorage.setItem('tollhouse-language', one), language)
     await page.emulateMedia({ colorScheme })
     await page.setViewportSize({ width, height: 900 })

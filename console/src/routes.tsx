@@ -1,7 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
 import { Frame, NotFound } from './ui/frame'
 import { Overview } from './features/overview/screen'
-import { KINDS, type Kind } from './api/types'
+import { isKind } from './api/types'
 import type { EditorView } from './form/views'
 
 /** A text; one of digits alone arrives as a number where somebody has typed the address. */
@@ -15,7 +15,8 @@ const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })
 export interface ObjectSearch { q?: string; page?: number }
 /** `in` is the plugin that selectors are of, or the selector that rules are of. */
 export interface ShenyuSearch { q?: string; page?: number; in?: string }
-export interface EditorSearch { view?: EditorView }
+/** `of` is what a new object is of, where that comes before its id. */
+export interface EditorSearch { view?: EditorView; of?: string }
 export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
 export interface ChangeSearch { kind?: string; id?: string; actor?: string; way?: string; before?: number }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
@@ -74,12 +75,12 @@ const rule = createRoute({
   component: lazyRouteComponent(() => import('./features/registry/rule'), 'RegistryRule'),
 })
 
-const editorSearch = (raw: Record<string, unknown>): EditorSearch =>
-  raw.view === 'form' || raw.view === 'json' ? { view: raw.view } : {}
+const editorSearch = (raw: Record<string, unknown>): EditorSearch => ({
+  view: raw.view === 'form' || raw.view === 'json' ? raw.view : undefined, of: id(raw.of),
+})
 
-const known = (kind: string): kind is Kind => (KINDS as readonly string[]).includes(kind)
 const params = {
-  parse: ({ kind, ...rest }: { kind: string }) => (known(kind) ? { kind, ...rest } : (false as never)),
+  parse: ({ kind, ...rest }: { kind: string }) => (isKind(kind) ? { kind, ...rest } : (false as never)),
 }
 
 const objects = createRoute({

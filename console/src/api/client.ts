@@ -1,3 +1,5 @@
+import { useSyncExternalStore } from 'react'
+
 /** What the gateway answers when it refuses. */
 export class ApiError extends Error {
   constructor(
@@ -11,6 +13,23 @@ export class ApiError extends Error {
 
 /** The gateway did not answer at all. */
 export class Unreachable extends Error {}
+
+/** Since when nothing was answered, in milliseconds of Unix time; undefined while somebody answers. */
+let silentSince: number | undefined
+const listeners = new Set<() => void>()
+
+function note(since: number | undefined) {
+  if ((silentSince === undefined) === (since === undefined)) return
+  silentSince = since
+  for (const call of listeners) call()
+}
+
+/** Since when the gateway is silent, whatever it was asked. */
+export const useSilence = () =>
+  useSyncExternalStore((call) => {
+    listeners.add(call)
+    return () => listeners.delete(call)
+  }, () => silentSince)
 
 export interface Answer {
   status: number
@@ -47,8 +66,10 @@ export async function call(path: string, options: CallOptions = {}): Promise<Ans
     })
   } catch (error) {
     if (signal?.aborted) throw error
+    note(Date.now())
     throw new Unreachable(error instanceof Error ? error.message : String(error))
   }
+  note(undefined)
   const text = await response.text()
   if (response.ok) return { status: response.status, text }
   const words = message(text) || `${response.status} ${response.statusText}`

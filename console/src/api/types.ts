@@ -150,9 +150,20 @@ export interface RegistryInstance {
 }
 
 export const KINDS = [
-  'routes', 'services', 'upstreams', 'consumers', 'global_rules', 'plugin_configs', 'ssls', 'stream_routes',
+  'routes', 'services', 'upstreams', 'consumers', 'consumer_groups', 'plugin_configs', 'global_rules', 'plugin_metadata', 'ssls', 'stream_routes', 'protos', 'secrets',
 ] as const
 export type Kind = (typeof KINDS)[number]
+
+export const isKind = (kind: string): kind is Kind => (KINDS as readonly string[]).includes(kind)
+
+/** Where an object is seen; undefined where nowhere. What lies below another is seen with that one. */
+export function pageOf(kind: string, id: string): string | undefined {
+  if (!isKind(kind)) return undefined
+  const [first = '', second = '', ...rest] = id.split('/')
+  const own = kind === 'secrets' ? `${first}/${second}` : first
+  const isBelow = kind === 'secrets' ? rest.length > 0 || second === '' : first === ''
+  return isBelow ? undefined : `/objects/${kind}/${encodeURIComponent(own)}`
+}
 
 /** A place in an object that differs. */
 export interface Changed { pointer: string; before?: unknown; after?: unknown }
@@ -199,6 +210,8 @@ export interface Place { kind: string; id: string; exists?: boolean }
 
 export interface ObjectFacts {
   value: Record<string, unknown>
+  /** Where secrets stand, as JSON pointers; the value has them sealed. */
+  sealed: string[]
   revision: number
   expires_at_ms: number | null
   used_by_total: number

@@ -5,13 +5,14 @@ import { type Path, pointerOf, removeAt, setAt, textAt } from '../lib/pointer'
 import examples from './examples.json?raw'
 import { isRecord, planOf, type Schema, startOf } from './plan'
 
-/** What schemas are called that are of these kinds. */
+/** What schemas are called that are of these kinds; those of secrets are their keepers'. */
 const SCHEMAS: Record<string, string> = {
-  routes: 'route', services: 'service', upstreams: 'upstream', consumers: 'consumer', global_rules: 'global_rule', plugin_configs: 'plugin_config', ssls: 'ssl', stream_routes: 'stream_route',
+  routes: 'route', services: 'service', upstreams: 'upstream', consumers: 'consumer', consumer_groups: 'consumer_group', plugin_configs: 'plugin_config', global_rules: 'global_rule',
+  plugin_metadata: 'plugin_metadata', ssls: 'ssl', stream_routes: 'stream_route', protos: 'proto', secrets: 'secret_vault',
 }
 
-/** Kinds that are written as text, and whose schemas are forms all the same. */
-const OTHERS = ['credential', 'consumer_group', 'proto', 'secret_vault', 'secret_aws', 'secret_gcp']
+/** Other schemas of which forms are made. */
+const OTHERS = ['credential', 'secret_aws', 'secret_gcp']
 
 const { components } = JSON.parse(openapi) as { components: { schemas: Record<string, Schema> } }
 

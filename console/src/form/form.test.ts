@@ -148,13 +148,49 @@ describe('plans', () => {
       [{ type: 'array' }, ['OR', ['a', '==', '1']], 'vars', 'raw'],
       [{ anyOf: [{ type: 'object' }, { type: 'array' }] }, {}, 'nodes', 'nodes'],
       [{ type: 'object' }, {}, 'plugins', 'plugins'],
-      [{ type: 'object' }, {}, 'discovery_args', 'raw'],
+      [{ type: 'object' }, {}, 'discovery_args', 'object'],
+      [{ type: 'object' }, {}, 'body_schema', 'raw'],
+      [{ type: 'object', additionalProperties: false }, {}, 'realm', 'raw'],
       [{ type: 'object', patternProperties: { '.*': { type: 'string' } } }, {}, '', 'object'],
       [{}, 5, '', 'raw'],
     ]
     for (const [schema, value, name, kind] of cases) expect(planOf(schema, value, name).kind, JSON.stringify(schema)).toBe(kind)
     expect(isConditions([['a', 'in', ['x']]])).toBe(true)
     expect(isConditions([['a', '!', '==', 1]])).toBe(false)
+  })
+
+  it('have rows for what a schema leaves open, by what stands there', () => {
+    const rest = (value: unknown, name: string) => {
+      const plan = planOf({ type: 'object' }, value, name)
+      if (plan.kind !== 'object' || plan.rest === undefined) return plan.kind
+      const { rest: inner } = plan
+      return Object.values((value ?? { new: undefined }) as object).map((one) => planOf(inner, one).kind)
+    }
+    expect(rest({ 'X-A': 'b' }, 'headers')).toEqual(['text'])
+    expect(rest({ 'X-A': 'b', 'X-B': 5 }, 'headers')).toEqual(['either', 'either'])
+    expect(rest({ a: 'b', c: 5, d: true, e: { f: {} }, g: [1], h: null }, 'error_response')).toEqual(['either', 'either', 'either', 'either', 'raw', 'raw'])
+    expect(rest(undefined, 'error_response')).toEqual(['either'])
+    const response: Schema = { oneOf: [{ type: 'string' }, { type: 'object' }] }
+    expect([planOf(response, 'down'), planOf(response, { code: 1 })]).toMatchObject([{ kind: 'either', at: 0 }, { kind: 'either', at: 1 }])
+  })
+
+  it('know secrets wherever they stand', () => {
+    const schema: Schema = {
+      type: 'object', encrypt_fields: ['token', 'auth.key', 'rules.tls.key'],
+      properties: { token: { type: 'string' }, auth: { type: 'object', properties: { key: { type: 'string' }, name: { type: 'string' } } }, rules: { type: 'array', items: { type: 'object', properties: { tls: { type: 'object', properties: { key: { type: 'string' } } } } } } },
+    }
+    const found: string[] = []
+    const visit = (one: Schema, path: Path) => {
+      const plan = planOf(one, undefined, String(path.at(-1) ?? ''))
+      if (plan.kind === 'list') visit(plan.item, [...path, 0])
+      if (plan.kind !== 'object') return
+      for (const member of plan.members) {
+        if (member.isSecret) found.push(pointerOf([...path, member.name]))
+        visit(member.schema, [...path, member.name])
+      }
+    }
+    visit(schema, [])
+    expect(found).toEqual(['/token', '/auth/key', '/rules/0/tls/key'])
   })
 
   it('choose among objects by what they hold', () => {
@@ -173,10 +209,7 @@ describe('plans', () => {
     for (const [schema, text] of cases) expect(startOf(schema), JSON.stringify(schema)).toBe(text)
   })
 
-  /** Fields that stay text: their schemas say nothing of what is inside. */
-  const RAW = /\/discovery_args\/metadata$|^stream_route \/protocol\/(logger\/0\/)?conf$/
-
-  it('of all kinds of objects have a field for everything but a listed few', () => {
+  it('of all kinds of objects have a field for everything', () => {
     const { components } = JSON.parse(openapi) as { components: { schemas: Record<string, Schema> } }
     const found: string[] = []
     const visit = (kind: string, schema: Schema, path: Path) => {
@@ -186,9 +219,9 @@ describe('plans', () => {
       if (plan.kind === 'list') visit(kind, plan.item, [...path, 0])
       if (plan.kind === 'either') for (const variant of plan.variants) visit(kind, variant, path)
     }
-    for (const kind of ['route', 'service', 'upstream', 'consumer', 'global_rule', 'plugin_config', 'ssl', 'stream_route']) {
+    for (const kind of ['route', 'service', 'upstream', 'consumer', 'consumer_group', 'global_rule', 'plugin_config', 'plugin_metadata', 'ssl', 'stream_route', 'proto', 'secret_vault', 'secret_aws', 'secret_gcp']) {
       visit(kind, components.schemas[kind] as Schema, [])
     }
-    expect(found.filter((it) => !RAW.test(it))).toEqual([])
+    expect(found).toEqual([])
   })
 })

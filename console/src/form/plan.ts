@@ -58,8 +58,15 @@ const LONG_TEXT = 1000
 /** Lists of `[variable, operator, value]`, whose schemas say no more than that they are lists. */
 const CONDITIONS = new Set(['vars', 'case', 'filter', 'match', 'include_req_body_expr', 'include_resp_body_expr'])
 
-/** Objects of names that people choose, each with a text: what loggers write. */
-const FREE_TEXTS = new Set(['log_format', 'log_format_extra'])
+/** Objects of names that people choose, each with a text: what loggers write, headers, what instances say of themselves. */
+const FREE_TEXTS = new Set(['log_format', 'log_format_extra', 'headers', 'metadata'])
+
+/** JSON Schemas that people write: documents of their own, which rows would tear apart. */
+const FREE_JSON = new Set(['header_schema', 'body_schema', 'response_schema'])
+
+/** What stands in an object of which nothing is said. Lists stay text: nobody knows what is in them. */
+const ANY: Schema = { anyOf: [{ type: 'string' }, { type: 'number' }, { type: 'boolean' }] }
+ANY.anyOf?.push({ type: 'object', additionalProperties: ANY })
 
 /** How a value is edited that has this schema and stands as member `name`. */
 export function planOf(schema: Schema, value: unknown, name = ''): Plan {
@@ -89,15 +96,16 @@ const BY_TYPE = {
     if ((CONDITIONS.has(name) && isOpen(item)) || (name === '' && item === undefined)) return conditionsPlan(item, value, name)
     if (item === undefined) return { kind: 'raw' }
     if (item.enum) return { kind: 'flags', choices: item.enum }
-    return { kind: 'list', item }
+    return { kind: 'list', item: schema.encrypt_fields === undefined ? item : { ...item, encrypt_fields: schema.encrypt_fields } }
   },
   object: (schema: Schema, value: unknown, name: string): Plan => {
     const merged = merge(schema, value)
     const rest = Object.values(schema.patternProperties ?? {})[0]
       ?? (typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined)
     if (merged.members.length > 0 || rest !== undefined) return { kind: 'object', ...merged, rest }
+    if (FREE_JSON.has(name) || schema.additionalProperties === false) return { kind: 'raw' }
     const isTexts = value === undefined || (isRecord(value) && Object.values(value).every((it) => typeof it === 'string'))
-    return FREE_TEXTS.has(name) && isTexts ? { kind: 'object', ...merged, rest: { type: 'string' } } : { kind: 'raw' }
+    return { kind: 'object', ...merged, rest: FREE_TEXTS.has(name) && isTexts ? { type: 'string' } : ANY }
   },
 }
 
@@ -140,10 +148,10 @@ export function isConditions(value: unknown): boolean {
 function merge(schema: Schema, value: unknown): { members: Member[]; groups: Group[] } {
   const members = new Map<string, Member>()
   const groups: Group[] = []
-  const secrets = new Set(schema.encrypt_fields)
+  const secrets = schema.encrypt_fields ?? []
   const visit = (part: Schema, isSure: boolean) => {
     for (const [name, inner] of Object.entries(part.properties ?? {})) {
-      if (!members.has(name)) members.set(name, { name, schema: inner, isRequired: false, isSecret: secrets.has(name) })
+      if (!members.has(name)) members.set(name, { name, schema: withSecrets(inner, name, secrets), isRequired: false, isSecret: secrets.includes(name) })
     }
     for (const name of isSure ? (part.required ?? []) : []) {
       const member = members.get(name)
@@ -160,6 +168,12 @@ function merge(schema: Schema, value: unknown): { members: Member[]; groups: Gro
   }
   visit(schema, true)
   return { members: [...members.values()], groups }
+}
+
+/** The schema of a member with those of the secrets that stand inside of it: `auth_config.private_key`, through lists. */
+function withSecrets(schema: Schema, name: string, secrets: string[]): Schema {
+  const own = secrets.filter((path) => path.startsWith(`${name}.`)).map((path) => path.slice(name.length + 1))
+  return own.length === 0 ? schema : { ...schema, encrypt_fields: own }
 }
 
 /** The group that a `oneOf` or `anyOf` makes which only says what must be there. */

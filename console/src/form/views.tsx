@@ -17,6 +17,8 @@ interface Props {
   view: EditorView
   choose: (view: EditorView) => void
   problems: Problem[]
+  /** Secrets as they are sealed. */
+  sealed?: readonly string[]
   /** Whether the gateway has said that it would take the document as it is. */
   isTaken: boolean
   /** Whether plugins say who somebody is. */
@@ -25,8 +27,10 @@ interface Props {
   instead?: React.ReactNode
 }
 
+const NONE: readonly string[] = []
+
 /** The two views of a document: the form that its schema makes, and its text. */
-export function DocumentViews({ schema, document, view, choose, problems, isTaken, isIdentity = false, instead }: Props) {
+export function DocumentViews({ schema, document, view, choose, problems, sealed = NONE, isTaken, isIdentity = false, instead }: Props) {
   const words = useWords()
   const { text } = document
   const broken = fault(text)
@@ -45,7 +49,7 @@ export function DocumentViews({ schema, document, view, choose, problems, isTake
       </Group>
       {problems.length > 0 && <Problems problems={problems} />}
       <div className={`views ${view}`} onKeyDown={(event) => stepByKey(event, document)}>
-        {view !== 'json' && (instead ?? <FormView schema={schema} text={readable} problems={problems} edit={document.edit} isStale={broken !== undefined} isIdentity={isIdentity} />)}
+        {view !== 'json' && (instead ?? <FormView schema={schema} text={readable} problems={problems} sealed={sealed} edit={document.edit} isStale={broken !== undefined} isIdentity={isIdentity} />)}
         {view !== 'form' && (
           <Textarea
             className="editor text-view" aria-label={words.json} spellCheck={false} autosize minRows={16} maxRows={36}
@@ -69,7 +73,7 @@ function stepByKey(event: React.KeyboardEvent, document: Props['document']) {
   else document.undo()
 }
 
-function FormView({ schema, text, problems, edit, isStale, isIdentity }: { schema: Schema | undefined; text: string; problems: Problem[]; edit: Props['document']['edit']; isStale: boolean; isIdentity: boolean }) {
+function FormView({ schema, text, problems, sealed, edit, isStale, isIdentity }: { schema: Schema | undefined; text: string; problems: Problem[]; sealed: readonly string[]; edit: Props['document']['edit']; isStale: boolean; isIdentity: boolean }) {
   const words = useWords()
   if (schema === undefined) return null
   const value: unknown = JSON.parse(text || '{}')
@@ -79,7 +83,7 @@ function FormView({ schema, text, problems, edit, isStale, isIdentity }: { schem
     <Stack gap="xs">
       {isStale && <Text size="sm" c="orange" role="status">{words.formStale}</Text>}
       <fieldset disabled={isStale} className={isStale ? 'bare stale' : 'bare'}>
-        <FormProvider text={text} problems={problems} isIdentity={isIdentity} edit={edit}>
+        <FormProvider text={text} problems={problems} sealed={sealed} isIdentity={isIdentity} edit={edit}>
           <ObjectFields path={[]} plan={plan} value={value} />
         </FormProvider>
       </fieldset>

@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest'
+import { pageOf } from '../api/types'
 import { en } from '../words/en'
 import { zh } from '../words/zh'
 import { parseCurl, quoted, shellWords } from './curl'
 import { diffLines, excerpt } from './diff'
 import { fault, memberText, pretty, withoutMembers } from './json-text'
+import { pathAt, pointerOf } from './pointer'
+import { pathInUrl, visible } from './visible'
 
 describe('JSON as text', () => {
   it('keeps numbers, order and escapes as they stand', () => {
@@ -86,6 +89,33 @@ describe('curl lines', () => {
     for (const text of ["it's", '$(x)', 'a\nb', '"', '\\']) {
       expect(shellWords(quoted(text))).toEqual([text])
     }
+  })
+})
+
+describe('texts of strangers', () => {
+  it('show each letter, and none that turns others around', () => {
+    expect(visible('/\u001b[31m red\n\u202e<b>路')).toBe('/%1B[31m red%0A%E2%80%AE<b>路')
+  })
+
+  it('go into a URL as the path that they are', () => {
+    for (const path of ['/a?b#c%20', '/\u001b[31m red\n', '/plain/7', '/路 x', '/"<>\\^`{|}', '/\u202e']) {
+      expect(decodeURIComponent(new URL(`http://a${pathInUrl(path)}`).pathname)).toBe(path)
+    }
+    expect(pathInUrl('/orders/7')).toBe('/orders/7')
+  })
+})
+
+describe('places of objects', () => {
+  it('are pages of their own, or of what they lie below', () => {
+    const cases: [string, string, string | undefined][] = [
+      ['routes', '1', '/objects/routes/1'], ['consumers', 'jack/credentials/first', '/objects/consumers/jack'], ['secrets', 'vault/1', '/objects/secrets/vault%2F1'],
+      ['secrets', 'vault/a b%', '/objects/secrets/vault%2Fa%20b%25'], ['secrets', 'vault', undefined], ['registry', 'default/orders', undefined], ['routes', '', undefined],
+    ]
+    for (const [kind, id, expected] of cases) expect(pageOf(kind, id), `${kind} ${id}`).toBe(expected)
+  })
+
+  it('are pointers and paths, one the other', () => {
+    for (const path of [['a', 'b/c', 'm~n'], ['plugins', 'key-auth', 'key'], []]) expect(pathAt(pointerOf(path))).toEqual(path)
   })
 })
 

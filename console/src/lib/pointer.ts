@@ -11,6 +11,10 @@ export type Path = readonly (string | number)[]
 export const pointerOf = (path: Path) =>
   path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 
+/** The reverse: all steps are texts, since a pointer does not tell what it leads through. */
+export const pathAt = (pointer: string): Path =>
+  pointer.split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+
 /** Where a value stands in a text: from its first letter to behind its last. */
 interface Span { start: number; end: number }
 

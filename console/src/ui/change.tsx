@@ -1,5 +1,6 @@
-import { Text } from '@mantine/core'
-import type { ChangeRow, Changed } from '../api/types'
+import { Anchor, Text } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { type ChangeRow, type Changed, pageOf } from '../api/types'
 import { useWords } from '../words/words'
 import { StateBadge } from './states'
 
@@ -8,6 +9,12 @@ export function DeedBadge({ deed }: { deed: ChangeRow['deed'] }) {
   const words = useWords()
   const state = { create: 'good', replace: 'off', patch: 'off', delete: 'bad', undo: 'warn' } as const
   return <StateBadge state={state[deed] ?? 'off'} label={words.deeds[deed] ?? deed} />
+}
+
+/** An object by its id, which leads to where it is seen. */
+export function ObjectName({ kind, id }: { kind: string; id: string }) {
+  const page = pageOf(kind, id)
+  return page ? <Anchor component={Link} to={page} className="mono">{id}</Anchor> : <span className="mono">{id}</span>
 }
 
 /** Longer values are cut: the whole stands on the page of the change. */

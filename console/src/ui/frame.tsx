@@ -5,7 +5,7 @@ import {
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { call, Unreachable } from '../api/client'
+import { call, useSilence } from '../api/client'
 import { useOverview } from '../api/live'
 import { useWho } from '../api/session'
 import { KINDS } from '../api/types'
@@ -148,10 +148,11 @@ function Person({ openHelp }: { openHelp: () => void }) {
 /** What concerns every screen: an open door, what keeps objects from being written, a gateway that is silent. */
 function Notices() {
   const words = useWords()
+  const { language } = useLanguage()
   const who = useWho()
-  const { error } = useOverview()
+  const silentSince = useSilence()
   const notices: [string, string][] = []
-  if (error instanceof Unreachable) notices.push(['red', words.unreachable])
+  if (silentSince !== undefined) notices.push(['red', words.silentSince(new Date(silentSince).toLocaleTimeString(language))])
   if (!who.key_required) notices.push(['red', words.openDoor])
   if (who.mode === 'file') notices.push(['blue', words.readOnlyFile(who.reason ?? '')])
   if (who.mode === 'away') notices.push(['yellow', words.away(who.reason ?? '')])

@@ -1,6 +1,7 @@
 import { Button, Kbd, Table, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import { useWords } from '../words/words'
 
 /** Letters that follow `g`, and where they go. */
@@ -51,11 +52,13 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
         event.preventDefault()
-        return openPalette()
+        // The next letter is the palette's, however soon it comes, and also where it is open already.
+        flushSync(openPalette)
+        return document.querySelector<HTMLInputElement>('[data-palette]')?.focus()
       }
       const at = event.target as HTMLElement
       if (event.key === 'ArrowDown' && at.matches('[data-filter]')) return step(0)
-      if (isTyping(at) || event.ctrlKey || event.metaKey || event.altKey || !hasLetters() || at.closest('[role=dialog]')) return
+      if (isTyping(at) || event.ctrlKey || event.metaKey || event.altKey || !hasLetters() || document.querySelector('[role=dialog]')) return
       const place = isGoing.current ? PLACES[event.key] : undefined
       isGoing.current = event.key === 'g'
       if (place !== undefined) {

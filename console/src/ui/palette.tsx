@@ -36,9 +36,9 @@ export function Palette({ close }: { close: () => void }) {
     } else if (event.key === 'Enter' && search === text.trim()) choose(targets[chosen])
   }
   return (
-    <Dialog onClose={leave} withCloseButton={false} size="lg" aria-label={words.paletteHint} yOffset="10vh">
+    <Dialog onClose={leave} withCloseButton={false} transitionProps={{ duration: 0 }} size="lg"aria-label={words.paletteHint} yOffset="10vh">
       <TextInput
-        data-autofocus
+        data-autofocus data-palette
         placeholder={words.palettePlaceholder}
         aria-label={words.palettePlaceholder}
         role="combobox"

@@ -8,8 +8,8 @@ export function ScreenHead({ title, children, note, isFieldFirst = false }: { ti
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = `${title} · Tollhouse`
-    // A screen that begins with a question has put the focus on its field.
-    if (!isFieldFirst) heading.current?.focus({ preventScroll: true })
+    // A screen that begins with a question has put the focus on its field, and a dialog that was opened meanwhile keeps it.
+    if (!isFieldFirst && document.querySelector('[role=dialog]') === null) heading.current?.focus({ preventScroll: true })
   }, [title, isFieldFirst])
   return (
     <Stack gap={4} mb="md">

@@ -3,9 +3,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { json, query } from '../../api/client'
-import { useWho } from '../../api/session'
 import type { CertificateRow } from '../../api/types'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
@@ -16,7 +15,6 @@ const ROWS = 100
 
 export function Certificates() {
   const words = useWords()
-  const who = useWho()
   const { q, page = 1, id } = api.useSearch()
   const navigate = api.useNavigate()
   const found = useQuery({
@@ -26,7 +24,7 @@ export function Certificates() {
     queryFn: ({ signal }) => json<{ total: number; rows: CertificateRow[] }>(`/console/v1/certificates${query({ q, page, page_size: ROWS })}`, { signal }),
   })
   const { data } = found
-  const refused = whyNot(who, words)
+  const refused = useRefusal()
   const rows = [...(data?.rows ?? [])].sort((a, b) => (a.not_after ?? 0) - (b.not_after ?? 0))
   const chosen = rows.find((row) => row.id === id)
   const [search, setSearch] = useState(q ?? '')

@@ -3,11 +3,10 @@ import { useDisclosure } from '@mantine/hooks'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError } from '../../api/client'
-import { useWho } from '../../api/session'
-import { KINDS, type Kind } from '../../api/types'
+import { isKind, type Kind } from '../../api/types'
 import { memberText, pretty } from '../../lib/json-text'
-import { whyNot } from '../../ui/permission'
-import { DeedBadge, Differences } from '../../ui/change'
+import { useRefusal } from '../../ui/permission'
+import { DeedBadge, Differences, ObjectName } from '../../ui/change'
 import { Difference } from '../../ui/difference'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
@@ -20,14 +19,13 @@ const textOf = (value: unknown) => (value === null || value === undefined ? '' :
 
 export function Change() {
   const words = useWords()
-  const who = useWho()
   const { name } = api.useParams()
   const found = useChange(name)
   const [isUndoing, undoing] = useDisclosure(false)
   const { data, error } = found
   if (error instanceof ApiError && error.status === 404) return <><ScreenHead title={words.changes} /><Empty><span lang="en">{error.message}</span></Empty></>
-  const refused = whyNot(who, words) ?? (data?.undo_refused ? data.undo_refused : undefined)
-  const isKnown = data !== undefined && (KINDS as readonly string[]).includes(data.kind) && !data.id.includes('/')
+  const refused = useRefusal() ?? (data?.undo_refused ? data.undo_refused : undefined)
+  const isKnown = data !== undefined && isKind(data.kind)
   return (
     <>
       <Text size="sm" mb={4}><Anchor component={Link} to="/changes">{words.changes}</Anchor> / {data ? words.revision(data.revision) : name}</Text>
@@ -44,7 +42,7 @@ export function Change() {
                 <Row label={words.deed}><DeedBadge deed={data.deed} />{data.undoes && <> <Anchor component={Link} to={`/changes/${data.undoes}`}>{words.undoneChange}</Anchor></>}</Row>
                 <Row label={words.who}>{data.actor ?? words.anybody} · {words.ways[data.way as keyof typeof words.ways] ?? data.way}</Row>
                 <Row label={words.time}><Time at={data.at_ms / 1000} /></Row>
-                <Row label={words.object}>{isKnown && data.current_revision !== null ? <Anchor component={Link} to={`/objects/${data.kind}/${encodeURIComponent(data.id)}`} className="mono">{data.id}</Anchor> : <span className="mono">{data.id}</span>}</Row>
+                <Row label={words.object}>{data.current_revision !== null ? <ObjectName kind={data.kind} id={data.id} /> : <span className="mono">{data.id}</span>}</Row>
                 {data.differences.length > 0 && data.before !== null && data.after !== null && <Row label={words.difference}><Differences rows={data.differences} hasMore={false} /></Row>}
                 {data.context && <Row label={words.request}><span className="mono">{data.context}</span></Row>}
                 {data.below.length > 0 && <Row label={words.wentWithIt}><span className="mono">{data.below.join(', ')}</span></Row>}

@@ -2,7 +2,7 @@ import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput, Title } fr
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ChangeRow, RefusedWrite } from '../../api/types'
 import { KINDS, type Kind } from '../../api/types'
-import { DeedBadge, Differences } from '../../ui/change'
+import { DeedBadge, Differences, ObjectName } from '../../ui/change'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
@@ -78,9 +78,7 @@ function Rows({ rows }: { rows: ChangeRow[] }) {
             <Table.Td><DeedBadge deed={row.deed} /></Table.Td>
             <Table.Td>
               <Text size="xs" c="dimmed">{kindWord(words, row.kind)}</Text>
-              {(KINDS as readonly string[]).includes(row.kind) && !row.id.includes('/')
-                ? <Anchor component={Link} to={`/objects/${row.kind}/${encodeURIComponent(row.id)}`} className="mono">{row.id}</Anchor>
-                : <span className="mono">{row.id}</span>}
+              <ObjectName kind={row.kind} id={row.id} />
             </Table.Td>
             <Table.Td className="hide-narrow"><Differences rows={row.differences} hasMore={row.has_more} /></Table.Td>
             <Table.Td className="numbers hide-narrow">{row.revision}</Table.Td>

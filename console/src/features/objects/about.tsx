@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useChanges } from '../../api/changes'
 import { json } from '../../api/client'
-import { KINDS, type Kind, type ObjectFacts, type Place } from '../../api/types'
+import { type Kind, type ObjectFacts, pageOf, type Place } from '../../api/types'
 import { DeedBadge, Differences } from '../../ui/change'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -11,11 +11,12 @@ import { useWords } from '../../words/words'
 /** Changes that are shown beside an object; the rest stand on the page of changes. */
 const CHANGES_SHOWN = 5
 
-export const useFacts = (kind: string, id: string) =>
+export const useFacts = (kind: string, id: string | undefined) =>
   useQuery({
     queryKey: ['facts', kind, id],
+    enabled: id !== undefined,
     refetchInterval: 10_000,
-    queryFn: ({ signal }) => json<ObjectFacts>(`/console/v1/objects/${kind}/${encodeURIComponent(id)}`, { signal }),
+    queryFn: ({ signal }) => json<ObjectFacts>(`/console/v1/objects/${kind}/${encodeURIComponent(id ?? '')}`, { signal }),
   })
 
 /** Who names an object, what it names itself, and what was done to it. */
@@ -42,8 +43,8 @@ function Places({ rows, none }: { rows: Place[]; none: string }) {
     <ul className="places">
       {rows.map(({ kind, id, exists }) => {
         const label = `${words[kind as Kind] ?? kind} ${id}`
-        const isOpen = (KINDS as readonly string[]).includes(kind) && !id.includes('/') && exists !== false
-        return <li key={`${kind}/${id}`}>{isOpen ? <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`}>{label}</Anchor> : label}{exists === false && <Text span size="sm" c="red"> {words.missing}</Text>}</li>
+        const page = exists === false ? undefined : pageOf(kind, id)
+        return <li key={`${kind}/${id}`}>{page ? <Anchor component={Link} to={page}>{label}</Anchor> : label}{exists === false && <Text span size="sm" c="red"> {words.missing}</Text>}</li>
       })}
     </ul>
   )

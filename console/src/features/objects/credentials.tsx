@@ -2,10 +2,9 @@ import { Button, Group, Stack, Table, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call, json, query } from '../../api/client'
-import { useWho } from '../../api/session'
 import type { ObjectRow } from '../../api/types'
 import { Dialog } from '../../ui/dialog'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
 import { ErrorBox } from '../../ui/states'
 import { Time } from '../../ui/time'
@@ -19,7 +18,7 @@ const ROWS = 100
 /** What a consumer is recognised by: never what it holds. One is added with a secret that is shown once. */
 export function Credentials({ consumer }: { consumer: string }) {
   const words = useWords()
-  const refused = whyNot(useWho(), words)
+  const refused = useRefusal()
   const [isAdding, setAdding] = useState(false)
   const [leaving, setLeaving] = useState<string>()
   const found = useQuery({

@@ -5,15 +5,16 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { isRated, type Rated, useRates } from '../../api/rates'
-import { useWho } from '../../api/session'
-import type { Kind } from '../../api/types'
+import { type Kind, pageOf } from '../../api/types'
 import { CopyAs, CopyButton } from '../../ui/copy'
-import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
 import { About, useFacts } from './about'
 import { Credentials } from './credentials'
+import { Gone } from './gone'
+import { KIND_FACTS } from './kinds'
 import { curlOf, pathOf, type Stored, useObject, yamlOf } from './queries'
 import { Way } from './way'
 
@@ -21,22 +22,24 @@ const api = getRouteApi('/objects/$kind/$id')
 
 /** Kinds that are named by a field, and the kind that it names. */
 const REFERENCES: [string, Kind][] = [
-  ['service_id', 'services'], ['upstream_id', 'upstreams'], ['plugin_config_id', 'plugin_configs'],
+  ['service_id', 'services'], ['upstream_id', 'upstreams'], ['plugin_config_id', 'plugin_configs'], ['group_id', 'consumer_groups'],
 ]
 
 export function ObjectDetail() {
   const words = useWords()
-  const who = useWho()
   const { kind, id } = api.useParams() as { kind: Kind; id: string }
   const found = useObject(kind, id)
+  const sealed = useFacts(kind, id).data?.sealed.length ?? 0
   const [isDeleting, deletion] = useDisclosure(false)
-  const refused = whyNot(who, words)
+  const refused = useRefusal()
   const { data, error } = found
   if (error instanceof ApiError && error.status === 404) {
-    return <><ScreenHead title={`${words[kind]} ${id}`} /><Empty>{words.gone} <Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor></Empty></>
+    return <Gone kind={kind} id={id} />
   }
   const value = data ? (JSON.parse(data.text) as Record<string, unknown>) : undefined
   const name = typeof value?.name === 'string' ? value.name : id
+  const field = KIND_FACTS[kind].text
+  const own = field === undefined ? undefined : value?.[field]
   const example = value && kind === 'routes' ? exampleUrl(value) : undefined
   return (
     <>
@@ -51,11 +54,17 @@ export function ObjectDetail() {
       {data && value ? (
         <Stack>
           {kind === 'routes' ? <Way id={id} value={value} /> : isRated(kind) && <Taken kind={kind} id={id} />}
-          <Summary value={value} stored={data} />
+          <Summary kind={kind} value={value} stored={data} />
           {kind === 'consumers' && <Credentials consumer={id} />}
           <About kind={kind} id={id} />
+          {typeof own === 'string' && (
+            <section>
+              <Title order={2} size="h4" className="mono" mb="xs">{field}</Title>
+              <pre className="code" tabIndex={0} lang="en">{own}</pre>
+            </section>
+          )}
           <section>
-            <Group justify="space-between"><Title order={2} size="h4">{words.json}</Title>{who.role === 'admin' && <Text size="xs" c="dimmed">{words.secretsNote}</Text>}</Group>
+            <Group justify="space-between"><Title order={2} size="h4">{words.json}</Title>{sealed > 0 && <Text size="xs" c="dimmed">{words.changeSecrets}</Text>}</Group>
             <pre className="code" tabIndex={0} lang="en">{data.text}</pre>
           </section>
         </Stack>
@@ -81,7 +90,7 @@ function exampleUrl(value: Record<string, unknown>): string | undefined {
   return path === '' ? undefined : `http://${(host || 'example.com').replace('*', 'x')}${path.replace('*', 'x')}`
 }
 
-function Summary({ value, stored }: { value: Record<string, unknown>; stored: Stored }) {
+function Summary({ kind, value, stored }: { kind: Kind; value: Record<string, unknown>; stored: Stored }) {
   const words = useWords()
   const plugins = Object.keys((value.plugins as object | undefined) ?? {})
   const texts = (...all: unknown[]) => all.flat().filter((it) => it !== undefined).map(String).join(' ')
@@ -92,10 +101,10 @@ function Summary({ value, stored }: { value: Record<string, unknown>; stored: St
   const rows: [string, React.ReactNode][] = [
     [words.methods, Array.isArray(value.methods) ? value.methods.join(' ') : ''],
     [words.host, texts(value.host, value.hosts, value.sni, value.snis)],
-    [words.path, texts(value.uri, value.uris)],
+    [words[KIND_FACTS[kind].pathWord ?? 'path'], texts(value.uri, value.uris, value.server_port)],
     [words.plugins, plugins.join(', ')],
-    ...REFERENCES.map(([field, kind]): [string, React.ReactNode] => [
-      words[kind], value[field] !== undefined && <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(String(value[field]))}`}>{String(value[field])}</Anchor>,
+    ...REFERENCES.map(([field, named]): [string, React.ReactNode] => [
+      words[named], value[field] !== undefined && <Anchor component={Link} to={`/objects/${named}/${encodeURIComponent(String(value[field]))}`}>{String(value[field])}</Anchor>,
     ]),
     [words.nodes, nodeText],
     [words.changed, typeof value.update_time === 'number' && <><Time at={value.update_time} /> · {words.revision(stored.revision)}</>],
@@ -136,11 +145,11 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
       <Stack>
         {error !== undefined && <ErrorBox error={error} />}
         {users.length > 0 && (
-          <Text size="sm" role="alert">{words.deleteUsed(facts.data?.used_by_total ?? users.length)} {users.slice(0, 10).map((user) => (
-            <Anchor key={`${user.kind}/${user.id}`} component={Link} to={`/objects/${user.kind}/${encodeURIComponent(user.id)}`} mr="xs">{words[user.kind as Kind] ?? user.kind} {user.id}</Anchor>
+          <Text size="sm" role="alert">{words[KIND_FACTS[kind].isFree ? 'deleteNamed' : 'deleteUsed'](facts.data?.used_by_total ?? users.length)} {users.slice(0, 10).map((user) => (
+            <Anchor key={`${user.kind}/${user.id}`} component={Link} to={pageOf(user.kind, user.id) ?? '.'} mr="xs">{words[user.kind as Kind] ?? user.kind} {user.id}</Anchor>
           ))}</Text>
         )}
-        <Text size="sm">{words.deleteHelp}</Text>
+        <Text size="sm">{KIND_FACTS[kind].isFree ? words.deleteFree : words.deleteHelp}</Text>
         <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />
         <TextInput label={words.id} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
         <Group justify="flex-end">

@@ -1,22 +1,24 @@
-import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
-import { useWho } from '../../api/session'
 import type { Kind } from '../../api/types'
 import { useDocument } from '../../form/document'
 import { fault, memberText, pretty } from '../../lib/json-text'
+import { pathAt, textAt } from '../../lib/pointer'
 import type { EditorView } from '../../form/views'
 import { announce } from '../../api/saved'
 import { CopyButton } from '../../ui/copy'
 import { ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { Difference } from '../../ui/difference'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
+import { useFacts } from './about'
+import { Identity } from './identity'
+import { KIND_FACTS, scopeOf } from './kinds'
 import { curlOf, pathOf, type Stored, stored as readStored, useObject } from './queries'
 import { validate } from './schemas'
-import { TEMPLATES } from './templates'
 import { Views } from './views'
 
 const editRoute = getRouteApi('/objects/$kind/$id/edit')
@@ -35,18 +37,18 @@ export function ObjectEditor() {
 
 export function NewObject() {
   const { kind } = newRoute.useParams() as { kind: Kind }
-  const { view } = newRoute.useSearch()
-  return <Editor key={kind} kind={kind} view={view} base={{ text: '', editable: '', revision: 0 }} start={pretty(JSON.stringify(TEMPLATES[kind]))} />
+  const { view, of } = newRoute.useSearch()
+  const scope = scopeOf(kind, of)
+  return <Editor key={`${kind} ${scope}`} kind={kind} scope={scope} view={view} base={NOTHING} start={pretty(JSON.stringify(KIND_FACTS[kind].start(scope)))} />
 }
 
-/** Objects whose id is a field of theirs. */
-const NAMED_BY: Partial<Record<Kind, string>> = { consumers: 'username' }
+const NOTHING: Stored = { text: '', editable: '', revision: 0 }
 
-interface EditorProps { kind: Kind; id?: string; base: Stored; start?: string; view?: EditorView }
+/** `scope` is what a new object is of, where that comes before its id. */
+interface EditorProps { kind: Kind; id?: string; scope?: string; base: Stored; start?: string; view?: EditorView }
 
-function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
+function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: EditorProps) {
   const words = useWords()
-  const who = useWho()
   const navigate = useNavigate()
   const client = useQueryClient()
   const [base, setBase] = useState(first)
@@ -62,9 +64,13 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
   const isNew = id === undefined
   const broken = fault(text)
   const isChanged = text !== (start ?? base.editable)
-  const field = NAMED_BY[kind]
-  const target = id ?? (field ? JSON.parse(memberTextOr(text, field)) : newId.trim())
-  const refused = whyNot(who, words)
+  const { naming } = KIND_FACTS[kind]
+  const typed = newId.trim()
+  const target = id ?? { anybody: typed, author: typed, field: naming.by === 'field' ? (JSON.parse(memberTextOr(text, naming.field)) as string) : '', keeper: typed && `${scope}/${typed}`, plugin: scope }[naming.by]
+  // What its schema and its faults depend on, before it has an id.
+  const known = id ?? (scope === '' ? undefined : naming.by === 'keeper' ? `${scope}/-` : scope)
+  const refused = useRefusal() ?? (target === '' && naming.by !== 'anybody' && naming.by !== 'field' ? words.idMissing : undefined)
+  const sealed = useSealed(kind, id, base)
   useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
 
   const startReview = async () => {
@@ -73,7 +79,7 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
     setBusy(true)
     try {
       // What the gateway would refuse stands over the fields by itself; only what it would take is reviewed.
-      const verdict = await validate(kind, id, text)
+      const verdict = await validate(kind, known, text)
       if (verdict.valid) review(true)
     } catch (reason) {
       setError(reason)
@@ -95,23 +101,23 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
     setBusy(true)
     setError(undefined)
     try {
-      const match: Record<string, string> = revision > 0 ? { 'If-Match': `"${revision}"` } : {}
-      const path = isNew && target === '' ? `/apisix/admin/${kind}` : isNew && field ? `/apisix/admin/${kind}` : pathOf(kind, target)
-      const method = isNew && target === '' ? 'POST' : 'PUT'
-      const answer = await call(path, { method, body: text, headers: match })
+      // What is new takes the place of nothing that is there.
+      const match: Record<string, string> = revision > 0 ? { 'If-Match': `"${revision}"` } : { 'If-None-Match': '*' }
+      const isNumbered = isNew && target === ''
+      const answer = await call(isNumbered || (isNew && naming.by === 'field') ? `/apisix/admin/${kind}` : pathOf(kind, target), { method: isNumbered ? 'POST' : 'PUT', body: text, headers: match })
       isSaved.current = true
       const key = JSON.parse(memberText(answer.text, 'key') ?? '""') as string
-      const own = id ?? (key.split('/').at(-1) as string)
-      client.setQueryData(['object', kind, own], readStored(answer.text))
+      const own = id ?? (isNumbered ? (key.split('/').at(-1) as string) : target)
+      client.removeQueries({ queryKey: ['object', kind, own] })
       await client.invalidateQueries({ queryKey: ['objects'] })
       await client.invalidateQueries({ queryKey: ['facts'] })
       await client.invalidateQueries({ queryKey: ['changes'] })
       announce({ kind, id: own })
       await navigate({ to: `/objects/${kind}/${encodeURIComponent(own)}` })
     } catch (reason) {
-      if (reason instanceof ApiError && reason.status === 412) {
+      if (reason instanceof ApiError && reason.status === 412 && !isNew) {
         const current = memberText(reason.text, 'current')
-        setTheirs(current === undefined ? { text: '', editable: '', revision: 0 } : readStored(current))
+        setTheirs(current === undefined ? NOTHING : readStored(current))
       } else setError(reason)
       review(false)
     } finally {
@@ -123,7 +129,7 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
     <>
       <Text size="sm" mb={4}><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor>{!isNew && <> / <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} className="mono">{id}</Anchor></>}</Text>
       <ScreenHead title={title} note={isNew ? words.kindHelp[kind] : words.revision(base.revision)}>
-        {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(kind, String(target || 'ID'), text)} />}
+        {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(kind, target || 'ID', text)} />}
       </ScreenHead>
       {theirs && (
         <Alert color="yellow" title={words.conflict} mb="md" role="alert">
@@ -147,14 +153,14 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
         </Stack>
       ) : (
         <Stack>
-          {isNew && !field && <TextInput label={words.newId} value={newId} maw={420} placeholder="orders-v1" onChange={(event) => setNewId(event.currentTarget.value)} />}
+          {isNew && <Identity kind={kind} scope={scope} id={newId} setId={setNewId} isChanged={isChanged} />}
           <Views
-            kind={kind} id={id} document={document} view={view} isChanged={isChanged || isNew}
-            choose={(next) => void navigate({ to: '.', search: next === 'both' ? {} : { view: next }, replace: true, resetScroll: false })}
+            kind={kind} id={known} sealed={sealed} document={document} view={view} isChanged={isChanged || isNew}
+            choose={(next) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'both' ? undefined : next })) as never, replace: true, resetScroll: false })}
           />
           <Group justify="space-between">
             <Group>
-              <Button onClick={() => void startReview()} loading={isBusy} disabled={broken !== undefined || refused !== undefined || (!isChanged && !isNew)} title={refused ?? (isChanged ? undefined : words.noChange)}>{words.review}</Button>
+              <Button onClick={() => void startReview()} loading={isBusy} disabled={broken !== undefined || refused !== undefined || (!isChanged && !isNew)} title={refused ?? (isChanged || isNew ? undefined : words.noChange)}>{words.review}</Button>
               <Button variant="default" disabled={!isChanged} onClick={() => setText(start ?? base.editable)}>{words.discard}</Button>
             </Group>
             {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
@@ -163,6 +169,15 @@ function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
       )}
     </>
   )
+}
+
+/** The secrets of an object as they were sealed when it was read. */
+function useSealed(kind: Kind, id: string | undefined, base: Stored): string[] {
+  const { data } = useFacts(kind, id)
+  return useMemo(() => (data?.sealed ?? []).flatMap((pointer) => {
+    const text = textAt(base.editable, pathAt(pointer))
+    return text?.startsWith('"') ? [JSON.parse(text) as string] : []
+  }), [data, base])
 }
 
 /** A member that is a text, as JSON; an empty one where there is none. */

@@ -2,7 +2,6 @@ import { Button, Group, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
-import { useWho } from '../../api/session'
 import type { Kind, ObjectRow } from '../../api/types'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
@@ -10,22 +9,15 @@ import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/state
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { isRated, type Rate as ObjectRate, useRates } from '../../api/rates'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
+import { type Column, exampleOf, KIND_FACTS } from './kinds'
+import { curlOf } from './queries'
 
 const api = getRouteApi('/objects/$kind')
 const ROWS = 50
 
-type Column = 'methods' | 'host' | 'path' | 'plugins' | 'leadsTo' | 'state'
-
-/** What objects of a kind can have, beside a name and when they were changed. */
-const COLUMNS: Record<Kind, Column[]> = {
-  routes: ['methods', 'host', 'path', 'plugins', 'leadsTo', 'state'], services: ['host', 'plugins', 'leadsTo'], upstreams: ['leadsTo'], consumers: ['plugins'], global_rules: ['plugins'],
-  plugin_configs: ['plugins'], ssls: ['host', 'state'], stream_routes: ['host', 'path', 'plugins', 'leadsTo'],
-}
-
 export function ObjectList() {
   const words = useWords()
-  const who = useWho()
   const { kind } = api.useParams() as { kind: Kind }
   const { q, page = 1 } = api.useSearch()
   const navigate = api.useNavigate()
@@ -36,7 +28,7 @@ export function ObjectList() {
     queryFn: ({ signal }) => json<{ total: number; rows: ObjectRow[] }>(`/console/v1/objects/${kind}${query({ q, page, page_size: ROWS })}`, { signal }),
   })
   const { data } = found
-  const refused = whyNot(who, words)
+  const refused = useRefusal()
   const turn = (to: number) => void navigate({ search: { q, page: to > 1 ? to : undefined } })
   return (
     <>
@@ -49,7 +41,7 @@ export function ObjectList() {
       </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (
-        <Empty>{q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : words.emptyKind}</Empty>
+        <Empty>{q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : <First kind={kind} />}</Empty>
       ) : (
         <>
           <Scroll><Rows kind={kind} rows={data.rows} /></Scroll>
@@ -60,16 +52,23 @@ export function ObjectList() {
   )
 }
 
+/** How the first object of a kind is made: by the button above, or by a command. */
+function First({ kind }: { kind: Kind }) {
+  const words = useWords()
+  const { id, text } = exampleOf(kind)
+  return <>{words.emptyKind} {words.emptyCurl}<code className="example" lang="en">{curlOf(kind, id, text)}</code></>
+}
+
 function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
   const words = useWords()
   const hasRates = isRated(kind)
-  const has = (column: Column) => COLUMNS[kind].includes(column)
+  const has = (column: Column) => KIND_FACTS[kind].columns.includes(column)
   const rates = useRates(hasRates ? kind : undefined, rows.map((row) => row.id))
   const rateOf = new Map((rates.data?.rows ?? []).map((rate) => [rate.id, rate]))
   return (
     <Table highlightOnHover>
       <Table.Thead><Table.Tr>
-        <Table.Th>{words.name}</Table.Th>{has('methods') && <Table.Th className="hide-narrow">{words.methods}</Table.Th>}{has('host') && <Table.Th>{words.host}</Table.Th>}{has('path') && <Table.Th>{words[kind === 'stream_routes' ? 'port' : 'path']}</Table.Th>}
+        <Table.Th>{words.name}</Table.Th>{has('methods') && <Table.Th className="hide-narrow">{words.methods}</Table.Th>}{has('host') && <Table.Th>{words.host}</Table.Th>}{has('path') && <Table.Th>{words[KIND_FACTS[kind].pathWord ?? 'path']}</Table.Th>}
         {has('plugins') && <Table.Th className="hide-narrow">{words.plugins}</Table.Th>}{has('leadsTo') && <Table.Th>{words.leadsTo}</Table.Th>}{hasRates && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}{has('state') && <Table.Th className="hide-narrow">{words.state}</Table.Th>}<Table.Th className="hide-narrow">{words.changed}</Table.Th>
       </Table.Tr></Table.Thead>
       <Table.Tbody>

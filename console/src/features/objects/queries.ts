@@ -15,7 +15,8 @@ export interface Stored {
   revision: number
 }
 
-export const pathOf = (kind: string, id: string) => `/apisix/admin/${kind}/${encodeURIComponent(id)}`
+/** Ids of secrets have two parts. */
+export const pathOf = (kind: string, id: string) => `/apisix/admin/${kind}/${id.split('/').map(encodeURIComponent).join('/')}`
 
 /** Reads an answer of the Admin API without parsing the object's numbers. */
 export function stored(answer: string): Stored {

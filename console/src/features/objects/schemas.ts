@@ -3,20 +3,19 @@ import { json } from '../../api/client'
 import type { Kind } from '../../api/types'
 import type { Problem } from '../../form/context'
 import type { Schema } from '../../form/plan'
+import { KIND_FACTS } from './kinds'
 
-/** What the Admin API calls the schema of a kind. */
-const SCHEMAS: Record<Kind, string> = {
-  routes: 'route', services: 'service', upstreams: 'upstream', consumers: 'consumer', global_rules: 'global_rule',
-  plugin_configs: 'plugin_config', ssls: 'ssl', stream_routes: 'stream_route',
-}
-
-/** The schema of a kind; it changes with the program only. */
-export const useSchema = (kind: Kind) =>
-  useQuery({
-    queryKey: ['schema', kind],
+/** The schema of an object; it changes with the program only. `id` is its own, or what is known of it before it has one. */
+export const useSchema = (kind: Kind, id: string) => {
+  const path = KIND_FACTS[kind].schema(id)
+  return useQuery({
+    queryKey: ['schema', path],
+    enabled: path !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
-    queryFn: ({ signal }) => json<Schema>(`/apisix/admin/schema/${SCHEMAS[kind]}`, { signal }),
+    // The schema of what applies to all uses of a plugin says no more than what its members are.
+    queryFn: async ({ signal }): Promise<Schema> => ({ type: 'object', ...(await json<Schema>(`/apisix/admin/schema/${path}`, { signal })) }),
   })
+}
 
 export interface Verdict { valid: boolean; problems: Problem[] }
 

@@ -4,7 +4,9 @@ import type { Kind } from '../../api/types'
 import type { useDocument } from '../../form/document'
 import { DocumentViews, type EditorView } from '../../form/views'
 import { fault } from '../../lib/json-text'
-import { ErrorBox, Loading } from '../../ui/states'
+import { Empty, ErrorBox, Loading } from '../../ui/states'
+import { useWords } from '../../words/words'
+import { KIND_FACTS } from './kinds'
 import { useSchema, useVerdict } from './schemas'
 
 /** After the last edit the gateway is asked what it thinks, in milliseconds. */
@@ -12,7 +14,10 @@ const REST_MS = 400
 
 interface Props {
   kind: Kind
+  /** Its id, as far as it is known: of a new one perhaps what it is of. */
   id: string | undefined
+  /** Secrets as they are sealed. */
+  sealed: string[]
   document: ReturnType<typeof useDocument>
   view: EditorView
   choose: (view: EditorView) => void
@@ -21,20 +26,22 @@ interface Props {
 }
 
 /** The two views of an object, and what the gateway says about it. */
-export function Views({ kind, id, document, view, choose, isChanged }: Props) {
+export function Views({ kind, id, sealed, document, view, choose, isChanged }: Props) {
+  const words = useWords()
   const { text } = document
   const isReadable = fault(text) === undefined
   const [readable, setReadable] = useState(text)
   if (isReadable && readable !== text) setReadable(text)
   const [rested] = useDebouncedValue(readable, REST_MS)
-  const verdict = useVerdict(kind, id, rested, isChanged && isReadable)
-  const schema = useSchema(kind)
+  const isOpen = KIND_FACTS[kind].schema(id ?? '') === undefined
+  const verdict = useVerdict(kind, id, rested, isChanged && isReadable && !isOpen)
+  const schema = useSchema(kind, id ?? '')
   return (
     <DocumentViews
-      schema={schema.data} document={document} view={view} choose={choose} isIdentity={kind === 'consumers'}
+      schema={schema.data} document={document} view={view} choose={choose} sealed={sealed} isIdentity={kind === 'consumers'}
       problems={isChanged ? (verdict.data?.problems ?? []) : []}
       isTaken={isChanged && verdict.data?.valid === true}
-      instead={schema.isError ? <ErrorBox error={schema.error} retry={() => void schema.refetch()} /> : schema.data === undefined ? <Loading /> : undefined}
+      instead={isOpen ? <Empty>{words.choosePlugin}</Empty> : schema.isError ? <ErrorBox error={schema.error} retry={() => void schema.refetch()} /> : schema.data === undefined ? <Loading /> : undefined}
     />
   )
 }

@@ -1,8 +1,8 @@
 import { Anchor, Button, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { ApiError, json } from '../../api/client'
-import type { PluginRow } from '../../api/types'
+import { ApiError, json, query } from '../../api/client'
+import type { ObjectRow, PluginRow } from '../../api/types'
 import type { Schema } from '../../form/plan'
 import { Markdown } from '../../ui/markdown'
 import { Scroll } from '../../ui/scroll'
@@ -28,6 +28,7 @@ export function Plugin() {
       {above}
       <ScreenHead title={name} note={data && words.categories[data.category as keyof typeof words.categories]}>
         {data && <Button size="xs" variant="default" component={Link} to="/objects/routes" search={{ q: `plugin:${name}` } as never}>{words.routesWithIt}</Button>}
+        {data?.has_metadata && <Metadata plugin={name} />}
       </ScreenHead>
       {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
       {data ? (
@@ -43,6 +44,18 @@ export function Plugin() {
       ) : !found.isError && <Loading rows={10} />}
     </>
   )
+}
+
+/** To what applies to all uses of a plugin, or to where it is written first. */
+function Metadata({ plugin }: { plugin: string }) {
+  const words = useWords()
+  const { data } = useQuery({
+    queryKey: ['objects', 'plugin_metadata', plugin],
+    queryFn: ({ signal }) => json<{ rows: ObjectRow[] }>(`/console/v1/objects/plugin_metadata${query({ q: plugin, page_size: 100 })}`, { signal }),
+  })
+  if (data === undefined) return null
+  const isThere = data.rows.some((row) => row.id === plugin)
+  return <Button size="xs" variant="default" component={Link} to={isThere ? `/objects/plugin_metadata/${plugin}` : '/new/plugin_metadata'} search={(isThere ? {} : { of: plugin }) as never}>{words.ownMetadata}</Button>
 }
 
 function Facts({ data }: { data: PluginDetail }) {

@@ -3,7 +3,6 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-quer
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { call, json, query } from '../../api/client'
-import { useWho } from '../../api/session'
 import type { RegistryInstance } from '../../api/types'
 import { Dialog } from '../../ui/dialog'
 import { Scroll } from '../../ui/scroll'
@@ -11,13 +10,13 @@ import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/state
 import { useWords } from '../../words/words'
 import { Events } from './events'
 import { InstanceForm } from './form'
+import { useRefusal } from '../../ui/permission'
 
 const api = getRouteApi('/registry/$namespace/$service')
 const ROWS = 500
 
 export function RegistryService() {
   const words = useWords()
-  const who = useWho()
   const { namespace, service } = api.useParams()
   const { tab = 'instances' } = api.useSearch()
   const navigate = api.useNavigate()
@@ -30,7 +29,7 @@ export function RegistryService() {
     queryFn: ({ signal }) => json<{ list: RegistryInstance[]; total: number }>(`/registry/v1/instances${query({ namespace, service, page_size: ROWS })}`, { signal }),
   })
   const { data } = found
-  const refused = who.role === 'viewer' ? words.viewerCannot : undefined
+  const refused = useRefusal('registry')
   const rows = data?.list ?? []
   return (
     <>

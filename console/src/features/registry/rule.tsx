@@ -4,13 +4,13 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
-import { useWho } from '../../api/session'
 import { quoted } from '../../lib/curl'
 import { fault, memberText, pretty, withoutMembers } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
 import { Difference } from '../../ui/difference'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
+import { useRefusal } from '../../ui/permission'
 
 export const RULE_KINDS = [
   'routing', 'nearby-routing', 'rate-limit', 'circuit-breaker', 'fault-detector', 'lane', 'lossless', 'block-allow', 'traffic-mirroring', 'fault-injection', 'routing-v1',
@@ -66,7 +66,6 @@ export function RegistryRule() {
 
 function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: string; path: string; name: string; base: string; start?: string }) {
   const words = useWords()
-  const who = useWho()
   const client = useQueryClient()
   const navigate = useNavigate()
   const [text, setText] = useState(start ?? base)
@@ -77,7 +76,7 @@ function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: st
   const isDone = useRef(false)
   const broken = fault(text)
   const isChanged = text !== (start ?? base)
-  const refused = who.role === 'viewer' ? words.viewerCannot : undefined
+  const refused = useRefusal('registry')
   useBlocker({ shouldBlockFn: () => isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
   const method = id === undefined ? 'POST' : 'PUT'
   const send = async (verb: string, body?: string) => {

@@ -3,17 +3,16 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-quer
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call, json, query } from '../../api/client'
-import { useWho } from '../../api/session'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { RULE_KINDS, type Rule } from './rule'
+import { useRefusal } from '../../ui/permission'
 
 const api = getRouteApi('/registry/rules')
 
 export function RegistryRules() {
   const words = useWords()
-  const who = useWho()
   const client = useQueryClient()
   const { kind, service } = api.useSearch()
   const navigate = api.useNavigate()
@@ -25,7 +24,7 @@ export function RegistryRules() {
     queryFn: ({ signal }) => json<{ list: Rule[]; total: number }>(`/registry/v1/rules${kind ? `/${kind}` : ''}${query({ service, page_size: 500 })}`, { signal }),
   })
   const { data, error } = found
-  const refused = who.role === 'viewer' ? words.viewerCannot : undefined
+  const refused = useRefusal('registry')
   const isOff = error instanceof ApiError && error.status === 404
   const turn = async (rule: Rule, enabled: boolean) => {
     setRefusal(undefined)

@@ -4,6 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { json, query } from '../../api/client'
 import type { RecentRequest } from '../../api/types'
+import { pathInUrl, visible } from '../../lib/visible'
 import { Opens } from '../../ui/frame'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
@@ -94,7 +95,7 @@ export function Requests() {
                 <Table.Tr key={keys[at]}>
                   <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
-                  <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {row.host}{row.path}</Opens></Table.Td>
+                  <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {visible(row.host + row.path)}</Opens></Table.Td>
                   <Table.Td className="mono nowrap">{row.error && <Opens onClick={() => set({ code: row.error?.code })}>{row.error.code}</Opens>}</Table.Td>
                   <Table.Td className="mono">{row.route}</Table.Td>
                   <Table.Td className="mono nowrap">{row.attempts.map((it) => it.node).join(', ')}</Table.Td>
@@ -107,7 +108,7 @@ export function Requests() {
           <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.matching).replace(String(data.matching), data.matching.toLocaleString(language))}</Text>
         </Scroll>
       )}
-      <Drawer opened={opened !== undefined} onClose={() => open(undefined)} position="right" size="md" title={opened && <span className="mono">{opened.method} {opened.host}{opened.path}</span>}>
+      <Drawer opened={opened !== undefined} onClose={() => open(undefined)} position="right" size="md" title={opened && <span className="mono">{opened.method} {visible(opened.host + opened.path)}</span>}>
         {opened && <Detail row={opened} />}
       </Drawer>
     </>
@@ -147,7 +148,7 @@ function Detail({ row }: { row: RecentRequest }) {
           ))}</Table.Tbody></Table>
         </section>
       )}
-      {row.host && <Button component={Link} variant="light" to="/explain" search={{ url: `http://${row.host}${row.path}`, method: row.method, from: row.client } as never}>{words.explain}</Button>}
+      {row.host && <Button component={Link} variant="light" to="/explain" search={{ url: `http://${row.host}${pathInUrl(row.path)}`, method: row.method, from: row.client } as never}>{words.explain}</Button>}
     </Stack>
   )
 }

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { call, json } from '../../api/client'
 import { useWho } from '../../api/session'
+import { visible } from '../../lib/visible'
 import { Empty, ErrorBox, Loading, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 
@@ -85,7 +86,7 @@ export function ProcessLog() {
       </Group>
       {error !== undefined && <ErrorBox error={error} />}
       {refused !== undefined ? <Empty>{refused}</Empty> : lines.isError ? <ErrorBox error={lines.error} retry={() => void lines.refetch()} /> : lines.data === undefined ? <Loading /> : (
-        <pre className="code" tabIndex={0} lang="en" ref={box} aria-label={words.log}>{lines.data.lines.map((line) => line.text).join('\n')}</pre>
+        <pre className="code" tabIndex={0} lang="en" ref={box} aria-label={words.log}>{lines.data.lines.map((line) => visible(line.text)).join('\n')}</pre>
       )}
     </Stack>
   )

@@ -4,13 +4,12 @@ import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
-import { useWho } from '../../api/session'
 import { useDocument } from '../../form/document'
 import { DocumentViews, type EditorView } from '../../form/views'
 import { fault, memberText, pretty } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
 import { Difference } from '../../ui/difference'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
@@ -67,7 +66,6 @@ interface EditorProps { kind: ShenyuKind; id: string | undefined; told: string; 
 
 function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) {
   const words = useWords()
-  const who = useWho()
   const navigate = useNavigate()
   const client = useQueryClient()
   const forms = useForms()
@@ -81,7 +79,7 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
   const isNew = id === undefined
   const broken = fault(text)
   const isChanged = isNew || text !== base
-  const refused = whyNot(who, words)
+  const refused = useRefusal()
   const value = broken === undefined ? (JSON.parse(text) as Record<string, unknown>) : {}
   const member = (name: string) => (told === '' ? undefined : (JSON.parse(memberText(told, name) ?? 'null') as string | null))
   const name = member('name') ?? member('path') ?? member('appKey') ?? id ?? ''

@@ -1,8 +1,7 @@
 import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError } from '../../api/client'
-import { useWho } from '../../api/session'
-import { whyNot } from '../../ui/permission'
+import { useRefusal } from '../../ui/permission'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
@@ -20,12 +19,11 @@ export function ShenyuObjects() {
   const { kind: asked } = api.useParams()
   const search = api.useSearch()
   const navigate = api.useNavigate()
-  const who = useWho()
   const kind = SHENYU_KINDS.find((one) => one === asked) ?? 'selector'
   const plugins = useRows('plugin', {}, PLUGINS)
   const found = useRows(kind, search)
   const { data, error } = found
-  const refused = whyNot(who, words)
+  const refused = useRefusal()
   const { page = 1 } = search
   const isOff = error instanceof ApiError && error.status === 404
   const turn = (to: number) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })

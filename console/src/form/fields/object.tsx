@@ -27,7 +27,7 @@ export function ObjectFields({ path, plan, value }: { path: Path; plan: ObjectPl
   const drawn = members.filter((member) => member.name in fields || member.isRequired || isFirst(member.name))
   const open = members.filter((member) => !drawn.includes(member))
   const known = new Set(plan.members.map((member) => member.name))
-  const others = Object.keys(fields).filter((name) => !known.has(name))
+  const others = Object.keys(fields).filter((name) => !known.has(name) && !(isTop && NOT_WRITTEN.has(name)))
   const add = (name: string) => {
     const member = open.find((it) => it.name === name)
     if (member) set([...path, name], startOf(member.schema, name))

@@ -2,7 +2,7 @@ import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { fault, pretty } from '../../lib/json-text'
 import { useWords } from '../../words/words'
-import { useFault, useForm, useText } from '../context'
+import { useFaultBelow, useForm, useText } from '../context'
 import { type FieldProps, RemoveButton } from '../field'
 
 /** Any JSON as text: for what no field is made for. What cannot be read yet stays in the field and not in the document. */
@@ -10,7 +10,7 @@ export function Raw({ path, label, schema, value, isRequired, canRemove }: Field
   const words = useWords()
   const { set } = useForm()
   const written = useText(path)
-  const error = useFault(path)
+  const error = useFaultBelow(path)
   const [draft, setDraft] = useState<string>()
   const broken = draft === undefined ? undefined : fault(draft)
   const change = (text: string) => {

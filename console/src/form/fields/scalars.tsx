@@ -1,5 +1,5 @@
-import { Checkbox, Group, Input, NativeSelect, Textarea, TextInput } from '@mantine/core'
-import { useState } from 'react'
+import { Button, Checkbox, Group, Input, NativeSelect, Textarea, TextInput } from '@mantine/core'
+import { type ClipboardEvent, useState } from 'react'
 import { useWords } from '../../words/words'
 import { useFault, useForm, useText } from '../context'
 import { type FieldProps, RemoveButton } from '../field'
@@ -22,14 +22,38 @@ function useCommon({ path, label, schema, value, isRequired, canRemove, isBare }
 const asText = (value: unknown) => (typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value))
 
 export function TextField({ isLong, ...props }: FieldProps & { isLong: boolean }) {
-  const { set } = useForm()
+  const { set, sealed } = useForm()
   const common = useCommon(props)
   const change = (text: string) => set(props.path, JSON.stringify(text))
   const value = asText(props.value)
+  if (sealed.has(value)) return <Sealed {...props} />
   if (isLong || value.includes('\n')) {
-    return <Textarea {...common} value={value} autosize minRows={2} maxRows={12} spellCheck={false} onChange={(event) => change(event.currentTarget.value)} />
+    return <Textarea {...common} className={props.isSecret ? 'secret' : undefined} value={value} autosize minRows={2} maxRows={12} spellCheck={false} onChange={(event) => change(event.currentTarget.value)} />
   }
-  return <TextInput {...common} value={value} spellCheck={false} autoComplete="off" type={props.isSecret ? 'password' : 'text'} onChange={(event) => change(event.currentTarget.value)} />
+  return <TextInput {...common} value={value} spellCheck={false} autoComplete="off" type={props.isSecret ? 'password' : 'text'} onChange={(event) => change(event.currentTarget.value)} onPaste={(event) => pasteLines(event, change)} />
+}
+
+/** What is pasted in several lines keeps them, which a field of one would join: keys and certificates are of many. */
+function pasteLines(event: ClipboardEvent<HTMLInputElement>, change: (text: string) => void) {
+  const pasted = event.clipboardData.getData('text')
+  if (!pasted.trim().includes('\n')) return
+  event.preventDefault()
+  const { value, selectionStart, selectionEnd } = event.currentTarget
+  change(value.slice(0, selectionStart ?? value.length) + pasted + value.slice(selectionEnd ?? value.length))
+}
+
+/** A secret that is set: nobody reads it, and an edit of it would be one of its seal. */
+function Sealed(props: FieldProps) {
+  const words = useWords()
+  const { set } = useForm()
+  const { rightSection: _, rightSectionPointerEvents: __, ...common } = useCommon(props)
+  return (
+    <Group gap="xs" align="end" wrap="nowrap">
+      <TextInput {...common} className="grow" value={words.secretSet} readOnly />
+      <Button variant="default" aria-label={words.replaceSecret(props.label)} onClick={() => set(props.path, '""')}>{words.replace}</Button>
+      {props.canRemove && <RemoveButton path={props.path} label={props.label} />}
+    </Group>
+  )
 }
 
 /** JSON's own numbers; what else is typed stays in the field until it is one. */

@@ -1,0 +1,1 @@
+var e=/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,t=e=>encodeURIComponent(e),n=n=>n.replace(e,t),r=n=>n.replace(/[%?#\s"<>\\^`{|}]/gu,t).replace(e,t);export{n,r as t};

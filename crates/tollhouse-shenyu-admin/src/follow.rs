@@ -217,11 +217,7 @@ pub async fn follow(store: Arc<dyn Store>, following: Following) {
     }
 }
 
-async fn session(
-    store: &dyn Store,
-    following: &Following,
-    text: &str,
-) -> Result<(), FollowError> {
+async fn session(store: &dyn Store, following: &Following, text: &str) -> Result<(), FollowError> {
     let address = parse_address(text)?;
     let mut replica = Replica { store, mirror: Mirror::new(store.limits()) };
     replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);

@@ -81,7 +81,7 @@ fn check_shenyu_local(bootstrap: &Bootstrap, problems: &mut Problems) {
     let digits = digest.expose().trim();
     if digits.len() != 128 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         let reason = "expected 128 hexadecimal digits: the SHA-512 digest of the key";
-        let hint = "make it of the key with `printf %s KEY | sha512sum`";
+        let hint = "make it of the key with `printf %s KEY | sha512sum | cut -d' ' -f1`";
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
     if bootstrap.resources.is_some() || bootstrap.admin.standalone {

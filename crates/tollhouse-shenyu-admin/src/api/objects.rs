@@ -1,5 +1,6 @@
 //! What all resources have: lists, single objects, and changes of many.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::http::Method;
@@ -277,22 +278,19 @@ async fn remove(admin: &ShenyuAdmin, resource: &'static Resource, ids: Vec<Strin
     admin
         .book
         .write(move |draft| {
-            let mut count = 0;
-            for id in &ids {
-                if let Some((key, row)) = find(draft, resource.table, id) {
-                    check_removal(resource.table, &key)?;
-                    remove_with_dependents(draft, resource.table, &key, &row);
-                    count += 1;
-                }
+            let found: BTreeMap<String, Arc<Row>> =
+                ids.iter().filter_map(|id| find(draft, resource.table, id)).collect();
+            if found.is_empty() {
+                return Err(Refusal::not_found(resource.words.missing));
             }
+            found.keys().try_for_each(|key| check_removal(resource.table, key))?;
+            let count = found.len();
+            remove_with_dependents(draft, resource.table, &found);
             let data = match resource.table {
                 Table::Plugin | Table::ProxySelector => Value::Null,
                 Table::Namespace => "delete success".into(),
                 _ => count.into(),
             };
-            if count == 0 {
-                return Err(Refusal::not_found(resource.words.missing));
-            }
             success(resource.words.deleted, data)
         })
         .await
@@ -308,38 +306,47 @@ fn check_removal(table: Table, key: &str) -> Result<(), Refusal> {
     if is_kept { Err(Refusal::error("what the admin began with is not deleted")) } else { Ok(()) }
 }
 
-/// Takes out a row and what cannot be without it.
-pub(crate) fn remove_with_dependents(draft: &mut Draft<'_>, table: Table, key: &str, row: &Row) {
-    draft.delete(table, key);
-    let belongs = |member: &'static str, value: String| {
-        move |row: &Row| row::text(row, member).as_deref() == Some(value.as_str())
+/// Takes out rows, by their keys, and what cannot be without them: in one look at the rows of each table that may
+/// depend on them, however many go.
+fn remove_with_dependents(draft: &mut Draft<'_>, table: Table, rows: &BTreeMap<String, Arc<Row>>) {
+    for key in rows.keys() {
+        draft.delete(table, key);
+    }
+    let belongs = |row: &Row, member: &str| {
+        row::text(row, member).is_some_and(|owner| rows.contains_key(&owner))
     };
     match table {
         Table::Plugin => {
-            for (id, selector) in
-                draft.find_all(Table::Selector, belongs("pluginId", key.to_owned()))
-            {
-                remove_with_dependents(draft, Table::Selector, &id, &selector);
-            }
-            for (id, _) in draft.find_all(Table::PluginHandle, belongs("pluginId", key.to_owned()))
-            {
+            let selectors = draft.find_all(Table::Selector, |row| belongs(row, "pluginId"));
+            remove_with_dependents(draft, Table::Selector, &selectors.into_iter().collect());
+            for (id, _) in draft.find_all(Table::PluginHandle, |row| belongs(row, "pluginId")) {
                 draft.delete(Table::PluginHandle, &id);
             }
         }
         Table::Selector => {
-            for (id, _) in draft.find_all(Table::Rule, belongs("selectorId", key.to_owned())) {
+            for (id, _) in draft.find_all(Table::Rule, |row| belongs(row, "selectorId")) {
                 draft.delete(Table::Rule, &id);
             }
             // Nodes that stay would come back with the next selector of that id.
-            draft.delete(Table::DiscoveryUpstream, key);
+            for key in rows.keys() {
+                draft.delete(Table::DiscoveryUpstream, key);
+            }
         }
         Table::ProxySelector => {
-            draft.delete(Table::DiscoveryUpstream, key);
+            for key in rows.keys() {
+                draft.delete(Table::DiscoveryUpstream, key);
+            }
         }
         Table::Namespace => {
-            let namespace = row::text(row, "namespaceId").unwrap_or_else(|| key.to_owned());
+            let named = |(key, row): (&String, &Arc<Row>)| {
+                row::text(row, "namespaceId").unwrap_or_else(|| key.clone())
+            };
+            let gone: BTreeSet<String> = rows.iter().map(named).collect();
+            let is_gone = |row: &Row| {
+                row::text(row, "namespaceId").is_some_and(|namespace| gone.contains(&namespace))
+            };
             for table in Table::ALL.into_iter().filter(|table| table.kind().is_some()) {
-                for (id, _) in draft.find_all(table, belongs("namespaceId", namespace.clone())) {
+                for (id, _) in draft.find_all(table, is_gone) {
                     draft.delete(table, &id);
                 }
             }

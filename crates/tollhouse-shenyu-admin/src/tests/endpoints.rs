@@ -378,6 +378,43 @@ async fn a_new_selector_is_answered_with_its_id() {
 }
 
 #[tokio::test]
+async fn many_rows_go_with_what_depends_on_them_and_nothing_else() {
+    let fixture = Fixture::new().await;
+    let total = async |path: &str| {
+        let page = fixture.expect("GET", path, &Value::Null, "query success").await;
+        page["page"]["totalCount"].as_i64()
+    };
+    let mut selectors = Vec::new();
+    for at in 0..4 {
+        let plugin = if at < 3 { "5" } else { "2" };
+        let body = json!({"id": format!("s{at}"), "pluginId": plugin, "name": format!("s{at}"), "selectorConditions": []});
+        fixture.expect("POST", "/selector", &body, "create success").await;
+        for rule in 0..3 {
+            let body = json!({"selectorId": format!("s{at}"), "name": format!("r{rule}"), "ruleConditions": []});
+            fixture.expect("POST", "/rule", &body, "create success").await;
+        }
+        let nodes = json!([{"url": "10.0.0.1:80", "protocol": "http://", "status": 0}]);
+        let path = format!("/discovery-upstream/s{at}");
+        fixture.expect("PUT", &path, &nodes, "").await;
+        selectors.push(format!("s{at}"));
+    }
+    let gone = json!([selectors[0], selectors[1], selectors[0], "nope"]);
+    let count = fixture.expect("DELETE", "/selector/batch", &gone, "delete success").await;
+    assert_eq!((count, total("/selector").await), (json!(2), Some(2)));
+    assert_eq!(total("/rule").await, Some(6));
+    assert_eq!(total("/rule?selectorId=s0").await, Some(0));
+    let nodes = async || {
+        let groups = "/configs/fetch?groupKeys=DISCOVER_UPSTREAM";
+        let groups = fixture.expect("GET", groups, &Value::Null, "success").await;
+        groups["DISCOVER_UPSTREAM"]["data"].as_array().map(Vec::len)
+    };
+    assert_eq!(nodes().await, Some(2));
+    fixture.expect("DELETE", "/plugin/batch", &json!(["5"]), "delete success").await;
+    assert_eq!((total("/selector").await, total("/rule").await), (Some(1), Some(3)));
+    assert_eq!(nodes().await, Some(1));
+}
+
+#[tokio::test]
 async fn a_namespace_begins_with_the_plugins_of_the_default_one() {
     let fixture = Fixture::new().await;
     let made = json!({"name": "dev"});

@@ -293,6 +293,27 @@ async fn zip_export_is_what_an_import_elsewhere_takes() {
 }
 
 #[tokio::test]
+async fn zip_export_of_a_selector_whose_nodes_are_gone_brings_none_back() {
+    let (fixture, other) = (Fixture::new().await, Fixture::new().await);
+    let (selector, _) = fixture.pair().await;
+    let handle = json!([{"upstreamUrl": "10.0.0.1:80", "protocol": "http://", "weight": 50, "status": true}]);
+    let path = format!("/selector/{selector}");
+    let body = json!({"handle": handle.to_string()});
+    fixture.expect("PUT", &path, &body, "update success").await;
+    let nodes = format!("/discovery-upstream/{selector}");
+    fixture.expect("PUT", &nodes, &json!([]), "").await;
+    let (_, archive) = fixture.send_bytes("GET", "/configs/export", "", Vec::new()).await;
+    other.import(&archive, None).await;
+    for admin in [&fixture, &other] {
+        let groups = "/configs/fetch?groupKeys=DISCOVER_UPSTREAM";
+        let groups = admin.expect("GET", groups, &Value::Null, "success").await;
+        let found = &groups["DISCOVER_UPSTREAM"]["data"];
+        assert_eq!(found[0]["selectorId"], selector.as_str(), "{groups}");
+        assert_eq!(found[0]["upstreamDataList"], json!([]), "{groups}");
+    }
+}
+
+#[tokio::test]
 async fn zip_import_into_another_namespace_makes_copies() {
     let fixture = Fixture::new().await;
     fixture.import(&export_of_2_7(), None).await;

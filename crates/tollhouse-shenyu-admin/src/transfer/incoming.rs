@@ -312,6 +312,8 @@ impl<'a, 'b> Intake<'a, 'b> {
             && let Some(handler) = row::filled(handler, "id")
         {
             self.handlers.insert(handler, id.clone());
+            // Its nodes are found, though there may be none now: else those of its handle would serve again.
+            self.nodes.entry(id.clone()).or_default();
         }
         self.write(resource, &id, &id, &body)?;
         let nodes: Vec<Row> = row::rows(&body, "discoveryUpstreams").cloned().collect();

@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "transcode",
         "dubbo",
+        "kafka",
         "shenyu",
         "config",
         "store",
@@ -62,6 +63,7 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ("router", &["tokio"], "matching does no IO"),
     ("transcode", &["tokio"], "the conversion does no IO"),
     ("dubbo", &["tokio"], "the codec does no IO"),
+    ("kafka", &["tokio"], "the codec does no IO"),
     ("shenyu", &["tokio"], "model and matching do no IO"),
     ("shenyu-gateway", &["tokio"], "the chain meets requests by the plugin contract alone"),
     ("h2", &["tokio", "h2"], "the codec does no IO, and is not a wrapper of another"),

@@ -103,6 +103,7 @@ impl MetricsPage {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rest = self.traffic.page(&self.facts(), now.as_secs());
         self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
+        self.metrics.process().log_entries_lost.raise_to(self.queues.lost());
         (self.metrics.render() + &self.certificates.page() + &self.registry.page(), rest)
     }
 

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::resolve::Resolver;
+use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell};
 use tollhouse_telemetry::access_log::AccessLog;
@@ -112,6 +113,7 @@ impl Process {
         }
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
+        settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
         settings.shenyu.local = Some(Arc::<LocalDoor>::clone(&cx.local_door));
         let registry = start_registry(&cx, predecessor).await?;
         let configured = Configured::open(&cx, &settings, predecessor).await?;

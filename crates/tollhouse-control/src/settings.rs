@@ -18,6 +18,7 @@ use tollhouse_http::HeadLimits;
 use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
+use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::Settings;
 use tollhouse_proxy::l4::open_ports::OpenPorts;
 use tollhouse_proxy::settings::{
@@ -101,9 +102,8 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
             opens_ports: shenyu.tcp_address.is_some(),
         },
         comes_first: shenyu.comes_first,
-        engines: Some(Arc::new(tollhouse_plugins::shenyu::PluginEngines::new(
-            tokio::runtime::Handle::try_current().ok(),
-        ))),
+        // Those of a process that serves deliver besides.
+        engines: Some(Arc::new(PluginEngines::default())),
         ports: shenyu.tcp_address.as_deref().and_then(|address| {
             let address = address.parse().ok()?;
             Some(Arc::new(OpenPorts::new(address)))

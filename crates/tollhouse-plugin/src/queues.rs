@@ -1,5 +1,6 @@
 //! Queues of plugins that send in batches, as metrics show them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// How much waits in a queue.
@@ -26,6 +27,7 @@ pub struct QueueOrigin {
 #[derive(Default)]
 pub struct Queues {
     known: Mutex<Vec<Known>>,
+    lost: AtomicU64,
 }
 
 struct Known {
@@ -60,6 +62,16 @@ impl Queues {
         known.retain(|queue| queue.gauge.strong_count() > 0);
         let gauge = Arc::downgrade(gauge);
         known.push(Known { name: name.to_owned(), owner: owner.to_owned(), gauge });
+    }
+
+    /// Counts entries that nobody will get.
+    pub fn note_lost(&self, entries: u64) {
+        self.lost.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Entries of all queues that nobody will get, since the start.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Every queue, and what waits in it.

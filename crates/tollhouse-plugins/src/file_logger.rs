@@ -92,7 +92,9 @@ impl Plugin for FileLogger {
         Ok(Self {
             entries: Entries::compile(config.bodies, config.format, scope)?,
             // Confs that name one file share its writer.
-            file: scope.keep(path, || LogFile::new(PathBuf::from(path))),
+            file: scope.keep(path, || {
+                LogFile::new(PathBuf::from(path), Arc::clone(&scope.services.queues))
+            }),
             matches,
         })
     }

@@ -13,7 +13,7 @@
 //! # Notes
 //! Requests never wait for the log server. At most 8,192 entries and 64 MiB of them wait for
 //! delivery, less or more where metadata says `max_pending_entries`; more are dropped, and that is
-//! said in the gateway's own log.
+//! said in the gateway's own log, and counted by `tollhouse_log_entries_lost_total`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,6 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_model::variable::Variable;
-use tollhouse_plugin::queues::QueueOrigin;
 use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
     Scope, Step,
@@ -32,8 +30,8 @@ use tollhouse_plugin::{
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError};
-use crate::shared::logging::pending::ENTRIES_MAX;
+use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
+use crate::shared::logging::queue::QueueConf;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// How long a connection to the log server is kept.
@@ -110,25 +108,18 @@ impl Plugin for HttpLogger {
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let entries = Entries::compile(config.bodies, config.format, scope)?;
-        let pending_max = scope.metadata_field("max_pending_entries").and_then(Value::as_u64);
-        let pending_max =
-            pending_max.map_or(ENTRIES_MAX, |max| max.try_into().unwrap_or(usize::MAX));
-        let background = scope.services.background.clone();
-        let key = format!("{}#{pending_max}", scope.identity(Self::NAME));
-        let batches = scope.keep(&key, || {
-            let reuse = Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX };
-            let timeout = Duration::from_secs(config.timeout);
-            let server = Server {
-                target: Target::parse(&config.uri),
-                client: HttpClient::new(timeout, config.ssl_verify.into(), reuse),
-                authorization: config.auth_header,
-                concat_method: config.concat_method,
-                is_single: config.batch.batch_max_size == 1,
-            };
-            let batches = Batches::new(&config.batch, server, background, pending_max);
-            let gauge = batches.gauge();
-            scope.services.queues.show(&config.batch.name, scope.owner, &gauge);
-            batches
+        let (plugin, entries_max) = (Self::NAME, u64::MAX);
+        let queue = QueueConf { plugin, fields: &config.batch, entries_max };
+        let batches = queue.open(scope, || Server {
+            target: Target::parse(&config.uri),
+            client: HttpClient::new(
+                Duration::from_secs(config.timeout),
+                config.ssl_verify.into(),
+                Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX },
+            ),
+            authorization: config.auth_header,
+            concat_method: config.concat_method,
+            is_single: config.batch.batch_max_size == 1,
         });
         Ok(Self { entries, batches })
     }
@@ -143,18 +134,7 @@ impl Plugin for HttpLogger {
 
     fn log(&self, cx: &mut LogContext<'_>) {
         let entry = self.entries.entry(cx).to_string();
-        let bytes = entry.len();
-        self.batches.note_origin(|| origin(cx));
-        self.batches.push(entry, bytes);
-    }
-}
-
-/// What metrics tell a queue by.
-fn origin(cx: &LogContext<'_>) -> QueueOrigin {
-    let address = cx.variables().variable(&Variable::parse("server_addr")).unwrap_or_default();
-    QueueOrigin {
-        route_id: cx.transfer().route_id.into(),
-        server_addr: String::from_utf8_lossy(&address).into(),
+        self.batches.log(cx, entry);
     }
 }
 
@@ -169,8 +149,8 @@ struct Server {
 impl Delivery for Server {
     type Entry = String;
 
-    async fn deliver(&self, batch: &[String]) -> Result<(), DeliveryError> {
-        let target = self.target.as_ref().map_err(TargetError::clone)?;
+    async fn deliver(&self, batch: &[String]) -> Result<(), Failure> {
+        let target = self.target.clone().map_err(DeliveryError::from)?;
         let content_type = match self.concat_method {
             ConcatMethod::Json => "application/json",
             ConcatMethod::NewLine => "text/plain",
@@ -186,9 +166,9 @@ impl Delivery for Server {
             body: Bytes::from(self.put_together(batch)),
             repeat: Repeat::ByMethod,
         };
-        match self.client.send(target, call).await?.status {
+        match self.client.send(&target, call).await.map_err(DeliveryError::from)?.status {
             ..400 => Ok(()),
-            status => Err(DeliveryError::Status(status)),
+            status => Err(DeliveryError::Status(status).into()),
         }
     }
 }

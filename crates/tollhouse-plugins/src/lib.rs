@@ -48,6 +48,7 @@ plugins! {
     http_logger::HttpLogger,
     ip_restriction::IpRestriction,
     jwt_auth::JwtAuth,
+    kafka_logger::KafkaLogger,
     key_auth::KeyAuth,
     limit_conn::LimitConn,
     limit_count::LimitCount,

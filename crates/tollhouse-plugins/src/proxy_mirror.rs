@@ -31,7 +31,8 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::confs::defaults::defaults;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, Verification};
+use crate::shared::dial::Verification;
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
 /// Copies under way at once.
 const COPIES_MAX: u64 = 1_024;

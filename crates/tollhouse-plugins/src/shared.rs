@@ -2,8 +2,10 @@
 
 pub(crate) mod auth;
 pub(crate) mod confs;
+pub(crate) mod dial;
 pub(crate) mod grpc;
 pub(crate) mod http_client;
+pub(crate) mod kafka;
 pub(crate) mod limits;
 pub(crate) mod logging;
 pub(crate) mod messages;

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use redis::Script;
 use serde_json::{Value, json};
 use tollhouse_dubbo::Invocation;
-use tollhouse_plugin::LocalFuture;
+use tollhouse_plugin::{LocalFuture, Services};
 use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
-use tollhouse_shenyu::record_store::RecordStore;
+use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_shenyu_gateway::{CallError, EngineError, Engines, RecordSink, Scripts};
 
 use self::forms::Forms;
+use crate::shared::logging::batch::Outlet;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
@@ -24,17 +25,17 @@ use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 #[derive(Debug, Default)]
 pub struct PluginEngines {
     /// Where deliveries run, which no request waits for.
-    background: Option<tokio::runtime::Handle>,
+    outlet: Outlet,
     /// Those that are in use: rules of a plugin write to one, with one bound of what waits.
-    sinks: Mutex<HashMap<RecordStore, Weak<records::Sink>>>,
+    sinks: Mutex<HashMap<RecordPlace, Weak<dyn RecordSink>>>,
     /// What sends forms; made with the first one.
     forms: OnceLock<Forms>,
 }
 
 impl PluginEngines {
-    /// Engines whose deliveries run on this runtime; without one, nothing is delivered.
-    pub fn new(background: Option<tokio::runtime::Handle>) -> Self {
-        Self { background, ..Self::default() }
+    /// Engines that deliver with what the process offers plugins; by default nothing is delivered.
+    pub fn new(services: &Services) -> Self {
+        Self { outlet: Outlet::from_services(services), ..Self::default() }
     }
 }
 
@@ -47,14 +48,14 @@ impl Engines for PluginEngines {
         Ok(Arc::new(RedisScripts { servers: Arc::new(servers), known: Mutex::default() }))
     }
 
-    fn records(&self, store: &RecordStore) -> Arc<dyn RecordSink> {
+    fn records(&self, place: &RecordPlace) -> Arc<dyn RecordSink> {
         let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sink) = sinks.get(store).and_then(Weak::upgrade) {
+        if let Some(sink) = sinks.get(place).and_then(Weak::upgrade) {
             return sink;
         }
         sinks.retain(|_, sink| sink.strong_count() > 0);
-        let sink = Arc::new(records::Sink::new(store, self.background.clone()));
-        sinks.insert(store.clone(), Arc::downgrade(&sink));
+        let sink = records::sink(place, self.outlet.clone());
+        sinks.insert(place.clone(), Arc::downgrade(&sink));
         sink
     }
 

@@ -59,8 +59,15 @@ fn every_example_is_a_good_conf() {
 }
 
 /// Those that ask other servers or write files, which is no matter of numbers.
-const OUTSIDE: [&str; 6] =
-    ["file-logger", "forward-auth", "grpc-transcode", "http-logger", "opa", "proxy-mirror"];
+const OUTSIDE: [&str; 7] = [
+    "file-logger",
+    "forward-auth",
+    "grpc-transcode",
+    "http-logger",
+    "kafka-logger",
+    "opa",
+    "proxy-mirror",
+];
 
 /// Numbers at the ends of what a document can hold.
 fn extremes() -> Vec<Value> {

@@ -21,7 +21,7 @@ use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
 };
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
-use tollhouse_shenyu::record_store::{RecordStore, StoreKind};
+use tollhouse_shenyu::record_store::{KafkaTopic, RecordPlace, RecordStore, StoreKind};
 use tollhouse_shenyu::rpc::dubbo::DubboRule;
 use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use tollhouse_shenyu::sign::{Applications, SignRule};
@@ -342,6 +342,7 @@ impl<'a> Builder<'a> {
             "springCloud" => self.spring_cloud(place)?,
             "loggingElasticSearch" => self.record_in(StoreKind::Elasticsearch, place)?,
             "loggingClickHouse" => self.record_in(StoreKind::ClickHouse, place)?,
+            "loggingKafka" => self.record_in_topic(place)?,
             "grpc" => self.grpc(place)?,
             "dubbo" => self.dubbo(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
@@ -378,8 +379,26 @@ impl<'a> Builder<'a> {
     /// Takes exchanges down for a server that keeps such records.
     fn record_in(&self, kind: StoreKind, place: &Place<'_>) -> Result<Action, BuildError> {
         let store = RecordStore::read(kind, place.plugin.config.as_deref())?;
+        let sink = self.sink(&RecordPlace::Store(store))?;
+        Ok(recorder(place, read_rule(place)?, Some(sink)))
+    }
+
+    /// The same for a topic of Kafka's, where selectors may have one, and a share of exchanges, of their own.
+    fn record_in_topic(&self, place: &Place<'_>) -> Result<Action, BuildError> {
+        let config = place.plugin.config.as_deref();
+        let (topic, rate) = KafkaTopic::read(config, place.selector.handle.as_deref())?;
+        let rule = read_rule(place)?;
+        let rule = match rate {
+            Some(rate) => rule.with_rate(&rate)?,
+            None => rule,
+        };
+        let sink = self.sink(&RecordPlace::Topic(topic))?;
+        Ok(recorder(place, rule, Some(sink)))
+    }
+
+    fn sink(&self, place: &RecordPlace) -> Result<Arc<dyn RecordSink>, BuildError> {
         let engines = self.engines.ok_or(BuildError::NoConnections("servers of records"))?;
-        recorder(place, Some(engines.records(&store)))
+        Ok(engines.records(place))
     }
 
     fn grpc(&mut self, place: &Place<'_>) -> Result<Action, BuildError> {
@@ -490,11 +509,14 @@ impl<'a> Builder<'a> {
 }
 
 /// Takes exchanges down, for the gateway's own log or somebody else.
-fn recorder(place: &Place<'_>, sink: Option<Arc<dyn RecordSink>>) -> Result<Action, BuildError> {
-    let rule = RecordRule::read(place.handle(), place.plugin.config.as_deref())?;
+fn recorder(place: &Place<'_>, rule: RecordRule, sink: Option<Arc<dyn RecordSink>>) -> Action {
     let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
     let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
-    Ok(Action::Record(Box::new(Recorder { rule, sink, selector, id, namespace })))
+    Action::Record(Box::new(Recorder { rule, sink, selector, id, namespace }))
+}
+
+fn read_rule(place: &Place<'_>) -> Result<RecordRule, BuildError> {
+    Ok(RecordRule::read(place.handle(), place.plugin.config.as_deref())?)
 }
 
 /// What changes requests and answers, or takes them down: it needs nothing but its rule.
@@ -517,7 +539,7 @@ fn compile_shaping(place: &Place<'_>) -> Result<Action, BuildError> {
             Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
             Err(Lacks(member)) => AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member)),
         }),
-        "loggingConsole" => recorder(place, None)?,
+        "loggingConsole" => recorder(place, read_rule(place)?, None),
         "request" => Action::Request(Box::new(RequestRule::read(handle)?)),
         "modifyResponse" => Action::ModifyAnswer(Arc::new(ResponseRule::read(handle)?)),
         name => return Err(not_built(name)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::exchange::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
-use tollhouse_shenyu::record_store::RecordStore;
+use tollhouse_shenyu::record_store::RecordPlace;
 
 /// Whoever has connections.
 pub trait Engines: Debug + Send + Sync {
@@ -16,8 +16,8 @@ pub trait Engines: Debug + Send + Sync {
     /// Why there can be no such servers.
     fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError>;
 
-    /// A server that takes records of exchanges; the same one for all that name the same.
-    fn records(&self, store: &RecordStore) -> Arc<dyn RecordSink>;
+    /// What takes records of exchanges there; the same one for all that name the same.
+    fn records(&self, place: &RecordPlace) -> Arc<dyn RecordSink>;
 
     /// Sends a form to a URL and gives the body of its answer; `None` where there is none with a status below 300.
     fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>>;

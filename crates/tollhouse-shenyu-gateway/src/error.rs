@@ -94,10 +94,10 @@ pub(crate) fn not_built(plugin: &str) -> BuildError {
             "its clients stand in the file of ShenYu's gateway and in none of its objects: have tokens verified by \
              the plugin `jwt`, or by a service that a route's `forward-auth` asks"
         }
-        "loggingKafka" | "loggingRocketMQ" | "loggingRabbitMQ" | "loggingPulsar"
-        | "loggingAliyunSls" | "loggingTencentCls" | "loggingHuaweiLts" => {
-            "nothing is written: use `loggingElasticSearch`, `loggingClickHouse` or `loggingConsole`, whose records \
-             have the same members, or have a collector forward what a route's `http-logger` sends"
+        "loggingRocketMQ" | "loggingRabbitMQ" | "loggingPulsar" | "loggingAliyunSls"
+        | "loggingTencentCls" | "loggingHuaweiLts" => {
+            "nothing is written: use `loggingKafka`, `loggingElasticSearch`, `loggingClickHouse` or `loggingConsole`, \
+             whose records have the same members, or have a collector forward what a route's `http-logger` sends"
         }
         "sofa" | "tars" | "motan" | "brpc" => {
             "its protocol is not spoken; give its service an HTTP, gRPC or Dubbo interface"

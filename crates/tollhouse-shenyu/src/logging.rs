@@ -74,9 +74,6 @@ impl RecordRule {
         let config: Config = handle::read(config)?;
         let handle: Handle = handle::read(handle)?;
         let rate = config.sample_rate.filter(|rate| !rate.trim().is_empty());
-        let rate = rate.map_or(Ok(1.0), |rate| rate.trim().parse::<f64>());
-        let rate = rate.ok().filter(|rate| (0.0..=1.0).contains(rate));
-        let rate = rate.ok_or_else(|| wrong("`sampleRate` is a number from 0 to 1".to_owned()))?;
         let bytes = |bytes: Option<i64>| {
             let bytes = bytes.map_or(BODY_BYTES_MAX, |bytes| usize::try_from(bytes).unwrap_or(0));
             bytes.min(BODY_BYTES_MAX)
@@ -84,8 +81,7 @@ impl RecordRule {
         let keywords = handle.keyword.split(';').map(|word| word.trim().to_ascii_lowercase());
         let keywords = keywords.filter(|word| !word.is_empty() && handle.mask_status);
         Ok(Self {
-            // A share of 1 is all of them.
-            sample_parts: (rate * SAMPLE_PARTS as f64).round() as u64,
+            sample_parts: rate.map_or(Ok(SAMPLE_PARTS), |rate| parts(&rate))?,
             request_bytes_max: bytes(config.max_request_body),
             answer_bytes_max: bytes(config.max_response_body),
             keywords: keywords.collect(),
@@ -95,6 +91,14 @@ impl RecordRule {
                 other => return Err(wrong(format!("there is no mask `{other}`"))),
             },
         })
+    }
+
+    /// The same rule for another share of exchanges.
+    ///
+    /// # Errors
+    /// When it is no number from 0 to 1.
+    pub fn with_rate(self, rate: &str) -> Result<Self, HandleError> {
+        Ok(Self { sample_parts: parts(rate)?, ..self })
     }
 
     /// Whether an exchange is written for which this number was drawn.
@@ -158,6 +162,13 @@ impl RecordRule {
     }
 }
 
+/// A share in parts; 1 is all of them.
+fn parts(rate: &str) -> Result<u64, HandleError> {
+    let rate = rate.trim().parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate));
+    let wrong = || HandleError::Malformed("`sampleRate` is a number from 0 to 1".to_owned());
+    Ok((rate.ok_or_else(wrong)? * SAMPLE_PARTS as f64).round() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +210,9 @@ mod tests {
             let rule = rule("", config);
             assert_eq!((0..10_000).filter(|draw| rule.takes(*draw)).count(), expected, "{config}");
         }
+        let other = rule("", r#"{"sampleRate":"1"}"#).with_rate("0.5").expect("it is a share");
+        assert_eq!((0..10_000).filter(|draw| other.takes(*draw)).count(), 5_000);
+        assert!(other.with_rate("-1").is_err());
         let bounded = rule("", r#"{"maxRequestBody":99999999999,"maxResponseBody":"-1"}"#);
         assert_eq!((bounded.request_bytes_max, bounded.answer_bytes_max), (512 << 10, 0));
         for (handle, config) in [

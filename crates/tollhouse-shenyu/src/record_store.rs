@@ -1,5 +1,5 @@
-//! Where `loggingElasticSearch` and `loggingClickHouse` write records of exchanges to, by their plugins' configuration.
-//! How that is written is not known here.
+//! Where `loggingElasticSearch`, `loggingClickHouse` and `loggingKafka` write records of exchanges to, by their plugins'
+//! configuration. How that is written is not known here.
 
 use std::fmt;
 
@@ -23,6 +23,21 @@ const WAITING_MAX: i64 = 50_000;
 
 /// Members that both keep as text, and that are objects here.
 const TEXTS: [&str; 2] = ["requestHeader", "responseHeader"];
+
+mod kafka;
+
+#[cfg(test)]
+pub(crate) use kafka::{Config as KafkaConfig, SelectorHandle as KafkaSelectorHandle};
+pub use kafka::{KafkaLogin, KafkaTopic};
+
+/// Where records go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RecordPlace {
+    /// A server that keeps them.
+    Store(RecordStore),
+    /// A topic of Kafka's.
+    Topic(KafkaTopic),
+}
 
 /// What takes records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

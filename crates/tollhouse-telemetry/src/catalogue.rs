@@ -206,6 +206,9 @@ catalogue! {
         access_log_write_failures: SharedCounter =
             "tollhouse_access_log_write_failures_total",
             "Times that writing or reopening the access log failed.";
+        log_entries_lost: SharedCounter =
+            "tollhouse_log_entries_lost_total",
+            "Entries of loggers (plugins, and ShenYu's) lost because too many waited or their server did not take them.";
         snapshots_published: SharedCounter =
             "tollhouse_snapshots_published_total", "Revisions of the configuration put into service.";
         snapshots_live: SharedGauge =

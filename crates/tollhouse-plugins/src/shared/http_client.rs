@@ -4,8 +4,6 @@
 //! that opened them (`http_client/pool.rs`). Requests of clients do not travel this way.
 
 use std::io;
-use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,8 +11,6 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
-use tollhouse_net::Stream;
-use tollhouse_net::tls::{self, Connector, TlsError, Trust};
 
 use self::pool::{Live, PoolKey};
 use self::stream::HyperStream;
@@ -25,6 +21,7 @@ mod stream;
 mod target;
 
 pub(crate) use self::target::{Scheme, Target, TargetError};
+use crate::shared::dial::{Verification, dial, prepare_tls};
 
 /// Most bytes of an answer's body: such services say yes, no, or a page; whatever is longer comes
 /// from the wrong server.
@@ -42,21 +39,6 @@ const OWN_HEADERS: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
-
-/// Whether certificates of servers are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Verification {
-    /// Against the roots of the system.
-    System,
-    /// Any certificate will do.
-    Off,
-}
-
-impl From<bool> for Verification {
-    fn from(is_on: bool) -> Self {
-        if is_on { Verification::System } else { Verification::Off }
-    }
-}
 
 /// What becomes of a connection when the answer is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,8 +155,7 @@ impl HttpClient {
     #[must_use]
     pub fn prepared_for(self, target: &Target) -> Self {
         if target.scheme == Scheme::Https {
-            // A failure shows again, with its reason, where a request needs the connector.
-            let _ = connector(self.verification);
+            prepare_tls(self.verification);
         }
         self
     }
@@ -202,7 +183,9 @@ impl HttpClient {
                 answered => return answered.map_err(|broken| broken.error),
             }
         }
-        let stream = self.connect(target).await.map_err(ClientError::Connect)?;
+        let tls = (target.scheme == Scheme::Https).then_some(self.verification);
+        let stream = dial(&target.host, target.port, tls).await;
+        let stream = stream.map_err(ClientError::Connect)?;
         let mut settings = http1::Builder::new();
         // Some servers are particular about the case of names, though none should be.
         settings.title_case_headers(true);
@@ -233,43 +216,6 @@ impl HttpClient {
         }
         Ok(Reply { status: head.status.as_u16(), headers: head.headers, body })
     }
-
-    async fn connect(&self, target: &Target) -> io::Result<Stream> {
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses(target).await? {
-            let attempt = match target.scheme {
-                Scheme::Http => tollhouse_net::connect::connect(address).await,
-                Scheme::Https => {
-                    let connector = connector(self.verification)?;
-                    tollhouse_net::connect::connect_tls(address, connector, &target.host).await
-                }
-            };
-            match attempt {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
-    }
-}
-
-/// Where a server may be reached, in the order to try.
-async fn addresses(target: &Target) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = target.host.parse() {
-        return Ok(vec![SocketAddr::new(address, target.port)]);
-    }
-    Ok(tokio::net::lookup_host((target.host.as_str(), target.port)).await?.collect())
-}
-
-fn connector(verification: Verification) -> io::Result<&'static Connector> {
-    static VERIFYING: OnceLock<Result<Connector, TlsError>> = OnceLock::new();
-    static TRUSTING: OnceLock<Result<Connector, TlsError>> = OnceLock::new();
-    let open = |trust| tls::connector(None, trust);
-    let connector = match verification {
-        Verification::System => VERIFYING.get_or_init(|| open(Trust::System)),
-        Verification::Off => TRUSTING.get_or_init(|| open(Trust::Anybody)),
-    };
-    connector.as_ref().map_err(io::Error::other)
 }
 
 /// `call` as the library takes it.

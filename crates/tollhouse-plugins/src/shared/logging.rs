@@ -15,7 +15,9 @@ mod bodies;
 mod entry;
 pub(crate) mod file;
 mod format;
-pub(crate) mod pending;
+pub(crate) mod kafka;
+mod pending;
+pub(crate) mod queue;
 
 pub(crate) use entry::Entries;
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, Verification};
+use crate::shared::dial::Verification;
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
 /// How long an answer may take.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

@@ -1,35 +1,47 @@
-//! Records of exchanges for Elasticsearch and ClickHouse, in batches, by what delivers those of loggers here.
+//! Records of exchanges for Elasticsearch, ClickHouse and Kafka, in batches, by what delivers those of loggers here.
 //! What a record holds is decided where it is taken; here it is only brought away.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use tokio::runtime::Handle;
+use tollhouse_kafka::request::Acks;
 use tollhouse_shenyu::record_store::{
-    CLICKHOUSE_TABLE, ELASTICSEARCH_INDEX, RecordStore, StoreKind,
+    CLICKHOUSE_TABLE, ELASTICSEARCH_INDEX, KafkaLogin, KafkaTopic, RecordPlace, RecordStore,
+    StoreKind,
 };
 use tollhouse_shenyu_gateway::RecordSink;
 
-use crate::shared::http_client::{
-    Call, HttpClient, Repeat, Reuse, Target, TargetError, Verification,
-};
+use crate::shared::dial::Verification;
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
+use crate::shared::kafka::{Address, Login, Producer, Security, Settings};
 use crate::shared::logging::BatchFields;
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError};
+use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure, Outlet};
+use crate::shared::logging::kafka::{Form, Topic};
 
 /// How long a delivery may take.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a connection is kept: deliveries follow one another.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(60), connections_max: 1 };
 
+/// What metrics take for the object that such queues belong to.
+const OWNER: &str = "shenyu";
+
+/// Bytes of records in a request to Kafka: what brokers and topics take that were told nothing.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// Records in one.
+const REQUESTED_MAX: usize = 500;
+/// How long a step towards a broker may take, and how long it is believed who leads: less than Kafka's own clients
+/// have, since a broker that does not answer holds up all that waits.
+const STEP_TIME_MAX: Duration = Duration::from_secs(10);
+const BELIEVED_FOR: Duration = Duration::from_secs(60);
+
 /// When batches go out: soon, as ShenYu sends them.
-fn fields(kind: StoreKind) -> BatchFields {
+fn fields(name: &str) -> BatchFields {
     BatchFields {
-        name: match kind {
-            StoreKind::Elasticsearch => "loggingElasticSearch".to_owned(),
-            StoreKind::ClickHouse => "loggingClickHouse".to_owned(),
-        },
+        name: name.to_owned(),
         max_retry_count: 2,
         retry_delay: 1,
         buffer_duration: 3,
@@ -38,26 +50,67 @@ fn fields(kind: StoreKind) -> BatchFields {
     }
 }
 
-/// What takes the records of a store.
-pub(super) struct Sink {
-    batches: Batches<Server>,
+/// What takes records there.
+pub(super) fn sink(place: &RecordPlace, outlet: Outlet) -> Arc<dyn RecordSink> {
+    let outlet = (outlet, OWNER);
+    match place {
+        RecordPlace::Store(store) => {
+            let name = match store.kind {
+                StoreKind::Elasticsearch => "loggingElasticSearch",
+                StoreKind::ClickHouse => "loggingClickHouse",
+            };
+            let (server, waiting_max) = (Server::new(store), store.waiting_max);
+            Arc::new(Sink { batches: Batches::new(&fields(name), server, outlet, waiting_max) })
+        }
+        RecordPlace::Topic(topic) => {
+            let waiting_max = topic.waiting_max;
+            let (fields, topic) = (fields("loggingKafka"), deliveries(topic));
+            Arc::new(Sink { batches: Batches::new(&fields, topic, outlet, waiting_max) })
+        }
+    }
 }
 
-impl std::fmt::Debug for Sink {
+/// A record each, without a key, once its partition's leader and all in step with it have it: as the producer of
+/// ShenYu's does that is told nothing of that.
+fn deliveries(topic: &KafkaTopic) -> Topic {
+    let login = topic.login.as_ref().map(|login| {
+        let KafkaLogin { mechanism, user, password } = login.clone();
+        Arc::new(Login { mechanism, user, password })
+    });
+    let tls = topic.is_encrypted.then_some(Verification::System);
+    let security = Security { tls, login };
+    let address = |(host, port): &(String, u16)| Address {
+        host: host.clone(),
+        port: *port,
+        security: security.clone(),
+    };
+    let settings = Settings {
+        brokers: topic.brokers.iter().map(address).collect(),
+        topic: topic.name.clone(),
+        acks: Acks::All,
+        step_time_max: STEP_TIME_MAX,
+        believed_for: BELIEVED_FOR,
+    };
+    Topic {
+        producer: Producer::new(settings),
+        key: None,
+        form: Form::Each { requested_max: REQUESTED_MAX },
+        request_bytes_max: REQUEST_BYTES_MAX,
+    }
+}
+
+/// What takes the records of a place.
+struct Sink<D: Delivery> {
+    batches: Batches<D>,
+}
+
+impl<D: Delivery> std::fmt::Debug for Sink<D> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("Sink")
     }
 }
 
-impl Sink {
-    pub(super) fn new(store: &RecordStore, background: Option<Handle>) -> Self {
-        let batches =
-            Batches::new(&fields(store.kind), Server::new(store), background, store.waiting_max);
-        Self { batches }
-    }
-}
-
-impl RecordSink for Sink {
+impl<D: Delivery<Entry = String>> RecordSink for Sink<D> {
     fn push(&self, record: String) {
         let bytes = record.len();
         self.batches.push(record, bytes);
@@ -126,8 +179,8 @@ impl Server {
 impl Delivery for Server {
     type Entry = String;
 
-    async fn deliver(&self, batch: &[String]) -> Result<(), DeliveryError> {
-        let target = self.target.as_ref().map_err(TargetError::clone)?;
+    async fn deliver(&self, batch: &[String]) -> Result<(), Failure> {
+        let target = self.target.clone().map_err(DeliveryError::from)?;
         let call = Call {
             method: b"POST".to_vec(),
             path: target.path.clone().into_bytes(),
@@ -135,9 +188,9 @@ impl Delivery for Server {
             body: Bytes::from(self.put_together(batch)),
             repeat: Repeat::ByMethod,
         };
-        match self.client.send(target, call).await?.status {
+        match self.client.send(&target, call).await.map_err(DeliveryError::from)?.status {
             ..400 => Ok(()),
-            status => Err(DeliveryError::Status(status)),
+            status => Err(DeliveryError::Status(status).into()),
         }
     }
 }
@@ -162,7 +215,8 @@ mod tests {
             .enable_all()
             .build()
             .expect("a runtime");
-        let sink = Sink::new(&store(kind, &server.url("")), Some(runtime.handle().clone()));
+        let outlet = Outlet { background: Some(runtime.handle().clone()), ..Outlet::default() };
+        let sink = sink(&RecordPlace::Store(store(kind, &server.url(""))), outlet);
         sink.push(r#"{"path":"/a"}"#.to_owned());
         sink.push(r#"{"path":"/b"}"#.to_owned());
         // The last of what waits goes out when nobody can add to it.

@@ -174,32 +174,36 @@ fn records_go_to_each_store_that_is_configured_and_loggers_without_one_stop_nobo
     let mut desk = Desk::new();
     desk.sources = Sources::with_engines(Some(Arc::<FakeEngines>::clone(&engines)));
     let server = json!({"host": "127.0.0.1", "port": "9200"});
+    let brokers = json!({"namesrvAddr": "127.0.0.1:9092", "topic": "logs"});
     let mut desk = desk
+        .plugin("loggingKafka", Some(&brokers))
+        .rule("loggingKafka", "/a", &json!({"topic": "orders"}), &Value::Null)
         .plugin("loggingElasticSearch", Some(&server))
         .plugin("loggingClickHouse", Some(&server))
         .rule("loggingElasticSearch", "/a", &Value::Null, &Value::Null)
         .rule("loggingClickHouse", "/a", &Value::Null, &Value::Null)
         .divide("/a");
-    let without =
-        ["Kafka", "RocketMQ", "RabbitMQ", "Pulsar", "AliyunSls", "TencentCls", "HuaweiLts"];
+    let without = ["RocketMQ", "RabbitMQ", "Pulsar", "AliyunSls", "TencentCls", "HuaweiLts"];
     for name in without.map(|name| format!("logging{name}")) {
         let config = json!({"bootstrapServer": "127.0.0.1:9092", "topic": "shenyu-access-logging"});
         desk = desk.plugin(&name, Some(&config)).rule(&name, "/a", &Value::Null, &Value::Null);
     }
     let request = "GET /a HTTP/1.1\nHost: a\n\n";
-    let mut passed = pass_despite(&desk, request, &["use `loggingElasticSearch`"; 7]);
+    let mut passed = pass_despite(&desk, request, &["use `loggingKafka`"; 6]);
     assert!(passed.outcome.answer.is_none(), "who cannot write stops nobody");
     passed.respond("200\n", &["x"]);
     let mut memory = std::mem::take(&mut passed.exchange.memory);
     let left = memory.get::<Aftermath>(1).expect("something is left");
     let records = std::mem::take(&mut left.records);
-    assert_eq!(records.len(), 2);
+    assert_eq!(records.len(), 3);
     for record in records {
         let cx = LogContext::new(&passed.exchange, &mut memory, Transfer::default());
         record.write(&cx);
     }
     let stored = engines.records.all();
-    assert_eq!(stored.len(), 2);
+    assert_eq!(stored.len(), 3);
+    let places = engines.places.all().join("\n");
+    assert!(places.contains("topic orders") && places.contains("ClickHouse"), "{places}");
     let record: Value = serde_json::from_str(&stored[0]).expect("JSON");
     assert!(record["requestHeader"].is_string(), "{record}");
     assert_eq!(record["path"], "/a");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
-use tollhouse_shenyu::record_store::RecordStore;
+use tollhouse_shenyu::record_store::RecordPlace;
 
 use crate::engines::{CallError, EngineError, Engines, RecordSink, Scripts};
 
@@ -16,6 +16,8 @@ pub(super) struct FakeEngines {
     pub(super) redis: Option<Arc<FakeRedis>>,
     /// Takes records.
     pub(super) records: Arc<Notes>,
+    /// Where they would have to go.
+    pub(super) places: Notes,
     /// What each code is changed into; nothing where nobody answers.
     pub(super) token: Option<String>,
     /// The forms that were posted.
@@ -45,7 +47,8 @@ impl Engines for FakeEngines {
         Ok(Arc::<FakeRedis>::clone(self.redis.as_ref().ok_or_else(away)?))
     }
 
-    fn records(&self, _store: &RecordStore) -> Arc<dyn RecordSink> {
+    fn records(&self, place: &RecordPlace) -> Arc<dyn RecordSink> {
+        self.places.note(format!("{place:?}"));
         Arc::<Notes>::clone(&self.records)
     }
 

@@ -52,6 +52,9 @@ fn asked(pointer: &str) -> BTreeSet<&'static str> {
     properties.keys().map(String::as_str).collect()
 }
 
+/// Another name for brokers, and what is only refused.
+const UNASKED_OF_KAFKA: [&str; 2] = ["bootstrapServer", "compressAlg"];
+
 #[test]
 fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
     let cases: Vec<(&str, BTreeSet<&str>)> = vec![
@@ -95,6 +98,9 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
         ("cryptorResponse/rule", read::<cryptor::Handle>()),
         ("loggingConsole/config", read::<logging::Config>()),
         ("loggingConsole/rule", read::<logging::Handle>()),
+        ("loggingKafka/config", &read::<record_store::KafkaConfig>() | &read::<logging::Config>()),
+        ("loggingKafka/selector", read::<record_store::KafkaSelectorHandle>()),
+        ("loggingKafka/rule", read::<logging::Handle>()),
         (
             "loggingElasticSearch/config",
             &read::<record_store::Config>() | &read::<logging::Config>(),
@@ -112,6 +118,7 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
             "waf/config" => fields.retain(|field| *field == "model"),
             // Elasticsearch knows no databases.
             "loggingElasticSearch/config" => drop(fields.remove("database")),
+            "loggingKafka/config" => fields.retain(|field| !UNASKED_OF_KAFKA.contains(field)),
             // The right spelling is taken as well.
             "casdoor/config" => drop(fields.remove("client_secret")),
             // Both names are one member, and each plugin has its own.

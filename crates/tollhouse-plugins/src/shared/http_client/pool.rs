@@ -13,9 +13,9 @@ use hyper::client::conn::http1::{Connection, SendRequest};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Verification;
 use super::stream::HyperStream;
 use super::target::{Scheme, Target};
+use crate::shared::dial::Verification;
 
 /// Most connections that one core keeps, whatever confs say: each holds a descriptor and buffers,
 /// and services that plugins ask are few.

@@ -11,12 +11,17 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use tollhouse_plugin::QueueGauge;
 use tollhouse_plugin::queues::QueueOrigin;
+use tollhouse_plugin::{QueueGauge, Queues, Services};
+use tollhouse_stdx::LogLimit;
 
 use super::BatchFields;
 use super::pending::Pending;
 use crate::shared::http_client::{ClientError, TargetError};
+use crate::shared::kafka::KafkaError;
+
+/// How often a queue may say that it delivers nothing: a server that is down fails every batch.
+const FAILURES_SAID_EVERY: Duration = Duration::from_secs(10);
 
 /// Why a batch was not delivered.
 #[derive(Debug, thiserror::Error)]
@@ -30,17 +35,48 @@ pub(crate) enum DeliveryError {
     /// It did not take the batch.
     #[error("server returned status code[{0}]")]
     Status(u16),
+    /// Brokers did not take it.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
+}
+
+/// What has become of a batch that was not delivered as a whole.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// So many entries, from the front, need not be tried again.
+    pub taken: usize,
+    /// So many of these nobody will take.
+    pub lost: usize,
+    pub error: DeliveryError,
+}
+
+impl From<DeliveryError> for Failure {
+    fn from(error: DeliveryError) -> Self {
+        Self { taken: 0, lost: 0, error }
+    }
+}
+
+/// Where deliveries run, and where it shows what waits and what is lost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outlet {
+    /// Without one, nothing is delivered.
+    pub background: Option<Handle>,
+    pub queues: Arc<Queues>,
+}
+
+impl Outlet {
+    pub(crate) fn from_services(services: &Services) -> Self {
+        let queues = Arc::clone(&services.queues);
+        Self { background: services.background.clone(), queues }
+    }
 }
 
 pub(crate) trait Delivery: Send + Sync + 'static {
     /// What a batch consists of.
     type Entry: Send + Sync + 'static;
 
-    /// Delivers a batch, or says why it could not.
-    fn deliver(
-        &self,
-        batch: &[Self::Entry],
-    ) -> impl Future<Output = Result<(), DeliveryError>> + Send;
+    /// Delivers a batch, or says why it could not, and how far it came.
+    fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// Longest time that is waited for anything, in seconds: a year. More would be beyond what a clock holds.
@@ -91,25 +127,23 @@ struct Weighed<E> {
 }
 
 impl<D: Delivery> Batches<D> {
-    /// At most `pending_max` entries wait; nothing is delivered without a runtime.
+    /// At most `pending_max` entries wait; metrics show how many, as those of the object `owner`.
     pub(crate) fn new(
         fields: &BatchFields,
         delivery: D,
-        background: Option<Handle>,
+        (outlet, owner): (Outlet, &str),
         pending_max: usize,
     ) -> Self {
+        let pending = Arc::new(Pending::new(pending_max, Arc::clone(&outlet.queues)));
+        let gauge: Arc<dyn QueueGauge> = Arc::<Pending>::clone(&pending);
+        outlet.queues.show(&fields.name, owner, &gauge);
         Self {
             settings: Settings::from_fields(fields),
             delivery: Arc::new(delivery),
-            background,
-            pending: Arc::new(Pending::new(pending_max)),
+            background: outlet.background,
+            pending,
             queue: OnceLock::new(),
         }
-    }
-
-    /// What waits, for metrics.
-    pub(crate) fn gauge(&self) -> Arc<dyn QueueGauge> {
-        Arc::<Pending>::clone(&self.pending)
     }
 
     /// Notes the request of an entry, if it is the first.
@@ -170,6 +204,7 @@ async fn run<D: Delivery>(
     pending: Arc<Pending>,
 ) {
     let mut batch = Batch { entries: Vec::new(), bytes: 0, span: None };
+    let mut voice = Voice::new();
     let mut is_open = true;
     while is_open {
         let received = match batch.deadline(&settings) {
@@ -191,25 +226,84 @@ async fn run<D: Delivery>(
             Err(_) => {}
         }
         if !batch.entries.is_empty() {
-            deliver(&batch.entries, &settings, &*delivery).await;
+            let lost = deliver(&batch.entries, &settings, &*delivery, &mut voice).await;
+            pending.lose(lost);
             pending.release(batch.entries.len(), batch.bytes);
             batch = Batch { entries: Vec::new(), bytes: 0, span: None };
         }
     }
 }
 
-/// Tries until it works or the tries are used up.
-async fn deliver<D: Delivery>(entries: &[D::Entry], settings: &Settings, delivery: &D) {
-    let (name, count) = (settings.name.as_str(), entries.len());
-    for attempt in 1..=settings.tries_max {
-        let Err(error) = delivery.deliver(entries).await else { return };
-        let error = error.to_string();
-        tracing::warn!(name, attempt, error, "a batch of log entries was not delivered");
-        if attempt < settings.tries_max {
+/// Tries until it works or the tries are used up, which begin anew with each entry that is taken. Gives the number
+/// of entries that nobody gets.
+async fn deliver<D: Delivery>(
+    entries: &[D::Entry],
+    settings: &Settings,
+    delivery: &D,
+    voice: &mut Voice,
+) -> usize {
+    let (mut left, mut lost, mut attempt) = (entries, 0, 1);
+    loop {
+        let Err(failure) = delivery.deliver(left).await else { return lost };
+        let error = failure.error.to_string();
+        voice.failed(&settings.name, attempt, &error);
+        lost += failure.lost;
+        voice.lost(&settings.name, failure.lost, &error);
+        left = left.get(failure.taken..).unwrap_or_default();
+        if left.is_empty() {
+            return lost;
+        }
+        // Who takes some of a batch is there, and what stood in the way is gone.
+        if failure.lost == 0 {
+            if failure.taken > 0 {
+                attempt = 1;
+            }
+            if attempt >= settings.tries_max {
+                voice.lost(&settings.name, left.len(), &error);
+                return lost + left.len();
+            }
+            attempt += 1;
             tokio::time::sleep(settings.retry_delay).await;
         }
     }
-    tracing::warn!(name, entries = count, "a batch of log entries is dropped");
+}
+
+/// Says what goes wrong, but not every time.
+struct Voice {
+    failures: LogLimit,
+    losses: LogLimit,
+    /// Entries that were lost since it was last said.
+    unsaid: usize,
+}
+
+impl Voice {
+    fn new() -> Self {
+        let limit = || LogLimit::new(FAILURES_SAID_EVERY);
+        Self { failures: limit(), losses: limit(), unsaid: 0 }
+    }
+
+    fn failed(&mut self, name: &str, attempt: u64, error: &str) {
+        if let Some(unsaid) = self.failures.admit(std::time::Instant::now()) {
+            tracing::warn!(
+                name,
+                attempt,
+                error,
+                unsaid,
+                "a batch of log entries was not delivered"
+            );
+        }
+    }
+
+    fn lost(&mut self, name: &str, entries: usize, error: &str) {
+        if entries == 0 {
+            return;
+        }
+        self.unsaid += entries;
+        if self.losses.admit(std::time::Instant::now()).is_some() {
+            let entries = std::mem::take(&mut self.unsaid);
+            tracing::warn!(name, entries, error, "log entries are dropped");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -222,12 +316,14 @@ mod tests {
     struct Notes {
         batches: mpsc::UnboundedSender<Vec<u32>>,
         failures: Mutex<u32>,
+        /// How far a failure comes, and what is lost by it.
+        progress: (usize, usize),
     }
 
     impl Delivery for Notes {
         type Entry = u32;
 
-        async fn deliver(&self, batch: &[u32]) -> Result<(), DeliveryError> {
+        async fn deliver(&self, batch: &[u32]) -> Result<(), Failure> {
             // Nobody listens any more when the test is over.
             let _ = self.batches.send(batch.to_vec());
             let mut failures = self.failures.lock().expect("no test panicked here");
@@ -235,7 +331,8 @@ mod tests {
                 0 => Ok(()),
                 _ => {
                     *failures -= 1;
-                    Err(DeliveryError::Status(503))
+                    let (taken, lost) = self.progress;
+                    Err(Failure { taken, lost, error: DeliveryError::Status(503) })
                 }
             }
         }
@@ -252,9 +349,47 @@ mod tests {
         failures: u32,
         pending_max: usize,
     ) -> (Batches<Notes>, mpsc::UnboundedReceiver<Vec<u32>>) {
+        let (batches, receiver, _) = advancing(fields, failures, (0, 0), pending_max);
+        (batches, receiver)
+    }
+
+    fn advancing(
+        fields: &BatchFields,
+        failures: u32,
+        progress: (usize, usize),
+        pending_max: usize,
+    ) -> (Batches<Notes>, mpsc::UnboundedReceiver<Vec<u32>>, Arc<Queues>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let notes = Notes { batches: sender, failures: Mutex::new(failures) };
-        (Batches::new(fields, notes, Some(Handle::current()), pending_max), receiver)
+        let notes = Notes { batches: sender, failures: Mutex::new(failures), progress };
+        let outlet = Outlet { background: Some(Handle::current()), queues: Arc::default() };
+        let queues = Arc::clone(&outlet.queues);
+        (Batches::new(fields, notes, (outlet, "routes/1"), pending_max), receiver, queues)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_taken_is_not_sent_again_and_tries_begin_anew_with_it() {
+        let retrying = fields(|f| (f.batch_max_size, f.max_retry_count, f.retry_delay) = (4, 1, 3));
+        let (batches, mut sent, queues) = advancing(&retrying, 3, (1, 0), 10);
+        let start = Instant::now();
+        (1..=4).for_each(|entry| batches.push(entry, 1));
+        for left in [vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![4]] {
+            assert_eq!(sent.recv().await, Some(left));
+        }
+        assert_eq!((start.elapsed().as_secs(), queues.lost()), (9, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_takes_is_lost_and_holds_up_nothing() {
+        let retrying = fields(|f| (f.batch_max_size, f.max_retry_count) = (3, 0));
+        let (batches, mut sent, queues) = advancing(&retrying, 2, (1, 1), 10);
+        let start = Instant::now();
+        (1..=3).for_each(|entry| batches.push(entry, 1));
+        for left in [vec![1, 2, 3], vec![2, 3], vec![3]] {
+            assert_eq!(sent.recv().await, Some(left));
+        }
+        tokio::task::yield_now().await;
+        assert_eq!((start.elapsed().as_secs(), queues.lost()), (0, 2));
+        assert_eq!(queues.lengths()[0].entries, 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -298,13 +433,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failed_batch_is_tried_again_and_then_dropped() {
         let retrying = fields(|f| (f.batch_max_size, f.max_retry_count, f.retry_delay) = (1, 1, 3));
-        let (batches, mut sent) = batches(&retrying, 3, 10);
+        let (batches, mut sent, queues) = advancing(&retrying, 3, (0, 0), 10);
         let start = Instant::now();
         (1..=2).for_each(|entry| batches.push(entry, 1));
         for (entry, seconds) in [(1, 0), (1, 3), (2, 3), (2, 6)] {
             assert_eq!(sent.recv().await, Some(vec![entry]));
             assert_eq!(start.elapsed().as_secs(), seconds);
         }
+        tokio::task::yield_now().await;
+        assert_eq!(queues.lost(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -91,6 +91,25 @@ impl Entries {
         Value::Object(entry)
     }
 
+    /// The request itself: its line, its headers, and its body where that is wanted.
+    pub(crate) fn original(&self, cx: &mut LogContext<'_>) -> String {
+        let seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
+        let request = cx.request();
+        let uri = variable(cx, &Variable::RequestUri).unwrap_or_default();
+        let version = variable(cx, &Variable::ServerProtocol);
+        let version = version.unwrap_or_else(|| "HTTP/1.1".to_owned());
+        let mut original = format!("{} {uri} {version}\r\n", text(request.method()));
+        each_header(request, &mut |name, value| {
+            let name = text(name).to_ascii_lowercase();
+            original.push_str(&format!("{name}: {}\r\n", text(value)));
+        });
+        original.push_str("\r\n");
+        if let Some(body) = &seen.request_body {
+            original.push_str(&text(body));
+        }
+        original
+    }
+
     fn default_entry(&self, cx: &LogContext<'_>, seen: &Seen) -> Map<String, Value> {
         let transfer = cx.transfer();
         let mut entry = Map::new();

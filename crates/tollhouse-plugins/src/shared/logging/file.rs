@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 
+use tollhouse_plugin::Queues;
+
 use super::pending::{ENTRIES_MAX, Pending};
 
 /// A log file; its thread begins with the first line and ends when nobody can write any more.
@@ -23,8 +25,9 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     /// The file at `path`; nothing happens before the first line.
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, pending: Arc::new(Pending::new(ENTRIES_MAX)), queue: OnceLock::new() }
+    pub(crate) fn new(path: PathBuf, queues: Arc<Queues>) -> Self {
+        let pending = Arc::new(Pending::new(ENTRIES_MAX, queues));
+        Self { path, pending, queue: OnceLock::new() }
     }
 
     /// Appends a line, whose end is part of it; drops it where too many wait already.
@@ -64,6 +67,7 @@ fn write_lines(path: &Path, lines: &Receiver<Vec<u8>>, pending: &Pending) {
                 let path = path.display();
                 tracing::warn!(%path, %error, failures, "failed to write a log file");
             }
+            pending.lose(1);
         }
         pending.release(1, line.len());
     }

@@ -1,11 +1,11 @@
 //! The bound on what waits for delivery: entries, and their bytes. What is over it is dropped and
 //! counted, so that a log server that is down never costs more memory than this.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use tollhouse_plugin::QueueGauge;
 use tollhouse_plugin::queues::QueueOrigin;
+use tollhouse_plugin::{QueueGauge, Queues};
 
 /// Entries that may wait where nobody says otherwise.
 pub(crate) const ENTRIES_MAX: usize = 8_192;
@@ -20,18 +20,21 @@ pub(crate) struct Pending {
     entries: AtomicUsize,
     bytes: AtomicUsize,
     dropped: AtomicU64,
+    /// Where it shows what is lost.
+    queues: Arc<Queues>,
     /// The request of the first entry.
     origin: OnceLock<QueueOrigin>,
 }
 
 impl Pending {
     /// At most `entries_max` entries.
-    pub(crate) fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize, queues: Arc<Queues>) -> Self {
         Self {
             entries_max,
             entries: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
+            queues,
             origin: OnceLock::new(),
         }
     }
@@ -54,7 +57,13 @@ impl Pending {
 
     /// Counts one entry dropped.
     pub(crate) fn refuse(&self) -> Full {
+        self.lose(1);
         Full { dropped: self.dropped.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+
+    /// Counts entries that were admitted, and that nobody gets.
+    pub(crate) fn lose(&self, entries: usize) {
+        self.queues.note_lost(entries as u64);
     }
 
     /// Entries have gone, one way or the other.
@@ -93,12 +102,14 @@ mod tests {
 
     #[test]
     fn entries_and_bytes_are_bounded() {
-        let pending = Pending::new(2);
+        let queues = Arc::<Queues>::default();
+        let pending = Pending::new(2, Arc::clone(&queues));
         assert_eq!(pending.admit(1), Ok(()));
         assert_eq!(pending.admit(BYTES_MAX), Err(Full { dropped: 1 }));
         assert_eq!(pending.admit(BYTES_MAX - 1), Ok(()));
         assert_eq!(pending.admit(0), Err(Full { dropped: 2 }));
         pending.release(2, BYTES_MAX);
         assert_eq!(pending.admit(BYTES_MAX), Ok(()));
+        assert_eq!(queues.lost(), 2);
     }
 }

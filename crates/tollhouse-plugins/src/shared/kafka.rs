@@ -1,0 +1,318 @@
+//! A producer of Kafka's: finds who leads the partitions of a topic, and has batches of records kept there.
+//!
+//! One caller at a time; nothing waits here and nothing is tried twice but once, at once, where what was known may be
+//! out of date. Each step has a time limit and each answer a bound, so that a hostile broker costs no more than them.
+//! What is sent twice, because an answer got lost, is kept twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tollhouse_kafka::answer::{self, Broker, Metadata};
+use tollhouse_kafka::login::Mechanism;
+use tollhouse_kafka::request::{self, Acks, Produce};
+use tollhouse_kafka::{Code, Record, batch, partition};
+
+use self::connection::Connection;
+pub(crate) use self::error::KafkaError;
+use crate::shared::dial::Verification;
+
+mod connection;
+mod error;
+
+/// Connections that are kept, one a broker: more brokers lead a topic of logs hardly ever, and what is beyond connects
+/// anew.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Brokers beside those of the conf that are asked who leads: where those that the conf names are all away, some of
+/// the others are there, or the cluster is not.
+const OTHERS_ASKED_MAX: usize = 8;
+
+/// Bytes of a broker's name, as the DNS has them at most: a longer one is none, and would fill the log.
+const HOST_BYTES_MAX: usize = 255;
+
+/// What a broker asks of who connects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Security {
+    /// TLS, and whether its certificate counts; `None` in the open.
+    pub tls: Option<Verification>,
+    /// Who we are; `None` where nobody is asked.
+    pub login: Option<Arc<Login>>,
+}
+
+/// Who we are.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub mechanism: Mechanism,
+    pub user: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Login({})", self.mechanism.name())
+    }
+}
+
+/// A broker as a conf names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub host: String,
+    pub port: u16,
+    /// What this one asks for.
+    pub security: Security,
+}
+
+impl Address {
+    fn is(&self, broker: &Broker) -> bool {
+        (&*self.host, self.port) == (&*broker.host, broker.port)
+    }
+}
+
+/// What a producer is told.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Whom to ask first.
+    pub brokers: Vec<Address>,
+    pub topic: String,
+    pub acks: Acks,
+    /// What each step may take: to connect and log in, to ask who leads, to have a batch kept.
+    pub step_time_max: Duration,
+    /// How long it is believed who leads.
+    pub believed_for: Duration,
+}
+
+/// See the module.
+pub(crate) struct Producer {
+    settings: Settings,
+    cluster: Mutex<Cluster>,
+}
+
+/// What is known, and who is connected.
+#[derive(Default)]
+struct Cluster {
+    known: Option<Known>,
+    /// By numbers of brokers, in the order in which they were made.
+    connections: Vec<(i32, Connection)>,
+    /// Brokers that the cluster had when it was last known.
+    others: Vec<Address>,
+    /// Whose turn it is among partitions.
+    turn: usize,
+}
+
+struct Known {
+    metadata: Metadata,
+    /// What the broker asked for that told it.
+    security: Security,
+    since: Instant,
+}
+
+impl std::fmt::Debug for Producer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Producer({})", self.settings.topic)
+    }
+}
+
+impl Producer {
+    /// One that has connected to nobody yet.
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, cluster: Mutex::default() }
+    }
+
+    /// Has records kept in one partition: that of `key`, or the next in turn.
+    ///
+    /// # Errors
+    /// Why they are not, or may not be.
+    pub(crate) async fn send(
+        &self,
+        records: &[Record<'_>],
+        key: Option<&[u8]>,
+        unix_ms: i64,
+    ) -> Result<(), KafkaError> {
+        if !request::is_topic(&self.settings.topic) {
+            return Err(KafkaError::Name(self.settings.topic.clone()));
+        }
+        let batch = batch::encode(records, unix_ms);
+        let mut cluster = self.cluster.lock().await;
+        let was_known = cluster.known.is_some() || !cluster.connections.is_empty();
+        match self.attempt(&mut cluster, &batch, key).await {
+            // Leaders move, and brokers close connections that nobody uses: what was known is asked for anew.
+            Err(error) if error.may_be_out_of_date() => {
+                cluster.forget();
+                if !was_known {
+                    return Err(error);
+                }
+                tracing::debug!(topic = self.settings.topic, %error, "brokers are asked anew");
+                self.attempt(&mut cluster, &batch, key).await
+            }
+            sent => sent,
+        }
+    }
+
+    async fn attempt(
+        &self,
+        cluster: &mut Cluster,
+        batch: &[u8],
+        key: Option<&[u8]>,
+    ) -> Result<(), KafkaError> {
+        self.learn(cluster).await?;
+        let (partition, leader) = self.choose(cluster, key)?;
+        let mut connection = match cluster.take_connection(leader.id) {
+            Some(connection) => connection,
+            None => {
+                let address = self.address(cluster, &leader);
+                Connection::open(&address, self.settings.step_time_max).await?
+            }
+        };
+        let topic = &*self.settings.topic;
+        let produce = |id| {
+            let timeout_ms = i32::try_from(self.settings.step_time_max.as_millis());
+            let timeout_ms = timeout_ms.unwrap_or(i32::MAX);
+            let acks = self.settings.acks;
+            request::produce(id, &Produce { topic, partition, acks, timeout_ms, batch })
+        };
+        // A connection on which something went wrong is dropped: what comes late must meet nobody.
+        let (id, frame) = connection.ask(produce).await?;
+        let code = answer::read_produced(&frame, id, (topic, partition))?;
+        cluster.keep_connection(leader.id, connection);
+        if code.is_success() { Ok(()) } else { Err(self.refused(code)) }
+    }
+
+    fn refused(&self, code: Code) -> KafkaError {
+        KafkaError::Refused { topic: self.settings.topic.clone(), code }
+    }
+
+    /// Asks who leads, unless that is known and believed.
+    async fn learn(&self, cluster: &mut Cluster) -> Result<(), KafkaError> {
+        if let Some(known) = &cluster.known
+            && known.since.elapsed() < self.settings.believed_for
+        {
+            return Ok(());
+        }
+        let mut failure = KafkaError::NoBrokers;
+        let others = std::mem::take(&mut cluster.others);
+        for address in self.settings.brokers.iter().chain(&others) {
+            match self.ask_leaders(cluster, address).await {
+                Ok(()) => return Ok(()),
+                // Every broker would say the same.
+                Err(error @ KafkaError::Refused { .. }) => {
+                    cluster.others = others;
+                    return Err(error);
+                }
+                Err(error) => {
+                    failure = KafkaError::NobodyAnswers {
+                        host: address.host.clone(),
+                        port: address.port,
+                        error: Box::new(error),
+                    };
+                }
+            }
+        }
+        cluster.others = others;
+        match &mut cluster.known {
+            // It still holds, as far as anybody can tell; if not, the leader that was says so.
+            Some(known) => {
+                known.since = Instant::now();
+                Ok(())
+            }
+            None => Err(failure),
+        }
+    }
+
+    async fn ask_leaders(
+        &self,
+        cluster: &mut Cluster,
+        address: &Address,
+    ) -> Result<(), KafkaError> {
+        let topic = &*self.settings.topic;
+        let mut connection = Connection::open(address, self.settings.step_time_max).await?;
+        let (id, frame) = connection.ask(|id| request::metadata(id, topic)).await?;
+        let metadata = Metadata::read(&frame, id, topic)?;
+        if !metadata.code.is_success() {
+            return Err(self.refused(metadata.code));
+        }
+        if metadata.brokers.iter().any(|broker| broker.host.len() > HOST_BYTES_MAX) {
+            return Err(KafkaError::Host);
+        }
+        let mut brokers = metadata.brokers.iter();
+        if let Some(broker) = brokers.find(|broker| address.is(broker)) {
+            cluster.keep_connection(broker.id, connection);
+        }
+        let security = address.security.clone();
+        let others = metadata.brokers.iter();
+        let others = others.filter(|broker| !self.settings.brokers.iter().any(|it| it.is(broker)));
+        let others = others.take(OTHERS_ASKED_MAX).map(|broker| Address {
+            host: broker.host.clone(),
+            port: broker.port,
+            security: security.clone(),
+        });
+        cluster.others = others.collect();
+        cluster.known = Some(Known { metadata, security, since: Instant::now() });
+        Ok(())
+    }
+
+    /// The partition that records go to, and who leads it.
+    fn choose(
+        &self,
+        cluster: &mut Cluster,
+        key: Option<&[u8]>,
+    ) -> Result<(i32, Broker), KafkaError> {
+        let leaderless = || KafkaError::NoLeader { topic: self.settings.topic.clone() };
+        let metadata = &cluster.known.as_ref().ok_or_else(leaderless)?.metadata;
+        let partitions = &metadata.partitions;
+        let chosen = match key {
+            Some(key) => {
+                let count = u32::try_from(partitions.len()).ok().filter(|count| *count > 0);
+                let place = partition::for_key(key, count.ok_or_else(leaderless)?);
+                partitions.get(usize::try_from(place).unwrap_or_default()).copied()
+            }
+            None => {
+                let turn = cluster.turn;
+                cluster.turn = turn.wrapping_add(1);
+                let led = partitions.iter().filter(|partition| partition.leader.is_some());
+                let count = led.clone().count().max(1);
+                led.copied().nth(turn % count)
+            }
+        };
+        let chosen = chosen.ok_or_else(leaderless)?;
+        let leader = chosen.leader.ok_or_else(leaderless)?;
+        let broker = metadata.brokers.iter().find(|broker| broker.id == leader);
+        Ok((chosen.index, broker.ok_or_else(leaderless)?.clone()))
+    }
+
+    /// Where a broker of the cluster is, and what it asks for: what the conf says of it, else what it says of the one
+    /// that told of it.
+    fn address(&self, cluster: &Cluster, broker: &Broker) -> Address {
+        let named = self.settings.brokers.iter().find(|address| address.is(broker));
+        let told = cluster.known.as_ref().map(|known| known.security.clone());
+        named.cloned().unwrap_or_else(|| Address {
+            host: broker.host.clone(),
+            port: broker.port,
+            security: told.unwrap_or_default(),
+        })
+    }
+}
+
+impl Cluster {
+    fn forget(&mut self) {
+        self.known = None;
+        self.connections.clear();
+    }
+
+    fn take_connection(&mut self, broker: i32) -> Option<Connection> {
+        let place = self.connections.iter().position(|(id, _)| *id == broker)?;
+        Some(self.connections.remove(place).1)
+    }
+
+    fn keep_connection(&mut self, broker: i32, connection: Connection) {
+        self.connections.retain(|(id, _)| *id != broker);
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.connections.remove(0);
+        }
+        self.connections.push((broker, connection));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

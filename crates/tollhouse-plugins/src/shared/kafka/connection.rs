@@ -1,0 +1,163 @@
+//! A connection to a broker: opened, logged in, and asked one thing after the other.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tokio::time::timeout;
+use tollhouse_kafka::answer::{ApiVersions, SaslAnswer, read_sasl_handshake};
+use tollhouse_kafka::login::{Digest, Mechanism, Scram, plain_message};
+use tollhouse_kafka::request::{self, Api};
+use tollhouse_net::Stream;
+
+use super::{Address, KafkaError, Login};
+use crate::shared::dial::dial;
+
+/// Most bytes of an answer. The longest tells of a topic's partitions and of all brokers: ten thousand of the former
+/// with three replicas each take 420,000.
+const ANSWER_BYTES_MAX: i32 = 2 << 20;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 8 << 10;
+
+/// Random bytes of a log-in: no two may be alike, nor be guessed.
+const NONCE_BYTES: usize = 24;
+
+/// Names of mechanisms that a message about them shows.
+const OFFERED_MAX: usize = 8;
+
+pub(super) struct Connection {
+    stream: Stream,
+    next_id: i32,
+    step_time_max: Duration,
+}
+
+impl Connection {
+    /// Connects, sees what the broker serves, and logs in, all in `step_time_max`.
+    pub(super) async fn open(
+        address: &Address,
+        step_time_max: Duration,
+    ) -> Result<Self, KafkaError> {
+        let opened = timeout(step_time_max, Self::introduced(address, step_time_max)).await;
+        opened.map_err(|_| KafkaError::Timeout)?
+    }
+
+    async fn introduced(address: &Address, step_time_max: Duration) -> Result<Self, KafkaError> {
+        let stream = dial(&address.host, address.port, address.security.tls).await;
+        let stream = stream.map_err(KafkaError::Connect)?;
+        let mut connection = Self { stream, next_id: 0, step_time_max };
+        let (id, frame) = connection.exchange(request::api_versions).await?;
+        let served = ApiVersions::read(&frame, id)?;
+        let login = address.security.login.as_deref();
+        let needed = |api: &Api| match api {
+            Api::SaslHandshake | Api::SaslAuthenticate => login.is_some(),
+            Api::Produce | Api::Metadata | Api::ApiVersions => true,
+        };
+        let lacking = Api::ALL.into_iter().filter(needed).find(|api| !served.serves(*api));
+        if let Some(api) = lacking {
+            return Err(KafkaError::Version { api });
+        }
+        if let Some(login) = login {
+            connection.log_in(login).await?;
+        }
+        Ok(connection)
+    }
+
+    /// Sends a request, made for its number, and gives that and the answer.
+    pub(super) async fn ask(
+        &mut self,
+        request: impl FnOnce(i32) -> Vec<u8>,
+    ) -> Result<(i32, Vec<u8>), KafkaError> {
+        let answered = timeout(self.step_time_max, self.exchange(request)).await;
+        answered.map_err(|_| KafkaError::Timeout)?
+    }
+
+    async fn log_in(&mut self, login: &Login) -> Result<(), KafkaError> {
+        let mechanism = login.mechanism.name();
+        let (id, frame) = self.exchange(|id| request::sasl_handshake(id, mechanism)).await?;
+        let (code, mut offered) = read_sasl_handshake(&frame, id)?;
+        if !code.is_success() {
+            offered.truncate(OFFERED_MAX);
+            let offered = offered.join(", ");
+            return Err(KafkaError::Mechanism { asked: mechanism, offered });
+        }
+        match login.mechanism {
+            Mechanism::Plain => {
+                self.say(&plain_message(&login.user, &login.password)).await?;
+            }
+            Mechanism::Scram(hash) => self.scram(hash, login).await?,
+        }
+        Ok(())
+    }
+
+    async fn scram(&mut self, hash: Digest, login: &Login) -> Result<(), KafkaError> {
+        let mut nonce = [0; NONCE_BYTES];
+        rand::fill(&mut nonce).map_err(|_| KafkaError::Random)?;
+        let nonce = STANDARD.encode(nonce);
+        let scram = Scram::new(hash, &login.user, &login.password, &nonce);
+        let answer = self.say(scram.first_message().as_bytes()).await?;
+        let (message, proof) = scram.second_message(&answer)?;
+        let answer = self.say(message.as_bytes()).await?;
+        Ok(proof.check(&answer)?)
+    }
+
+    /// Sends a message of a log-in and gives the broker's.
+    async fn say(&mut self, message: &[u8]) -> Result<Vec<u8>, KafkaError> {
+        let (id, frame) = self.exchange(|id| request::sasl_authenticate(id, message)).await?;
+        let SaslAnswer { code, reason, message } = SaslAnswer::read(&frame, id)?;
+        if code.is_success() { Ok(message) } else { Err(KafkaError::Login { code, reason }) }
+    }
+
+    async fn exchange(
+        &mut self,
+        request: impl FnOnce(i32) -> Vec<u8>,
+    ) -> Result<(i32, Vec<u8>), KafkaError> {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.write(&request(id)).await.map_err(KafkaError::Broken)?;
+        Ok((id, self.read_frame().await?))
+    }
+
+    async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let part = [IoSlice::new(bytes)];
+            let count = poll_fn(|context| self.stream.poll_write(context, &part)).await?;
+            if count == 0 {
+                return Err(ErrorKind::WriteZero.into());
+            }
+            bytes = &bytes[count..];
+        }
+        poll_fn(|context| self.stream.poll_flush(context)).await
+    }
+
+    async fn read_frame(&mut self) -> Result<Vec<u8>, KafkaError> {
+        let mut head = Vec::with_capacity(4);
+        self.read(&mut head, 4).await.map_err(KafkaError::Broken)?;
+        let length = head.as_array().map_or(0, |length| i32::from_be_bytes(*length));
+        if !(4..=ANSWER_BYTES_MAX).contains(&length) {
+            return Err(KafkaError::Length(length));
+        }
+        let mut frame = Vec::new();
+        let count = usize::try_from(length).unwrap_or_default();
+        self.read(&mut frame, count).await.map_err(KafkaError::Broken)?;
+        Ok(frame)
+    }
+
+    /// Reads until there are `count` bytes. Room grows with what arrives, not with what is announced.
+    async fn read(&mut self, bytes: &mut Vec<u8>, count: usize) -> io::Result<()> {
+        let mut piece = vec![0; READ_BYTES.min(count)];
+        while bytes.len() < count {
+            let wanted = (count - bytes.len()).min(piece.len());
+            let part = &mut piece[..wanted];
+            let got = poll_fn(|context| self.stream.poll_read(context, part)).await?;
+            if got == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            bytes.extend_from_slice(&piece[..got]);
+        }
+        Ok(())
+    }
+}

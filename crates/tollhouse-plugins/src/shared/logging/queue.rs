@@ -1,0 +1,56 @@
+//! The queue of a plugin's conf: kept while the conf stays the same, whatever else of its object changes.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tollhouse_model::variable::Variable;
+use tollhouse_plugin::queues::QueueOrigin;
+use tollhouse_plugin::{LogContext, Scope};
+
+use super::BatchFields;
+use super::batch::{Batches, Delivery, Outlet};
+use super::pending::ENTRIES_MAX;
+
+/// What a conf says of its queue.
+pub(crate) struct QueueConf<'a> {
+    pub plugin: &'static str,
+    pub fields: &'a BatchFields,
+    /// Entries that wait at most, whatever metadata says.
+    pub entries_max: u64,
+}
+
+impl QueueConf<'_> {
+    /// The queue of this conf, to where `deliver` says.
+    pub(crate) fn open<D: Delivery>(
+        self,
+        scope: &Scope<'_>,
+        deliver: impl FnOnce() -> D,
+    ) -> Arc<Batches<D>> {
+        let pending_max = scope.metadata_field("max_pending_entries").and_then(Value::as_u64);
+        let pending_max = pending_max.unwrap_or(ENTRIES_MAX as u64).min(self.entries_max);
+        let pending_max = usize::try_from(pending_max).unwrap_or(usize::MAX);
+        let key = format!("{}#{pending_max}", scope.identity(self.plugin));
+        scope.keep(&key, || {
+            let outlet = (Outlet::from_services(scope.services), scope.owner);
+            Batches::new(self.fields, deliver(), outlet, pending_max)
+        })
+    }
+}
+
+impl<D: Delivery<Entry = String>> Batches<D> {
+    /// Puts the entry of an exchange into the next batch.
+    pub(crate) fn log(&self, cx: &LogContext<'_>, entry: String) {
+        self.note_origin(|| origin(cx));
+        let bytes = entry.len();
+        self.push(entry, bytes);
+    }
+}
+
+/// What metrics tell a queue by.
+fn origin(cx: &LogContext<'_>) -> QueueOrigin {
+    let address = cx.variables().variable(&Variable::parse("server_addr")).unwrap_or_default();
+    QueueOrigin {
+        route_id: cx.transfer().route_id.into(),
+        server_addr: String::from_utf8_lossy(&address).into(),
+    }
+}

@@ -24,7 +24,7 @@ pub(super) struct JavaProgram {
 
 /// Services with ShenYu's client for Spring MVC, in the two newest versions that Maven's registry has with a different
 /// way to log in and register; servers to be compared with and called; and a suite of calls.
-pub(super) const PROGRAMS: [JavaProgram; 5] = [
+pub(super) const PROGRAMS: [JavaProgram; 6] = [
     JavaProgram {
         name: "shenyu-springmvc-2.5.0",
         source: CLIENT,
@@ -57,6 +57,14 @@ pub(super) const PROGRAMS: [JavaProgram; 5] = [
         property: "-Ddubbo.version=3.2.16",
         options: "",
         reason: "Dubbo's own server, to be called",
+    },
+    JavaProgram {
+        name: "kafka-broker-4.1.1",
+        source: "crates/tollhouse/tests/interop/kafka-broker",
+        classes: &["Broker"],
+        property: "-Dkafka.version=4.1.1",
+        options: "",
+        reason: "Kafka's own broker, to write records to",
     },
     JavaProgram {
         name: "grpc-java",

@@ -30,6 +30,7 @@ mod headers;
 mod health;
 mod http2;
 mod http2_clients;
+mod kafka_records;
 mod lifecycle;
 mod live;
 mod metrics_apisix;

@@ -157,6 +157,9 @@ codes! {
     PluginUnavailable = "plugin_unavailable", 503, Gateway,
         "The route, or what it names, has a plugin that might protect it and that cannot run.",
         "Correct the plugin's name or conf as the problem says, remove it, or name it in skip_plugins.";
+    RouteInvalid = "route_invalid", 503, Gateway,
+        "A part of the route other than its plugins, its upstream for instance, cannot be read or is of a kind that the gateway does not serve, and no earlier version of the route is in service.",
+        "Correct the route as the problem says: `tollhouse check` and `/v1/configuration` name the field.";
     NoNodes = "no_nodes", 503, Gateway,
         "The upstream has no node that may receive requests.",
         "Add nodes, give them a weight above zero, or look at the health page for why all are down.";

@@ -206,7 +206,8 @@ fn plugin(step: &PluginStep, owner: &str) -> Value {
         "owner": owner,
         "priority": step.priority,
         "phases": step.handler.phases().names(),
-        "is_unavailable": step.is_unavailable,
+        "is_unavailable": step.refuses_with.is_some(),
+        "refuses_with": step.refuses_with.map(ErrorCode::text),
         "filter": step.filter.as_ref().map(ToString::to_string),
     })
 }

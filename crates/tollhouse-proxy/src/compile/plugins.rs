@@ -16,6 +16,7 @@ use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::validation::{self, Role};
 use tollhouse_plugin::{Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent};
+use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::Protos;
 
 use super::object::Object;
@@ -31,6 +32,32 @@ pub(super) enum Fallback {
     LastGood,
     /// There is nothing good: requests are refused where the plugin would have run.
     Refuse,
+}
+
+/// The part of an object that cannot be read, where the rest can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// All of its plugins.
+    Plugins,
+    /// Whatever else does not say which requests are its own, its upstream for instance.
+    Route,
+}
+
+impl Unreadable {
+    /// The step that stands for it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Plugins => "plugins",
+            Self::Route => "route",
+        }
+    }
+
+    const fn code(self) -> ErrorCode {
+        match self {
+            Self::Plugins => ErrorCode::PluginUnavailable,
+            Self::Route => ErrorCode::RouteInvalid,
+        }
+    }
 }
 
 /// What plugins are compiled with.
@@ -72,7 +99,8 @@ impl Plugins {
         let mut kept = StepSet { steps: Vec::new(), off: set.off.clone() };
         for step in &set.steps {
             let plugin = self.catalogue.get(&step.name);
-            if step.is_unavailable || plugin.is_some_and(|plugin| plugin.serves_connections) {
+            let is_kept = plugin.is_some_and(|plugin| plugin.serves_connections);
+            if step.refuses_with.is_some() || is_kept {
                 kept.steps.push(Arc::clone(step));
             } else if plugin.is_none_or(|plugin| protects(plugin.category)) {
                 let filter = step.filter.clone();
@@ -83,9 +111,9 @@ impl Plugins {
         Some(kept)
     }
 
-    /// Whether requests are refused for want of a plugin of the object.
+    /// Whether requests are refused for want of a plugin of the object, or of what cannot be read of it.
     pub(super) fn refuses(&self, kind: Kind, id: &Id) -> bool {
-        self.get(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.is_unavailable))
+        self.get(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.refuses_with.is_some()))
     }
 
     /// Compiles and keeps the plugins of an object.
@@ -121,9 +149,9 @@ impl Plugins {
         }
     }
 
-    /// Refuses the requests of an object whose plugins cannot be read at all.
-    pub(super) fn refuse(&mut self, kind: Kind, id: &Id) {
-        let step = PluginStep::unavailable("plugins", owner_name(kind), None);
+    /// Refuses the requests of an object of which a part cannot be read at all.
+    pub(super) fn refuse(&mut self, kind: Kind, id: &Id, part: Unreadable) {
+        let step = PluginStep::refusing(part.name(), owner_name(kind), part.code());
         let set = StepSet { steps: vec![Arc::new(step)], off: Vec::new() };
         self.sets.insert((kind, id.clone()), set);
     }
@@ -192,7 +220,7 @@ impl Plugins {
         let upstreams = place.upstreams_of(&owner, name, &handler);
         Ok(PluginStep {
             name: name.into(),
-            is_unavailable: false,
+            refuses_with: None,
             upstreams,
             phases: handler.phases(),
             priority: conf.meta.priority.unwrap_or(i64::from(plugin.priority)),

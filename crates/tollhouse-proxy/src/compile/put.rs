@@ -20,7 +20,7 @@ use tollhouse_transcode::Definition;
 
 use super::consumers::identities;
 use super::object::Object;
-use super::plugins::{Fallback, Place};
+use super::plugins::{Fallback, Place, Unreadable};
 use super::secrets::Fields;
 use super::upstreams::shows;
 use super::{Compiler, Touched, kind_without_effect};
@@ -82,14 +82,14 @@ impl Compiler {
                 let Some(route) = Route::parse(id.clone(), &without_target(value), path).0 else {
                     return;
                 };
-                self.plugins.refuse(kind, id);
+                self.plugins.refuse(kind, id, Unreadable::Route);
                 self.routes.insert(id.clone(), Arc::new(route));
                 touched.routes.push(id.clone());
             }
             Kind::StreamRoute if is_new => {
                 let bare = without_target(value);
                 let Some(route) = StreamRoute::parse(id.clone(), &bare, path).0 else { return };
-                self.plugins.refuse(kind, id);
+                self.plugins.refuse(kind, id, Unreadable::Route);
                 self.streams.keep(route);
                 touched.stream_routes.push(id.clone());
             }
@@ -100,16 +100,19 @@ impl Compiler {
     fn put_route(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
         let fallback = self.fallback(Kind::Route, &id);
-        if let Some(route) = &route {
-            let object = Object { kind: Kind::Route, id: &id, path };
-            self.set_plugins(object, &route.plugins, &mut problems);
-        } else if fallback == Fallback::Refuse {
-            self.plugins.refuse(Kind::Route, &id);
+        let rest = match &route {
+            Some(route) => {
+                let object = Object { kind: Kind::Route, id: &id, path };
+                self.set_plugins(object, &route.plugins, &mut problems);
+                None
+            }
+            None => readable_rest(value, |rest| Route::parse(id.clone(), rest, path).0),
+        };
+        if let (Some((_, unreadable)), Fallback::Refuse) = (&rest, fallback) {
+            self.plugins.refuse(Kind::Route, &id, *unreadable);
         }
-        let parse = |bare: Value| Route::parse(id.clone(), &bare, path).0;
-        let bare = || parse(without_plugins(value)).or_else(|| parse(without_target(value)));
         let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
-        match route.or_else(bare).filter(|_| is_wanted) {
+        match route.or(rest.map(|(route, _)| route)).filter(|_| is_wanted) {
             Some(route) => {
                 self.routes.insert(id.clone(), Arc::new(route));
                 touched.routes.push(id);
@@ -185,7 +188,7 @@ impl Compiler {
             }
             // A rule that cannot be read may have protected every route: they all refuse.
             None if fallback == Fallback::Refuse => {
-                self.plugins.refuse(Kind::GlobalRule, &id);
+                self.plugins.refuse(Kind::GlobalRule, &id, Unreadable::Plugins);
                 GlobalRule { id: id.clone(), plugins: PluginSet::new() }
             }
             None => return problems,
@@ -553,8 +556,20 @@ const CONDITIONS: [&str; 15] = [
     "plugins",
 ];
 
+/// What can be read of a route that cannot be read as a whole: the rest without its plugins, or else what says which
+/// requests are its own; and which part of it is to blame.
+pub(super) fn readable_rest<T>(
+    value: &Value,
+    parse: impl Fn(&Value) -> Option<T>,
+) -> Option<(T, Unreadable)> {
+    if let Some(rest) = parse(&without_plugins(value)) {
+        return Some((rest, Unreadable::Plugins));
+    }
+    Some((parse(&without_target(value))?, Unreadable::Route))
+}
+
 /// The route with nothing but what says which requests are its own, whatever else is wrong with it.
-pub(super) fn without_target(value: &Value) -> Value {
+fn without_target(value: &Value) -> Value {
     let mut bare = without_plugins(value);
     if let Some(fields) = bare.as_object_mut() {
         fields.retain(|name, _| CONDITIONS.contains(&name.as_str()));
@@ -563,7 +578,7 @@ pub(super) fn without_target(value: &Value) -> Value {
 }
 
 /// The object with no plugins at all, in the place of those that cannot be read.
-pub(super) fn without_plugins(value: &Value) -> Value {
+fn without_plugins(value: &Value) -> Value {
     let mut bare = value.clone();
     if let Some(fields) = bare.as_object_mut() {
         fields.insert("plugins".into(), Value::Object(serde_json::Map::new()));

@@ -218,7 +218,7 @@ fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) 
     let handler: SharedHandler = Arc::<Chain>::clone(&chain);
     let step = PluginStep {
         name: ROUTE.into(),
-        is_unavailable: false,
+        refuses_with: None,
         phases: handler.phases(),
         priority: 0,
         owner: ROUTE,

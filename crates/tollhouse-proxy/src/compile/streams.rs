@@ -8,7 +8,7 @@ use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRou
 
 use super::object::Object;
 use super::plugins::Fallback;
-use super::put::{without_plugins, without_target};
+use super::put::readable_rest;
 use super::{Compiler, Touched, reference};
 use crate::l4::table::StreamEntry;
 use crate::plugins::Chain;
@@ -101,21 +101,24 @@ impl Compiler {
     ) -> Problems {
         let (route, mut problems) = StreamRoute::parse(id.clone(), value, path);
         let fallback = self.fallback(Kind::StreamRoute, &id);
-        if let Some(route) = &route {
-            let object = Object { kind: Kind::StreamRoute, id: &id, path };
-            self.set_plugins(object, &route.plugins, &mut problems);
-            if route.protocol.is_some() {
-                let reason = "connections are passed through, and no protocol is taken apart";
-                let problem = Problem::warning(format!("{path}.protocol"), reason);
-                problems.push(problem.with_hint("it has no effect"));
+        let rest = match &route {
+            Some(route) => {
+                let object = Object { kind: Kind::StreamRoute, id: &id, path };
+                self.set_plugins(object, &route.plugins, &mut problems);
+                None
             }
-        } else if fallback == Fallback::Refuse {
-            self.plugins.refuse(Kind::StreamRoute, &id);
+            None => readable_rest(value, |rest| StreamRoute::parse(id.clone(), rest, path).0),
+        };
+        if route.as_ref().is_some_and(|route| route.protocol.is_some()) {
+            let reason = "connections are passed through, and no protocol is taken apart";
+            let problem = Problem::warning(format!("{path}.protocol"), reason);
+            problems.push(problem.with_hint("it has no effect"));
         }
-        let parse = |bare: Value| StreamRoute::parse(id.clone(), &bare, path).0;
-        let bare = || parse(without_plugins(value)).or_else(|| parse(without_target(value)));
+        if let (Some((_, unreadable)), Fallback::Refuse) = (&rest, fallback) {
+            self.plugins.refuse(Kind::StreamRoute, &id, *unreadable);
+        }
         let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
-        match route.or_else(bare).filter(|_| is_wanted) {
+        match route.or(rest.map(|(route, _)| route)).filter(|_| is_wanted) {
             Some(route) => {
                 self.streams.keep(route);
                 touched.stream_routes.push(id);

@@ -178,8 +178,8 @@ pub(super) async fn access(
                 continue;
             }
             // Whichever phase it would have refused in.
-            if step.is_unavailable {
-                refusal = Some(Refusal::from(ErrorCode::PluginUnavailable));
+            if let Some(code) = step.refuses_with {
+                refusal = Some(Refusal::from(code));
                 break;
             }
             if !step.phases.intersects(Phases::ACCESS) {
@@ -222,7 +222,8 @@ fn runs(step: &PluginStep, variables: &dyn Lookup) -> bool {
 /// Shows plugins how the connection went.
 pub(super) fn log(connection: &mut Connection<'_>) {
     let Some(entry) = connection.entry.clone() else { return };
-    let sees_end = |step: &PluginStep| step.phases.intersects(Phases::LOG) && !step.is_unavailable;
+    let sees_end =
+        |step: &PluginStep| step.phases.intersects(Phases::LOG) && step.refuses_with.is_none();
     if !entry.chain.steps().iter().any(|step| sees_end(step)) {
         return;
     }

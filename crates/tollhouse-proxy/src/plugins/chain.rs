@@ -7,6 +7,7 @@ use tollhouse_model::Id;
 use tollhouse_model::expr::Expr;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{Phases, RunPolicy};
+use tollhouse_telemetry::ErrorCode;
 
 use crate::snapshot::RouteEntry;
 use crate::snapshot::upstream::UpstreamEntry;
@@ -18,8 +19,8 @@ pub struct PluginStep {
     pub name: Box<str>,
     /// The plugin.
     pub handler: SharedHandler,
-    /// Whether requests are refused here, since the plugin cannot run.
-    pub is_unavailable: bool,
+    /// What requests are refused with here, where what the step stands for cannot be had.
+    pub refuses_with: Option<ErrorCode>,
     /// The phases that it takes part in; asked for every request.
     pub phases: Phases,
     /// Higher runs earlier: the plugin's own, or what `_meta.priority` says.

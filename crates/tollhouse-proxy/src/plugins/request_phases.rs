@@ -121,8 +121,8 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             let is_due = step.phases.intersects(phase)
                 && chains.runs(step, index, self.cx.variables())
                 && (who == Who::All || (chains.is_new(step) && !step.is_auth));
-            if is_due && step.is_unavailable {
-                return Err(ErrorCode::PluginUnavailable.into());
+            if is_due && let Some(code) = step.refuses_with {
+                return Err(code.into());
             }
             if is_due && self.step(step, phase).await {
                 return Ok(true);

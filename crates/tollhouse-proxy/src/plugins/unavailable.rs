@@ -1,10 +1,12 @@
-//! What stands in the place of a plugin that cannot run, and may protect: requests end there.
+//! What stands in the place of a plugin that cannot run, and may protect, or of what else cannot be read of a
+//! route: requests end there. Which objects get such a step is decided by whoever compiles them.
 
 use std::sync::Arc;
 
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Handler, LogContext, Phases, RequestContext, RunPolicy, Step, UpstreamRef};
+use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
 
@@ -19,15 +21,20 @@ impl PluginStep {
         owner: &'static str,
         filter: Option<tollhouse_model::expr::Expr>,
     ) -> Self {
+        Self { filter, ..Self::refusing(name, owner, ErrorCode::PluginUnavailable) }
+    }
+
+    /// Refuses all requests in the place of the part `name` of an object.
+    pub(crate) fn refusing(name: &str, owner: &'static str, code: ErrorCode) -> Self {
         let handler: SharedHandler = Arc::new(Unavailable);
         Self {
             name: name.into(),
-            is_unavailable: true,
+            refuses_with: Some(code),
             phases: handler.phases(),
             handler,
             priority: PRIORITY,
             owner,
-            filter,
+            filter: None,
             error_response: None,
             is_auth: false,
             run_policy: RunPolicy::Both,

@@ -367,6 +367,7 @@ fn a_route_that_cannot_send_its_requests_anywhere_keeps_them_from_others() {
     for path in ["/kafka", "/unreadable"] {
         assert_eq!(gateway.client().get(path).status(), 503, "{path}");
     }
+    gateway.wait_failures("route_invalid", 2);
     assert_eq!(gateway.client().get("/rest").status(), 200);
 }
 

@@ -201,6 +201,17 @@ fn plugins_of_requests_are_refused_in_stream_routes() {
     assert_eq!(protected.metric(failed), 1.0);
 }
 
+#[test]
+fn a_stream_route_whose_upstream_cannot_be_read_closes_connections_and_says_why() {
+    let unreadable = json!({ "type": "roundrobin", "nodes": "127.0.0.1:9092" });
+    let gateway = stream_gateway(&any_port())
+        .resources(&stream_routes([json!({ "id": "1", "upstream": unreadable })]))
+        .start();
+    assert_eq!(client(&gateway).rest(), b"");
+    let failed = "tollhouse_stream_failed_total{code=\"route_invalid\"}";
+    assert_eq!(gateway.metric(failed), 1.0);
+}
+
 /// A CONNECT packet of MQTT 3.1.1.
 fn mqtt_connect(client_id: &str) -> Vec<u8> {
     let id = u8::try_from(client_id.len()).expect("short");

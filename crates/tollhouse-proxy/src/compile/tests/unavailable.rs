@@ -1,6 +1,7 @@
 //! Plugins that cannot run, wherever they stand: what is done without them, and what is refused.
 
 use tollhouse_model::encryption::Keyring;
+use tollhouse_telemetry::ErrorCode;
 
 use super::*;
 use crate::l4::table::Arrival;
@@ -8,9 +9,9 @@ use crate::plugins::PluginStep;
 
 /// The names of the steps of a chain; of those that refuse requests, in brackets.
 fn steps(chain: &Chain) -> String {
-    let shown = |step: &Arc<PluginStep>| match step.is_unavailable {
-        true => format!("[{}]", step.name()),
-        false => step.name().to_owned(),
+    let shown = |step: &Arc<PluginStep>| match step.refuses_with {
+        Some(_) => format!("[{}]", step.name()),
+        None => step.name().to_owned(),
     };
     chain.steps().iter().map(shown).collect::<Vec<_>>().join(" ")
 }
@@ -67,6 +68,39 @@ fn the_last_good_version_stays_where_there_is_one() {
     assert!(of_route(&desk).starts_with('['));
 }
 
+/// What the only step of a route refuses with.
+fn code_of_route(desk: &Desk) -> Option<ErrorCode> {
+    desk.route("r").chain.steps().first().and_then(|step| step.refuses_with)
+}
+
+#[test]
+fn what_cannot_be_read_refuses_with_a_code_of_its_own() {
+    let plugins = |plugins: Value| json!({"uri": "/", "upstream": nodes(1), "plugins": plugins});
+    let upstream =
+        |upstream: Value| json!({"uri": "/", "upstream": upstream, "plugins": {"x": {}}});
+    let kafka = json!({"type": "roundrobin", "scheme": "kafka", "nodes": {"127.0.0.1:9092": 1}});
+    let both = json!({"uri": "/", "upstream": 7, "plugins": 7});
+    let table = [
+        (plugins(json!({"key-auht": {}})), ErrorCode::PluginUnavailable),
+        (plugins(json!(7)), ErrorCode::PluginUnavailable),
+        (upstream(json!(7)), ErrorCode::RouteInvalid),
+        (upstream(kafka), ErrorCode::RouteInvalid),
+        (both, ErrorCode::RouteInvalid),
+    ];
+    for (value, expected) in table {
+        let mut desk = Desk::new();
+        desk.apply([put(Kind::Route, "r", value.clone())]);
+        assert_eq!(code_of_route(&desk), Some(expected), "{value}");
+        // Wrong in another way then: the newest version counts.
+        desk.apply([put(Kind::Route, "r", plugins(json!({"jwt-auht": {}})))]);
+        assert_eq!(code_of_route(&desk), Some(ErrorCode::PluginUnavailable), "{value}");
+        desk.apply([put(Kind::Route, "r", upstream(json!("nowhere")))]);
+        assert_eq!(code_of_route(&desk), Some(ErrorCode::RouteInvalid), "{value}");
+        desk.apply([put(Kind::Route, "r", plugins(json!({"x": {}})))]);
+        assert_eq!((of_route(&desk).as_str(), code_of_route(&desk)), ("x", None), "mended");
+    }
+}
+
 #[test]
 fn a_route_whose_requests_are_not_known_is_not_there() {
     let mut desk = Desk::new();
@@ -94,7 +128,7 @@ fn a_route_that_is_wrong_in_other_ways_keeps_its_requests() {
         bad[name] = value;
         desk.apply([put(Kind::Route, "r", bad)]);
         assert!(desk.has_route("r"), "{name}");
-        assert_eq!(of_route(&desk), "[plugins]", "{name}");
+        assert_eq!(of_route(&desk), "[route]", "{name}");
         desk.apply([put(Kind::Route, "r", whole())]);
         assert_eq!((of_route(&desk).as_str(), desk.problems().len()), ("x", 0), "mended: {name}");
     }
@@ -126,7 +160,7 @@ fn a_stream_route_that_is_wrong_in_other_ways_keeps_its_connections() {
         let found = desk.snapshot.streams.find(&arrival).expect("a route");
         assert_eq!(
             (found.route.id.as_str(), &*steps(&found.chain)),
-            ("own", "[plugins]"),
+            ("own", "[route]"),
             "{name}"
         );
     }
@@ -140,7 +174,7 @@ fn a_route_with_a_value_that_no_key_opens_keeps_its_requests() {
     upstream["tls"] = json!({"client_cert": "cert", "client_key": sealed});
     let mut desk = Desk::new();
     desk.apply([put(Kind::Route, "r", json!({"uri": "/", "upstream": upstream}))]);
-    assert_eq!(of_route(&desk), "[plugins]");
+    assert_eq!(of_route(&desk), "[route]");
 }
 
 #[test]

@@ -127,12 +127,12 @@ fn global_plugins(decision: &Decision) -> Vec<String> {
 
 /// A plugin with its priority, its phases, and the object that brings it.
 fn line(step: &PluginStep, owner: &str) -> String {
-    if step.is_unavailable {
-        return format!(
-            "{} cannot run: {} from {owner}",
-            step.name(),
-            ErrorCode::PluginUnavailable
-        );
+    if let Some(code) = step.refuses_with {
+        let name = step.name();
+        return match code {
+            ErrorCode::RouteInvalid => format!("requests end here: {code} from {owner}"),
+            _ => format!("{name} cannot run: {code} from {owner}"),
+        };
     }
     let phases = step.handler.phases().names().join(", ");
     format!("{} (priority {}; {phases}) from {owner}", step.name(), step.priority)

@@ -175,6 +175,11 @@ impl<'r> ResponseContext<'r> {
         self.edits.lines().for_each(|(name, value)| visit(name, value));
     }
 
+    /// Whether a plugin has put lines of that name into the answer, or has taken them out.
+    pub fn is_edited(&self, name: &str) -> bool {
+        self.edits.hides(name.as_bytes()) || self.edits.find(name.as_bytes()).is_some()
+    }
+
     /// The only line of that name. An empty value leaves none, as APISIX's servers have it.
     pub fn set_header(&mut self, name: &str, value: &[u8]) {
         if value.is_empty() {

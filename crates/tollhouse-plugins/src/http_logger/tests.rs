@@ -36,7 +36,7 @@ impl Logger {
     fn log(&mut self, request: &str) {
         let mut exchange = FakeExchange::parse(request, 0);
         assert!(self.harness.run(&mut exchange).passes());
-        let head = "200\nContent-Type: text/plain\nX-A: 1\nX-A: 2";
+        let head = "200\nContent-Type: text/plain\nServer: node/1.0\nX-A: 1\nX-A: 2";
         self.harness.respond(&mut exchange, head, &["hello ", "world"]);
         self.harness.log(&mut exchange, transfer());
     }
@@ -86,7 +86,7 @@ fn the_default_entry_tells_everything_about_the_exchange() {
         },
         "response": {
             "status": 200,
-            "headers": {"content-type": "text/plain", "x-a": ["1", "2"]},
+            "headers": {"content-type": "text/plain", "x-a": ["1", "2"], "server": "APISIX/3.18.0"},
             "size": 190,
         },
         "server": {"hostname": null, "version": "3.18.0"},

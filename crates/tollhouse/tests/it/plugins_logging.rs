@@ -53,6 +53,8 @@ fn entries_are_sent() {
     }
     assert!(entry["request"]["size"].is_number() && entry["response"]["size"].is_number());
     assert!(entry["server"]["hostname"].is_string());
+    let server = entry.pointer("/response/headers/server").and_then(Value::as_str);
+    assert_eq!((server, server.is_some()), (answer.field("server"), true), "as the client sees it");
 }
 
 #[test]

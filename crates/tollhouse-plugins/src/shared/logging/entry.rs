@@ -13,12 +13,17 @@ use super::format::Fields;
 use super::{BodyFields, FormatFields, hostname};
 use crate::shared::messages::request_document::{headers_document, query_document, text};
 
+/// The header in which servers call themselves something.
+const SERVER: &str = "server";
+
 #[derive(Debug)]
 pub(crate) struct Entries {
     bodies: Bodies,
     shape: Shape,
     extra: Fields,
     version: String,
+    /// How the gateway calls itself towards clients.
+    server: String,
 }
 
 #[derive(Debug)]
@@ -56,6 +61,7 @@ impl Entries {
             bodies: Bodies::compile(bodies)?,
             shape: own.map_or(Shape::Default, |format| Shape::Own(Fields::parse(&format))),
             extra: extra.map_or_else(Fields::default, |format| Fields::parse(&format)),
+            server: token.clone(),
             version: match (token.split_once('/'), scope.services.brand) {
                 (Some((_, version)), _) => version.into(),
                 (None, Brand::Tollhouse) => env!("CARGO_PKG_VERSION").into(),
@@ -73,12 +79,28 @@ impl Entries {
 
     /// Takes the answer's headers, and its body where it is wanted.
     pub(crate) fn response(&self, cx: &mut ResponseContext<'_>) {
-        let headers = headers_document(|visit| cx.each_header(visit));
+        let headers = self.headers(cx);
         let body = self.bodies.response(cx);
         let mut seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
         seen.response_headers = Some(headers);
         seen.response_body = body;
         cx.remember(seen);
+    }
+
+    /// The headers as the client gets them. `Server` is the gateway's and not the node's, unless a plugin has put
+    /// something else there.
+    fn headers(&self, cx: &ResponseContext<'_>) -> Value {
+        let is_edited = cx.is_edited(SERVER);
+        headers_document(|visit| {
+            cx.each_header(&mut |name, value| {
+                if is_edited || !name.eq_ignore_ascii_case(SERVER.as_bytes()) {
+                    visit(name, value);
+                }
+            });
+            if !is_edited {
+                visit(SERVER.as_bytes(), self.server.as_bytes());
+            }
+        })
     }
 
     pub(crate) fn entry(&self, cx: &mut LogContext<'_>) -> Value {

@@ -59,10 +59,10 @@ pub(crate) fn check_one(
         return Ok(());
     }
     let bare = without_common(conf);
+    let services = &object.parts.services;
     if owner == Owner::Consumer && plugin.consumer.is_some() {
-        catalogue.check_identity(name, &bare)?;
+        catalogue.check_identity(name, &bare, services)?;
     } else {
-        let services = &object.parts.services;
         let metadata = object.known.facts(&format!("plugin_metadata/{name}"));
         let metadata = metadata.and_then(|facts| facts.metadata.as_ref());
         let scope =

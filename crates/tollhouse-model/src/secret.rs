@@ -1,19 +1,21 @@
 //! Secrets: who keeps the values that confs only refer to, and those references.
 //!
 //! Here: the keepers as objects. References and what resolves them are in `secret/reference.rs`
-//! and `secret/source.rs`, reading a keeper from a document in `secret/parse.rs`. Asking a keeper
+//! and `secret/source.rs`, what a value is to be in its place in `secret/expected.rs`, reading a keeper from a document in `secret/parse.rs`. Asking a keeper
 //! is the work of a crate that does IO.
 
 use crate::Id;
 
+mod expected;
 mod parse;
 mod reference;
 mod source;
 mod text;
 
+pub use expected::Expected;
 pub use reference::{Manager, SecretRef, is_reference};
 pub use source::{
-    EnvironmentSource, NoAnswer, SecretSource, Unanswered, has_references, resolve_in,
+    EnvironmentSource, NoAnswer, SecretSource, Unanswered, has_references, resolve_as, resolve_in,
 };
 pub use text::SecretText;
 

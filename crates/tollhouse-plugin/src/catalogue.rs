@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
+use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_as};
 
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::handler::SharedHandler;
 use crate::plugin::{Category, Phases, Plugin, RunPolicy};
-use crate::scope::Scope;
+use crate::scope::{Scope, Services};
 
 pub use crate::schema::SchemaOf;
 
@@ -61,6 +62,34 @@ impl Rules {
         empty_as_declared(&self.document, &mut conf);
         whole_numbers(&mut conf);
         Ok(conf)
+    }
+
+    /// Judges a conf that may refer to values kept elsewhere. What it is refused for may be the text of a reference,
+    /// which the plugin never sees: it is then judged with the values. Where this process does not have them all, the
+    /// conf is good by its schema, and whoever serves with it says which value is missing.
+    fn judge(
+        &self,
+        conf: &Value,
+        services: &Services,
+        check: impl Fn(&Value) -> Result<(), ConfError>,
+    ) -> Result<(), ConfError> {
+        let Err(error) = check(conf) else { return Ok(()) };
+        if !has_references(conf) {
+            return Err(error);
+        }
+        self.complete(conf)?;
+        let mut resolved = conf.clone();
+        let source = services.secrets.as_deref().map(|source| source as &dyn SecretSource);
+        let unanswered = resolve_as(&mut resolved, &self.document, source);
+        let is_wrong = |one: &&Unanswered| matches!(one.answer, NoAnswer::NotA(_));
+        if let Some(wrong) = unanswered.iter().find(is_wrong) {
+            let (field, reason) = (&wrong.field, wrong.reason());
+            return Err(format!("property \"{field}\" validation failed: {reason}").into());
+        }
+        if unanswered.is_empty() && !has_references(&resolved) {
+            return check(&resolved);
+        }
+        Ok(())
     }
 }
 
@@ -185,6 +214,27 @@ impl PluginType {
         Ok(Identified { key: key.into(), identity: (spec.compile)(&conf)? })
     }
 
+    /// Checks a conf that may refer to values kept elsewhere.
+    ///
+    /// # Errors
+    /// What is wrong with `conf`.
+    pub fn check(&self, conf: &Value, scope: &Scope<'_>) -> Result<(), ConfError> {
+        let compile = |conf: &Value| self.compile(conf, &Scope { conf, ..*scope }).map(drop);
+        self.conf.judge(conf, scope.services, compile)
+    }
+
+    /// The same of what a consumer says for it.
+    ///
+    /// # Errors
+    /// What is wrong with `conf`.
+    pub fn check_identity(&self, conf: &Value, services: &Services) -> Result<(), ConfError> {
+        let identify = |conf: &Value| self.identify(conf).and_then(|found| found.check());
+        match &self.identity {
+            Some(rules) => rules.judge(conf, services, identify),
+            None => identify(conf),
+        }
+    }
+
     /// Checks metadata.
     ///
     /// # Errors
@@ -270,18 +320,21 @@ impl Catalogue {
     /// The text.
     pub fn check(&self, name: &str, conf: &Value, scope: &Scope<'_>) -> Result<(), ConfError> {
         let Some(plugin) = self.get(name) else { return Err(unknown(name)) };
-        plugin.compile(conf, scope).map(drop).map_err(|error| refused(name, &error))
+        plugin.check(conf, scope).map_err(|error| refused(name, &error))
     }
 
-    /// Checks what a consumer says for an auth plugin, in the same words; returns the value that
-    /// requests are matched by.
+    /// Checks what a consumer says for an auth plugin, in the same words.
     ///
     /// # Errors
     /// The text.
-    pub fn check_identity(&self, name: &str, conf: &Value) -> Result<String, ConfError> {
+    pub fn check_identity(
+        &self,
+        name: &str,
+        conf: &Value,
+        services: &Services,
+    ) -> Result<(), ConfError> {
         let Some(plugin) = self.get(name) else { return Err(unknown(name)) };
-        let identified = plugin.identify(conf).map_err(|error| refused(name, &error))?;
-        Ok(identified.key)
+        plugin.check_identity(conf, services).map_err(|error| refused(name, &error))
     }
 }
 

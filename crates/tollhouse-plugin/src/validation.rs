@@ -73,9 +73,9 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
             continue;
         }
         let checked = if role == Role::Identity && plugin.is_auth() {
-            plugin.identify(&conf.conf).and_then(|identified| identified.check())
+            plugin.check_identity(&conf.conf, services)
         } else {
-            plugin.compile(&conf.conf, &scope).map(drop)
+            plugin.check(&conf.conf, &scope)
         };
         if let Err(error) = checked {
             let problem = refused(name, path, &error);

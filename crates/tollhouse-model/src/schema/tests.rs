@@ -363,12 +363,13 @@ fn secrets_pass_for_values_of_the_configuration_only() {
             "count": {"type": "integer"},
             "name": {"type": "string", "maxLength": 3, "enum": ["a"]},
             "list": {"type": "array", "items": {"type": "boolean"}},
+            "whole": {"type": "array", "items": {"type": "boolean"}},
             "inner": {"type": "object"},
         },
         "additionalProperties": {"minimum": 1, "type": ["number", "object"]},
     });
     for prefix in ["$secret://vault/1/a/b", "$env://A", "$ENV://A/b"] {
-        let value = json!({"count": prefix, "name": prefix, "list": [prefix], "x": prefix});
+        let value = json!({"count": prefix, "name": prefix, "list": [prefix], "whole": prefix, "x": prefix});
         assert_eq!(verdict(document.clone(), value.clone()), "ok");
         let traffic = Schema::compile_for(&document, Subject::Traffic).expect("it is good");
         let refused = traffic.validate(&value).expect_err("nothing stands for anything here");

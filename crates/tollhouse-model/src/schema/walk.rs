@@ -97,18 +97,18 @@ impl<'s> Walk<'s> {
     fn check_bare_part<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
         if self.subject == Subject::Configuration
             && is_secret_reference(value)
-            && self.allows_scalars(node)
+            && self.allows_references(node)
         {
             return Ok(());
         }
         self.check(node, value)
     }
 
-    /// Whether a schema describes anything but objects and lists, for which no text can stand.
-    fn allows_scalars(&self, node: NodeId) -> bool {
+    /// Whether a schema describes anything but objects, for which no text can stand.
+    fn allows_references(&self, node: NodeId) -> bool {
         let Node::Rules(rules) = &self.nodes[node] else { return true };
         let Some(types) = &rules.types else { return true };
-        types.allowed.iter().any(|kind| !matches!(kind, Kind::Object | Kind::Array))
+        types.allowed.iter().any(|kind| !matches!(kind, Kind::Object))
     }
 
     fn check<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::expected::{Expected, Schemas};
 use super::reference::{SecretRef, is_reference};
 
 /// Something that may know what a reference stands for.
@@ -69,6 +70,20 @@ pub struct Unanswered {
     pub answer: NoAnswer,
 }
 
+impl Unanswered {
+    /// What became of it, in words that never show a value.
+    pub fn reason(&self) -> String {
+        let reference = &self.reference;
+        match self.answer {
+            NoAnswer::Unknown => format!("nothing answers for {reference}"),
+            NoAnswer::Empty => format!("what {reference} stands for is empty"),
+            NoAnswer::NotA(expected) => {
+                format!("what {reference} stands for is not {}", expected.name())
+            }
+        }
+    }
+}
+
 /// How a reference came to no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
@@ -76,42 +91,70 @@ pub enum NoAnswer {
     Unknown,
     /// The value is empty, which is what stands there now.
     Empty,
+    /// The value is not what is expected in its place, where the reference still stands.
+    NotA(Expected),
 }
 
-/// Replaces the references within `value` by what `source` knows; reports those that came to no
-/// value.
+/// Replaces the references within `value` by the texts that `source` knows; reports those that came to
+/// no value.
 pub fn resolve_in(value: &mut Value, source: Option<&dyn SecretSource>) -> Vec<Unanswered> {
+    resolve_as(value, &Value::Null, source)
+}
+
+/// The same, each text read as what the schema of `value` expects in its place: a number, a flag, a list.
+pub fn resolve_as(
+    value: &mut Value,
+    schema: &Value,
+    source: Option<&dyn SecretSource>,
+) -> Vec<Unanswered> {
     let mut unanswered = Vec::new();
     // A list of its own instead of recursion: a conf may nest deeper than a thread's stack.
-    let mut waiting = vec![(String::new(), value)];
-    while let Some((field, value)) = waiting.pop() {
+    let mut waiting = vec![(String::new(), value, Schemas::of(schema))];
+    while let Some((field, value, schemas)) = waiting.pop() {
         match value {
             Value::String(text) if is_reference(text) => {
-                let fetch = |source: &dyn SecretSource| source.fetch(&SecretRef::parse(text)?);
-                let found = source.and_then(fetch);
-                let answer = match &found {
-                    Some(found) if !found.is_empty() => None,
-                    Some(_) => Some(NoAnswer::Empty),
-                    None => Some(NoAnswer::Unknown),
-                };
                 let reference = text.clone();
+                let answer = answer(value, &schemas, source);
                 unanswered.extend(answer.map(|answer| Unanswered { field, reference, answer }));
-                found.into_iter().for_each(|found| *text = found);
             }
             Value::Array(items) => {
-                waiting.extend(items.iter_mut().map(|item| (field.clone(), item)));
+                let below = schemas.items();
+                let item = |item| (field.clone(), item, below.clone());
+                waiting.extend(items.iter_mut().map(item));
             }
             Value::Object(fields) => {
                 let below = |name: &String| match field.as_str() {
                     "" => name.clone(),
                     above => format!("{above}.{name}"),
                 };
-                waiting.extend(fields.iter_mut().map(|(name, value)| (below(name), value)));
+                let part = |(name, value)| (below(name), value, schemas.field(name));
+                waiting.extend(fields.iter_mut().map(part));
             }
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
     unanswered
+}
+
+/// Puts what a reference stands for in its place; tells where that is no value.
+fn answer(
+    value: &mut Value,
+    schemas: &Schemas<'_>,
+    source: Option<&dyn SecretSource>,
+) -> Option<NoAnswer> {
+    let text = value.as_str()?;
+    let fetch = |source: &dyn SecretSource| source.fetch(&SecretRef::parse(text)?);
+    let Some(found) = source.and_then(fetch) else { return Some(NoAnswer::Unknown) };
+    // Who knows of references alone answers with the reference, which is not to be read as anything.
+    if is_reference(&found) && SecretRef::parse(&found) == SecretRef::parse(text) {
+        return None;
+    }
+    let is_empty = found.is_empty();
+    match schemas.read(found) {
+        Ok(read) => *value = read,
+        Err(expected) => return Some(NoAnswer::NotA(expected)),
+    }
+    is_empty.then_some(NoAnswer::Empty)
 }
 
 #[cfg(test)]

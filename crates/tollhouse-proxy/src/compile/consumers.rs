@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde_json::Value;
 use tollhouse_model as model;
 use tollhouse_model::{Id, PluginSet, Problems};
 use tollhouse_plugin::{Consumer, Credential, validation};
@@ -174,8 +175,9 @@ pub(super) fn identities(
     for (plugin, conf) in plugins.identities(set) {
         let path = format!("{path}.plugins.{}", plugin.name);
         // All of them are looked at, so that every problem is reported at once.
-        let conf = match plugins.resolved(&conf.conf, Fields::All, &path, problems) {
-            Ok(conf) => conf,
+        let schema = plugin.consumer_schema().unwrap_or(&Value::Null);
+        let conf = match plugins.resolved(&conf.conf, (Fields::All, schema), &path) {
+            Ok(resolved) => resolved.conf,
             Err(problem) => {
                 problems.push(problem);
                 continue;

@@ -4,7 +4,6 @@
 //! none, requests are refused in the plugin's place. Only plugins that are known to protect nothing
 //! are passed over, with a warning.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::Protos;
 
 use super::object::Object;
-use super::secrets;
+use super::secrets::{self, Resolved};
 use super::upstreams::{Slots, Upstreams};
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::{PluginStep, StepSet};
@@ -113,7 +112,8 @@ impl Plugins {
 
     /// Whether requests are refused for want of a plugin of the object, or of what cannot be read of it.
     pub(super) fn refuses(&self, kind: Kind, id: &Id) -> bool {
-        self.get(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.refuses_with.is_some()))
+        self.get(kind, id)
+            .is_some_and(|set| set.steps.iter().any(|step| step.refuses_with.is_some()))
     }
 
     /// Compiles and keeps the plugins of an object.
@@ -211,12 +211,14 @@ impl Plugins {
             return Err(validation::not_for_connections(name, path));
         }
         let secrets = secrets::Fields::for_plugin(plugin);
-        let resolved = self.resolved(&conf.conf, secrets, &path, place.problems)?;
+        let resolved = self.resolved(&conf.conf, (secrets, plugin.schema()), &path)?;
         // Secrets have their values from here on; what is shown of the conf elsewhere has not.
-        let scope = Scope { conf: &resolved, ..scope };
-        let handler = plugin
-            .compile(&resolved, &scope)
-            .map_err(|error| validation::refused(name, path, &error))?;
+        let scope = Scope { conf: &resolved.conf, ..scope };
+        let handler = plugin.compile(&resolved.conf, &scope).map_err(|error| {
+            let to_blame = resolved.to_blame(&path);
+            to_blame.unwrap_or_else(|| validation::refused(name, path.clone(), &error))
+        })?;
+        resolved.warnings(&path).for_each(|warning| place.problems.push(warning));
         let upstreams = place.upstreams_of(&owner, name, &handler);
         Ok(PluginStep {
             name: name.into(),
@@ -233,19 +235,19 @@ impl Plugins {
         })
     }
 
-    /// A conf with the secrets in it that it refers to.
+    /// A conf with the secrets in it that it refers to, and with what else it refers to, as its schema expects it.
     ///
     /// # Errors
-    /// A secret has no value: nothing answers for its reference, or nothing opens what is sealed.
+    /// A secret has no value: nothing answers for its reference, or nothing opens what is sealed. A value is of another
+    /// type than the schema expects.
     pub(super) fn resolved<'c>(
         &self,
         conf: &'c Value,
-        fields: secrets::Fields<'_>,
+        (fields, schema): (secrets::Fields<'_>, &Value),
         path: &str,
-        problems: &mut Problems,
-    ) -> Result<Cow<'c, Value>, Problem> {
+    ) -> Result<Resolved<'c>, Problem> {
         let source = self.services.secrets.as_deref().map(|source| source as &dyn SecretSource);
-        secrets::References { source, fields }.resolve(conf, path, problems)
+        secrets::References { source, fields, schema }.resolve(conf, path)
     }
 
     /// Reports auth plugins that this build does not have.

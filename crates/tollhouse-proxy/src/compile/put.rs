@@ -302,8 +302,8 @@ impl Compiler {
         problems: &mut Problems,
     ) -> bool {
         let Object { id, path, .. } = object;
-        let resolved = match self.plugins.resolved(value, Fields::All, path, problems) {
-            Ok(resolved) => resolved,
+        let resolved = match self.plugins.resolved(value, (Fields::All, &Value::Null), path) {
+            Ok(resolved) => resolved.conf,
             Err(problem) => {
                 problems.push(problem);
                 return false;

@@ -195,3 +195,34 @@ fn bodies_are_shown_to_those_who_decide() {
         assert_eq!((asked.method(), asked.text().as_str()), ("POST", "whole body"), "{request}");
     }
 }
+
+#[test]
+fn a_number_may_come_from_the_environment_and_a_missing_one_refuses() {
+    let bench = Bench::start();
+    let limited =
+        |name: &str| json!({"client-control": {"max_body_size": format!("$ENV://{name}")}});
+    // What the package's version has in its second place is known here, and a number.
+    bench.put("/routes/known", bench.route("known.test", limited("CARGO_PKG_VERSION_MINOR")));
+    bench.wait_until_served();
+    let most: usize = env!("CARGO_PKG_VERSION_MINOR").parse().expect("a number");
+    let ask = |host: &str, length: usize| {
+        let body = "x".repeat(length);
+        let head = format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n");
+        bench.gateway.client().ask(format!("{head}{body}")).status()
+    };
+    assert_eq!((ask("known.test", most), ask("known.test", most + 1)), (200, 413));
+    // Another gateway may have it: the write is taken, and here nobody passes without the limit.
+    bench.put("/routes/unknown", bench.route("unknown.test", limited("NOT_SET_ANYWHERE")));
+    wait_for("the refusal", || (ask("unknown.test", 1) == 503).then_some(()));
+    let text = bench.gateway.configuration().to_string();
+    assert!(text.contains("nothing answers for $ENV://NOT_SET_ANYWHERE"), "{text}");
+    assert!(text.contains("plugins.client-control.max_body_size"), "{text}");
+    let word = bench.gateway.admin(
+        "PUT",
+        "/routes/word",
+        &bench.route("word.test", limited("CARGO_PKG_NAME")),
+    );
+    assert_eq!(word.status(), 400, "{}", word.text());
+    let expected = "what $ENV://CARGO_PKG_NAME stands for is not a whole number";
+    assert!(word.text().contains(expected), "{}", word.text());
+}

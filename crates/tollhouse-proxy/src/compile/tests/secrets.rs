@@ -9,6 +9,7 @@ fn desk() -> Desk {
     let lookup = |name: &str| match name {
         "KEY" => Some("opened".to_owned()),
         "EMPTY" => Some(String::new()),
+        "OFF" => Some("false".to_owned()),
         _ => None,
     };
     let mut services = Services::new("APISIX");
@@ -76,12 +77,23 @@ fn what_a_reference_stands_for_is_what_consumers_are_found_by() {
 #[test]
 fn a_plugin_is_compiled_with_what_a_reference_stands_for() {
     let mut desk = desk();
-    // The conf is refused for what it says only once it is known: `opened` is no flag.
     let route = |bad: Value| json!({"uri": "/", "plugins": {"x": {"bad": bad}}});
-    desk.apply([put(Kind::Route, "r", route(json!("$env://KEY")))]);
-    let (_, problems) = desk.compiler.problems().next().expect("a problem");
-    let problem = problems.iter().next().expect("a problem");
-    assert!(problem.reason.ends_with("expected boolean, got string"), "{}", problem.reason);
-    desk.apply([put(Kind::Route, "r", route(json!(false)))]);
+    // What no flag can come of refuses, and says which field wants one and who was to give it.
+    let table = [
+        ("$env://KEY", "what $env://KEY stands for is not true or false"),
+        ("$env://EMPTY", "what $env://EMPTY stands for is not true or false"),
+        ("$env://NONE", "nothing answers for $env://NONE"),
+        ("$secret://vault/1/a/b", "nothing answers for $secret://vault/1/a/b"),
+    ];
+    for (reference, expected) in table {
+        desk.apply([put(Kind::Route, "r", route(json!(reference)))]);
+        let (_, problems) = desk.compiler.problems().next().expect("a problem");
+        let problem = problems.iter().next().expect("a problem");
+        assert!(problem.path.ends_with(".plugins.x.bad"), "{}", problem.path);
+        assert_eq!(problem.reason, expected);
+        let step = desk.route("r").chain.steps().first().cloned().expect("it stands there");
+        assert!(step.refuses_with.is_some(), "{reference}");
+    }
+    desk.apply([put(Kind::Route, "r", route(json!("$ENV://OFF")))]);
     assert_eq!(desk.problems(), [""; 0]);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use tollhouse_config::{Document, Format, Item, declarative};
-use tollhouse_model::secret::{EnvironmentSource, NoAnswer, SecretRef, resolve_in};
+use tollhouse_model::secret::{EnvironmentSource, SecretRef, resolve_in};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginSet, Problem,
     Problems, Proto, Route, Service, StreamRoute, Upstream,
@@ -200,10 +200,7 @@ fn ssl_problems(
             if !matches!(reference, Some(SecretRef::Environment { .. })) {
                 continue;
             }
-            let reason = match missing.answer {
-                NoAnswer::Unknown => format!("nothing answers for {} here", missing.reference),
-                NoAnswer::Empty => format!("what {} stands for here is empty", missing.reference),
-            };
+            let reason = format!("{} here", missing.reason());
             let path = format!("{}.{}", item.path, missing.field);
             let hint = "the gateway serves the certificate only where its environment has it";
             unanswered.push(Problem::warning(path, reason).with_hint(hint));

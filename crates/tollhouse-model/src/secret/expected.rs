@@ -1,0 +1,190 @@
+//! What a schema expects at a place of a conf, and texts read as that: variables of the environment and
+//! keepers of secrets hold texts only, and confs have numbers, flags and lists too.
+//!
+//! Whether a value is good is not judged here.
+
+use serde_json::{Number, Value};
+
+/// Deepest nesting of branches within branches that is looked into: schemas have two or three.
+const BRANCHES_DEPTH_MAX: usize = 16;
+
+/// Names of the keywords under which a schema has others for the same value.
+const BRANCH_LISTS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+const BRANCHES: [&str; 3] = ["if", "then", "else"];
+
+/// A type of JSON that a text may stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// A whole number.
+    Integer,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list, as JSON.
+    List,
+    /// An object, as JSON.
+    Object,
+}
+
+impl Expected {
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "integer" => Some(Self::Integer),
+            "number" => Some(Self::Number),
+            "boolean" => Some(Self::Boolean),
+            "array" => Some(Self::List),
+            "object" => Some(Self::Object),
+            _ => None,
+        }
+    }
+
+    /// What such a value is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+            Self::List => "a list in JSON",
+            Self::Object => "an object in JSON",
+        }
+    }
+
+    fn read(self, text: &str) -> Option<Value> {
+        let value: Value = serde_json::from_str(text.trim()).ok()?;
+        let is_whole =
+            |number: &Number| number.as_f64().is_some_and(|number| number.fract() == 0.0);
+        let is_expected = match (self, &value) {
+            (Self::Integer, Value::Number(number)) => is_whole(number),
+            (Self::Number, Value::Number(_))
+            | (Self::Boolean, Value::Bool(_))
+            | (Self::List, Value::Array(_))
+            | (Self::Object, Value::Object(_)) => true,
+            _ => false,
+        };
+        is_expected.then_some(value)
+    }
+}
+
+/// The schemas that a place of a conf is judged by.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Schemas<'s>(Vec<&'s Value>);
+
+impl<'s> Schemas<'s> {
+    /// Those of a whole conf.
+    pub(super) fn of(document: &'s Value) -> Self {
+        let mut all = Vec::new();
+        gather(document, BRANCHES_DEPTH_MAX, &mut all);
+        Self(all)
+    }
+
+    /// Those of a field of it.
+    pub(super) fn field(&self, name: &str) -> Self {
+        self.below(|schema| {
+            let listed = schema.get("properties").and_then(|fields| fields.get(name));
+            listed.or_else(|| schema.get("additionalProperties"))
+        })
+    }
+
+    /// Those of the items of it.
+    pub(super) fn items(&self) -> Self {
+        self.below(|schema| schema.get("items"))
+    }
+
+    fn below(&self, pick: impl Fn(&'s Value) -> Option<&'s Value>) -> Self {
+        let mut all = Vec::new();
+        for schema in self.0.iter().filter_map(|schema| pick(schema)) {
+            gather(schema, BRANCHES_DEPTH_MAX, &mut all);
+        }
+        Self(all)
+    }
+
+    /// The value that a text stands for: the text itself where one may stand, or where no schema says what may.
+    ///
+    /// # Errors
+    /// What is expected, which the text is not.
+    pub(super) fn read(&self, text: String) -> Result<Value, Expected> {
+        let mut expected = Vec::new();
+        for name in self.0.iter().flat_map(|schema| types(schema)) {
+            match Expected::from_name(name) {
+                Some(kind) => expected.push(kind),
+                None if name == "string" => return Ok(Value::String(text)),
+                None => {}
+            }
+        }
+        let Some(first) = expected.first().copied() else { return Ok(Value::String(text)) };
+        expected.iter().find_map(|kind| kind.read(&text)).ok_or(first)
+    }
+}
+
+/// A schema and those within it that are about the same value.
+fn gather<'s>(schema: &'s Value, depth: usize, all: &mut Vec<&'s Value>) {
+    all.push(schema);
+    if depth == 0 {
+        return;
+    }
+    let lists = BRANCH_LISTS.iter().filter_map(|name| schema.get(name)?.as_array()).flatten();
+    let single = BRANCHES.iter().filter_map(|name| schema.get(name));
+    lists.chain(single).for_each(|branch| gather(branch, depth - 1, all));
+}
+
+/// The types that a schema names.
+fn types(schema: &Value) -> impl Iterator<Item = &str> {
+    let named = schema.get("type");
+    let list = named.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    named.and_then(Value::as_str).into_iter().chain(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_as_what_is_expected_in_its_place() {
+        let schema = json!({
+            "properties": {
+                "count": {"type": "integer"},
+                "rate": {"type": "number"},
+                "on": {"type": "boolean"},
+                "name": {"type": "string"},
+                "either": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+                "both": {"type": ["integer", "boolean"]},
+                "nets": {"type": "array", "items": {"type": "string"}},
+                "codes": {"type": "array", "items": {"type": "integer"}},
+                "any": {},
+            },
+            "additionalProperties": {"type": "number"},
+            "allOf": [{"if": {}, "then": {"properties": {"later": {"type": "boolean"}}}}],
+        });
+        let schemas = Schemas::of(&schema);
+        let table = [
+            ("count", "5", Ok(json!(5))),
+            ("count", " 5\n", Ok(json!(5))),
+            ("count", "-1", Ok(json!(-1))),
+            ("count", "5.5", Err(Expected::Integer)),
+            ("count", "five", Err(Expected::Integer)),
+            ("count", "\"5\"", Err(Expected::Integer)),
+            ("rate", "0.5", Ok(json!(0.5))),
+            ("on", "true", Ok(json!(true))),
+            ("on", "1", Err(Expected::Boolean)),
+            ("name", "5", Ok(json!("5"))),
+            ("either", "5", Ok(json!("5"))),
+            ("both", "true", Ok(json!(true))),
+            ("both", "x", Err(Expected::Integer)),
+            ("nets", "[\"10.0.0.0/8\"]", Ok(json!(["10.0.0.0/8"]))),
+            ("nets", "10.0.0.0/8", Err(Expected::List)),
+            ("any", "5", Ok(json!("5"))),
+            ("other", "7", Ok(json!(7))),
+        ];
+        for (name, text, expected) in table {
+            assert_eq!(schemas.field(name).read(text.to_owned()), expected, "{name}: {text}");
+        }
+        let code = schemas.field("codes").items().read("503".to_owned());
+        assert_eq!(code, Ok(json!(503)));
+        assert_eq!(Schemas::of(&Value::Null).field("a").read("5".into()), Ok(json!("5")));
+        let later = Schemas::of(&schema["allOf"][0]).field("later").read("true".to_owned());
+        assert_eq!(later, Ok(json!(true)));
+    }
+}

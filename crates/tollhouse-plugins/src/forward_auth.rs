@@ -270,9 +270,10 @@ impl ForwardAuth {
 mod tests {
     use serde_json::json;
     use tollhouse_plugin::testing::Harness;
+    use tollhouse_testkit::ClosedPort;
 
     use super::*;
-    use crate::shared::test_server::{TestServer, body, closed_port, header, reply};
+    use crate::shared::test_server::{TestServer, body, header, reply};
 
     /// The conf of a service, with more fields.
     fn conf(server: &TestServer, more: Value) -> Value {
@@ -366,7 +367,8 @@ mod tests {
 
     #[test]
     fn without_an_answer_the_conf_decides() {
-        let uri = format!("http://127.0.0.1:{}/auth", closed_port());
+        let closed = ClosedPort::new();
+        let uri = format!("http://{}/auth", closed.address());
         for (conf, status) in [
             (json!({"uri": uri}), 403),
             (json!({"uri": uri, "status_on_error": 503}), 503),

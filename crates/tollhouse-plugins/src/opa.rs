@@ -279,10 +279,11 @@ fn matched(cx: &RequestContext<'_>, kind: MatchedObject) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use tollhouse_plugin::testing::{FakeExchange, Harness};
+    use tollhouse_testkit::ClosedPort;
 
     use super::*;
     use crate::key_auth::KeyAuth;
-    use crate::shared::test_server::{TestServer, body, closed_port, header, reply};
+    use crate::shared::test_server::{TestServer, body, header, reply};
 
     fn agent(result: &str) -> TestServer {
         let body = format!("{{\"result\":{result}}}");
@@ -373,7 +374,8 @@ mod tests {
         let broken = TestServer::start(|_| reply(200, "", "not JSON"));
         let mut harness = Harness::new::<Opa>(&conf(&broken, json!({})));
         assert_eq!(harness.request("GET / HTTP/1.1\n\n").status(), 503);
-        let host = format!("http://127.0.0.1:{}", closed_port());
+        let closed = ClosedPort::new();
+        let host = format!("http://{}", closed.address());
         let mut harness = Harness::new::<Opa>(&json!({"host": host, "policy": "example"}));
         assert_eq!(harness.request("GET / HTTP/1.1\n\n").status(), 403);
     }

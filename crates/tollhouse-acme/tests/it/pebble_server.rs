@@ -1,12 +1,13 @@
 //! Pebble, the test authority of Let's Encrypt, with a name server that sends every name here.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tollhouse_testkit::ReservedPort;
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::program::{self, Running};
 
@@ -29,6 +30,8 @@ pub struct Pebble {
     listen: SocketAddr,
     management: SocketAddr,
     _programs: [Running; 2],
+    /// Held for as long as the programs listen: they cannot be told to take any.
+    _ports: [ReservedPort; 4],
 }
 
 impl Pebble {
@@ -37,7 +40,8 @@ impl Pebble {
         let pebble = program::find("pebble")?;
         let names = program::find("pebble-challtestsrv")?;
         let folder = tempfile::tempdir().expect("a folder");
-        let [listen, management, dns, dns_management] = free_addresses();
+        let ports: [ReservedPort; 4] = std::array::from_fn(|_| ReservedPort::new());
+        let [listen, management, dns, dns_management] = ports.each_ref().map(ReservedPort::address);
         let names = Running::start(Command::new(names).args([
             "-dnsserver",
             &dns.to_string(),
@@ -83,7 +87,7 @@ impl Pebble {
         });
         // It says so a moment before it listens.
         wait_for("pebble accepts", || TcpStream::connect(listen).ok());
-        Some(Self { folder, listen, management, _programs: [names, pebble] })
+        Some(Self { folder, listen, management, _programs: [names, pebble], _ports: ports })
     }
 
     /// Its directory.
@@ -107,13 +111,6 @@ pub fn window_wish(certificate: &str, start: &str, end: &str) -> Value {
     let first = certificate.split_inclusive("-----END CERTIFICATE-----").next().unwrap_or_default();
     let window = json!({"suggestedWindow": {"start": start, "end": end}});
     json!({"certificate": first, "ariResponse": window.to_string()})
-}
-
-/// Addresses that were free a moment ago; these programs cannot be told to take any.
-fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
-    let listeners: [TcpListener; COUNT] =
-        std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("an address"))
 }
 
 fn make_certificates(folder: &TempDir) {

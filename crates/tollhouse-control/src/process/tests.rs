@@ -5,22 +5,32 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
 use tollhouse_config::bootstrap::Workers;
+use tollhouse_testkit::ReservedPort;
 
 use super::*;
 use crate::outages::Outages;
 use crate::outages::Part;
 
-/// A gateway on ports of the kernel's choice, in a folder of its own.
-async fn start(folder: &Path) -> Process {
+/// Ports of the parts that let go of theirs and take them again: in between, the kernel would give them to whoever asks.
+#[derive(Default)]
+struct Ports {
+    admin: ReservedPort,
+    grpc: ReservedPort,
+    http: ReservedPort,
+}
+
+/// A gateway on ports that nobody else takes, in a folder of its own.
+async fn start(folder: &Path, ports: &Ports) -> Process {
     let any = || vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let mut bootstrap = Bootstrap { data_dir: folder.to_owned(), ..Bootstrap::default() };
     bootstrap.workers = Workers::Count(1);
     bootstrap.registry.workers = Workers::Count(1);
     let listen = &mut bootstrap.listen;
     (listen.http, listen.https) = (any(), any());
-    (listen.admin, listen.control) = (any(), any());
+    (listen.admin, listen.control) = (vec![ports.admin.address()], any());
     (listen.metrics, listen.status) = (any(), any());
-    (listen.registry_grpc, listen.registry_http) = (any(), any());
+    listen.registry_grpc = vec![ports.grpc.address()];
+    listen.registry_http = vec![ports.http.address()];
     Process::start(&bootstrap, Predecessor::None).await.expect("it starts")
 }
 
@@ -55,7 +65,8 @@ impl Process {
 async fn the_folder_of_keys_and_sockets_is_for_this_user_alone() {
     let place = tempfile::tempdir().expect("a folder");
     let folder = place.path().join("var").join("data");
-    let _process = start(&folder).await;
+    let ports = Ports::default();
+    let _process = start(&folder, &ports).await;
     let mut waiting = vec![folder.clone()];
     let mut names = Vec::new();
     while let Some(path) = waiting.pop() {
@@ -76,7 +87,8 @@ async fn the_folder_of_keys_and_sockets_is_for_this_user_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_death_of_the_registrys_keeper_is_reported_while_requests_are_served() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut process = start(folder.path()).await;
+    let ports = Ports::default();
+    let mut process = start(folder.path(), &ports).await;
     let (data_plane, status) = (process.start.data_plane[0], process.side.status);
     let status = status.expect("it is on");
     let metrics = process.side.metrics.expect("it is on");

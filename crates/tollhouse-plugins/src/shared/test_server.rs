@@ -64,12 +64,6 @@ pub(crate) fn reply(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
 }
 
-/// A port where nobody listens.
-pub(crate) fn closed_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound socket").port()
-}
-
 /// The value of a header of a request.
 pub(crate) fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
     let head = request.split("\r\n\r\n").next().unwrap_or_default();

@@ -180,6 +180,7 @@ mod tests {
     use serde_json::json;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream as StdStream};
+    use tollhouse_testkit::ClosedPort;
 
     fn wait<T>(future: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -256,7 +257,8 @@ mod tests {
         let address = silent.local_addr().expect("it is bound").to_string();
         assert_eq!(wait(call(&address, &invocation(20))), Err(CallError::TimedOut));
         drop(silent);
-        let gone = wait(call(&address, &invocation(8000)));
+        let closed = ClosedPort::new();
+        let gone = wait(call(&closed.address().to_string(), &invocation(8000)));
         assert!(matches!(gone, Err(CallError::Unreachable(_))), "{gone:?}");
         let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = other.local_addr().expect("it is bound").to_string();

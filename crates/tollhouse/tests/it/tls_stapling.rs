@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::program::run_well;
 use tollhouse_testkit::responder::{Answer, Says};
-use tollhouse_testkit::{Gateway, Origin};
+use tollhouse_testkit::{ClosedPort, Gateway, Origin};
 
 use crate::support::{everything_to, gateway, with};
 use crate::tls_support::{Authority, Pair, TlsClient, get, ssl};
@@ -227,9 +227,8 @@ fn a_responder_that_is_away_or_says_nothing_good_delays_no_handshake_and_is_name
     let stranger = Arc::new(Authority::new("root"));
     let good = || Answer::good(now() - 60, now() + DAY);
     let says = |says| Responder::saying(&authority, Answer { says, ..good() });
-    let gone = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let uri_of_gone = format!("http://{}/", gone.local_addr().expect("bound"));
-    drop(gone);
+    let gone = ClosedPort::new();
+    let uri_of_gone = format!("http://{}/", gone.address());
     let over = Answer::good(now() - 2 * DAY, now() - DAY);
     let responders = [
         ("revoked", says(Says::Revoked), "revoked", Some("ocsp_revoked")),

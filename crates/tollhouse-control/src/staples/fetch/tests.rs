@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
+use tollhouse_testkit::ClosedPort;
+
 use super::*;
 
 /// A responder that says `answer` to each request, whose last byte it has read, and stays open where it is
@@ -81,9 +83,8 @@ async fn what_is_no_answer_says_what_it_was() {
 #[tokio::test]
 async fn an_address_that_is_none_is_not_asked() {
     let long = format!("http://{}.test/", "a".repeat(300));
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = closed.local_addr().expect("bound");
-    drop(closed);
+    let closed = ClosedPort::new();
+    let address = closed.address();
     for uri in [
         "http://",
         "http:///path",

@@ -1,7 +1,9 @@
 //! The client of plugins against a small server: replies, reuse, limits, failures.
 
+use tollhouse_testkit::ClosedPort;
+
 use super::*;
-use crate::shared::test_server::{TestServer, body, closed_port, header, reply};
+use crate::shared::test_server::{TestServer, body, header, reply};
 
 fn client(reuse: Reuse) -> HttpClient {
     HttpClient::new(Duration::from_secs(5), Verification::Off, reuse)
@@ -102,7 +104,8 @@ fn what_a_server_may_have_acted_upon_is_not_sent_again() {
 
 #[test]
 fn what_cannot_be_reached_is_an_error() {
-    let nobody = Target::parse(&format!("http://127.0.0.1:{}/", closed_port())).unwrap();
+    let closed = ClosedPort::new();
+    let nobody = Target::parse(&format!("http://{}/", closed.address())).unwrap();
     let refused = run(kept().send(&nobody, call("GET", "/", "")));
     assert!(matches!(refused, Err(ClientError::Connect(_))), "{refused:?}");
     let bad = run(kept().send(&nobody, call("G T", "/", "")));

@@ -22,6 +22,7 @@ impl From<&Refusal> for Code {
             Refusal::IsAlias | Refusal::BuiltIn => Self::BadRequest,
             Refusal::TooLarge => Self::InvalidParameter,
             Refusal::Exists => Self::ExistedResource,
+            Refusal::NameTaken(kind) => code_of_taken_name(*kind),
             Refusal::NotFound(noun) => code_of_absence(*noun),
             Refusal::InUse(noun) => code_of_use(*noun),
             Refusal::NoChange => Self::NoNeedUpdate,
@@ -58,6 +59,16 @@ fn code_of_detail(detail: Detail) -> Code {
         Detail::Department => Code::InvalidServiceDepartment,
         Detail::Cmdb => Code::InvalidServiceCMDB,
         Detail::Comment => Code::InvalidServiceComment,
+    }
+}
+
+/// The code for a rule whose name another one has. That of circuit breakers is the one that Polaris' server
+/// gives, and not the one that its list of codes has for it.
+fn code_of_taken_name(kind: RuleKind) -> Code {
+    match kind {
+        RuleKind::CircuitBreaker => Code::ServiceExistedCircuitBreakers,
+        RuleKind::FaultDetector => Code::FaultDetectRuleExisted,
+        _ => Code::ExistedResource,
     }
 }
 
@@ -100,6 +111,9 @@ mod tests {
             (Refusal::InUse(Noun::Instance), 400_204, None),
             (Refusal::NotFound(Noun::Service), 400_301, None),
             (Refusal::NotFound(Noun::Rule(RuleKind::RateLimit)), 400_307, None),
+            (Refusal::NameTaken(RuleKind::CircuitBreaker), 400_209, None),
+            (Refusal::NameTaken(RuleKind::FaultDetector), 400_903, None),
+            (Refusal::NameTaken(RuleKind::Lane), 400_201, None),
             (Refusal::NoChange, 200_002, None),
             (
                 Refusal::Full { what: "rules", max: 7 },

@@ -61,7 +61,7 @@ pub use pulse::{LastHeartbeat, Pulse};
 pub use refusal::{Detail, Noun, Refusal};
 pub use registry::{HeartbeatOutcome, Registry, Statistics};
 pub use revision::Revision;
-pub use rule::{Rule, RuleKind};
+pub use rule::{NameScope, Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};
 pub use state::{State, Totals};
 pub use timeline::{Happening, Timeline, TimelineEntry};

@@ -61,6 +61,13 @@ impl Pulse {
         }
     }
 
+    /// Forgets when it was heard of and how often. What expiry counts from stays: nobody may make an instance
+    /// unhealthy by asking for its record to go.
+    pub(crate) fn forget_heartbeats(&self) {
+        self.heartbeats.store(0, Ordering::Relaxed);
+        self.heartbeat_at_ms.store(0, Ordering::Relaxed);
+    }
+
     /// Notes a heartbeat; whether the keeper waits for it.
     #[inline]
     pub(crate) fn record_heartbeat(&self, now_ms: u64) -> bool {

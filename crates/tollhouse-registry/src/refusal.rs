@@ -45,6 +45,9 @@ pub enum Refusal {
     /// There is one already.
     #[error("existed resource")]
     Exists,
+    /// Another rule of the kind has the name.
+    #[error("a {} rule of this name is there already", .0.name())]
+    NameTaken(crate::rule::RuleKind),
     /// There is none of it.
     #[error("{0} not found")]
     NotFound(Noun),

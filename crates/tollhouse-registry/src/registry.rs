@@ -139,9 +139,9 @@ impl Registry {
         self.0.heartbeats.last(&self.0.state.load(), id)
     }
 
-    /// Forgets the heartbeats of an id that is not registered.
+    /// Forgets the heartbeats of an id, registered or not; health goes on to be judged by them.
     pub fn forget_heartbeats(&self, id: &str) {
-        self.0.heartbeats.forget(id);
+        self.0.heartbeats.forget(&self.0.state.load(), id);
     }
 
     /// The newest version. A guard is for a short look; whoever keeps it longer loads it in full.

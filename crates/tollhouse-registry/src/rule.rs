@@ -72,6 +72,35 @@ impl RuleKind {
     }
 }
 
+/// Among which rules of its kind a rule's name is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameScope {
+    /// None: names are for people.
+    Free,
+    /// Those of its namespace.
+    Namespace,
+    /// All of them.
+    Kind,
+}
+
+impl RuleKind {
+    /// Where no two rules of the kind have one name, as Polaris has it.
+    pub fn name_scope(self) -> NameScope {
+        match self {
+            Self::CircuitBreaker | Self::FaultDetector => NameScope::Namespace,
+            Self::Lane => NameScope::Kind,
+            Self::RoutingV1
+            | Self::Routing
+            | Self::NearbyRouting
+            | Self::RateLimit
+            | Self::Lossless
+            | Self::BlockAllow
+            | Self::TrafficMirroring
+            | Self::FaultInjection => NameScope::Free,
+        }
+    }
+}
+
 /// A rule at one version.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rule {
@@ -79,7 +108,7 @@ pub struct Rule {
     pub kind: RuleKind,
     /// Its id: given, or 32 hex digits.
     pub id: Arc<str>,
-    /// For people; unique only where a dialect says so.
+    /// For people; among which rules it is the only one of that name is said by [`RuleKind::name_scope`].
     pub name: Box<str>,
     /// The namespace it is listed under.
     pub namespace: Box<str>,

@@ -47,6 +47,8 @@ pub struct State {
     instances: CowMap<Arc<str>, Placed>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,
     targets: CowMap<(RuleKind, ServiceKey), rules::Linked>,
+    /// The ids of rules whose names are their own, by namespace and name.
+    rule_names: CowMap<(RuleKind, ServiceKey), Arc<str>>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
     /// Services whose instances are kept although they have fallen silent.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
@@ -119,6 +121,7 @@ impl State {
             instances: CowMap::new(),
             rules: CowMap::new(),
             targets: CowMap::new(),
+            rule_names: CowMap::new(),
             contracts: CowMap::new(),
             mass_expiries: CowMap::new(),
             counts: Counts::default(),

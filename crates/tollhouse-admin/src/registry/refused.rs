@@ -9,7 +9,7 @@ use crate::reply::Reply;
 pub(super) fn reply(refusal: &Refusal) -> Reply {
     let status = match refusal {
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
-        Refusal::Exists | Refusal::InUse(_) => StatusCode::CONFLICT,
+        Refusal::Exists | Refusal::NameTaken(_) | Refusal::InUse(_) => StatusCode::CONFLICT,
         Refusal::Full { .. }
         | Refusal::OutOfMemory { .. }
         | Refusal::Busy

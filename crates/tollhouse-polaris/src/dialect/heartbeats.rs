@@ -61,7 +61,7 @@ impl Dialect {
         Ok(timed.end(Replied::made(Code::ExecuteSuccess, out)))
     }
 
-    /// `BatchDelHeartbeat`: heartbeats of ids that are not registered are forgotten.
+    /// `BatchDelHeartbeat`: the records of these ids are forgotten; instances stay as healthy as they are.
     ///
     /// # Errors
     /// The message cannot be decoded as `DelHeartbeatsRequest`.

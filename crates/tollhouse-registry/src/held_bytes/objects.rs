@@ -60,7 +60,8 @@ impl HeldBytes for Alias {
 impl HeldBytes for Rule {
     fn held_bytes(&self) -> usize {
         let targets = self.targets.iter().map(|key| 2 * PAIR_BYTES + key_bytes(key));
-        let texts = self.id.len() + self.name.len() + self.namespace.len();
+        // The name stands in an index as well.
+        let texts = self.id.len() + 2 * (self.name.len() + self.namespace.len());
         OBJECT_BYTES + texts + targets.sum::<usize>() + 2 * self.body.len()
     }
 }

@@ -89,7 +89,7 @@ impl HealthOwner {
     /// Takes in what a durable command did.
     pub(super) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
         if let Some(instance) = event.present() {
-            self.shared.heartbeats.forget(&instance.id);
+            self.shared.heartbeats.forget_unregistered(&instance.id);
         }
         self.shared.timeline.note_event(event, now_ms);
         self.health.apply(state, event, now_ms);

@@ -82,8 +82,16 @@ impl HeartbeatRouter {
         }
     }
 
+    /// Forgets the heartbeats of an id, registered or not; health goes on to be judged by them.
+    pub(crate) fn forget(&self, state: &State, id: &str) {
+        match state.instance(id) {
+            Some(instance) => instance.pulse.forget_heartbeats(),
+            None => self.forget_unregistered(id),
+        }
+    }
+
     /// Forgets the heartbeats of an id that was not registered.
-    pub(crate) fn forget(&self, id: &str) {
+    pub(crate) fn forget_unregistered(&self, id: &str) {
         self.unregistered.forget(id);
     }
 }

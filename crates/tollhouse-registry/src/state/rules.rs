@@ -11,8 +11,9 @@ use crate::held_bytes::{HeldBytes, Share};
 use crate::journal::Record;
 use crate::key::{ServiceKey, ServiceRef};
 use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX, NAMESPACE_CHARS_MAX, RULES_MAX};
+use crate::namespace::DEFAULT;
 use crate::refusal::{Noun, Refusal};
-use crate::rule::{Rule, RuleKind};
+use crate::rule::{NameScope, Rule, RuleKind};
 use crate::view::RuleSet;
 
 use super::{Change, State};
@@ -62,6 +63,7 @@ impl State {
         if self.rules.contains_key(&(new.kind, Arc::clone(&new.id))) {
             return Err(Refusal::Exists);
         }
+        self.check_name(&new)?;
         if self.rules.len() >= RULES_MAX {
             return Err(Refusal::Full { what: "rules", max: RULES_MAX });
         }
@@ -88,7 +90,18 @@ impl State {
         if is_alike {
             return Err(Refusal::NoChange);
         }
+        self.check_name(&new)?;
         self.put_rule(new, Some(&before), change)
+    }
+
+    /// Refuses a name that another rule has, where names are a rule's own.
+    fn check_name(&self, new: &NewRule) -> Result<(), Refusal> {
+        let owner = name_key(new.kind, &new.namespace, &new.name)
+            .and_then(|key| self.rule_names.get(&(new.kind, key)));
+        match owner {
+            Some(owner) if *owner != new.id => Err(Refusal::NameTaken(new.kind)),
+            _ => Ok(()),
+        }
     }
 
     fn put_rule(
@@ -165,6 +178,9 @@ impl State {
                 self.targets.insert(key, rules);
             }
         }
+        if let Some(key) = name_key(rule.kind, &rule.namespace, &rule.name) {
+            self.rule_names.insert((rule.kind, key), Arc::clone(&rule.id));
+        }
         self.held.replace(Share::Rules, 0, rule.held_bytes());
         self.rules.insert((rule.kind, Arc::clone(&rule.id)), Arc::clone(&rule));
         rule
@@ -172,6 +188,13 @@ impl State {
 
     fn unlink_rule(&mut self, rule: &Rule) {
         self.held.replace(Share::Rules, rule.held_bytes(), 0);
+        // Of rules that came from elsewhere two may have one name: it is that of the one that was put last.
+        if let Some(key) = name_key(rule.kind, &rule.namespace, &rule.name) {
+            let key = (rule.kind, key);
+            if self.rule_names.get(&key).is_some_and(|owner| *owner == rule.id) {
+                self.rule_names.remove(&key);
+            }
+        }
         for target in &rule.targets {
             let key = (rule.kind, target.clone());
             let remove = |rules: &mut Linked| {
@@ -199,6 +222,18 @@ impl State {
         let rule = self.rules.remove(key)?;
         self.unlink_rule(&rule);
         Some(rule)
+    }
+}
+
+/// What a rule's name is looked up by; `None` where any number of rules may have it.
+fn name_key(kind: RuleKind, namespace: &str, name: &str) -> Option<ServiceKey> {
+    // A rule that is listed under no namespace is one of the usual one.
+    let namespace = if namespace.is_empty() { DEFAULT } else { namespace };
+    match kind.name_scope() {
+        _ if name.is_empty() => None,
+        NameScope::Free => None,
+        NameScope::Namespace => Some(ServiceKey::new(namespace, name)),
+        NameScope::Kind => Some(ServiceKey::new(ANY, name)),
     }
 }
 

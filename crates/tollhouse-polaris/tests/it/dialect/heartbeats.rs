@@ -161,7 +161,12 @@ fn beats_of_many_are_taken_read_and_forgotten() {
         let path = "/v1.PolarisHeartbeatGRPC/BatchDelHeartbeat";
         let ended = client.0.unary(path, &gone.encode_to_vec()).await;
         assert_eq!((ended.code, ended.messages), (Some(0), vec![Vec::new()]));
-        assert_eq!(polaris.registry.last_heartbeat("stranger"), None);
+        for id in ["stranger", &*id] {
+            assert_eq!(polaris.registry.last_heartbeat(id), None, "{id}");
+        }
+        let known = polaris.registry.state_full();
+        let instance = known.instance(&id).expect("it is registered");
+        assert!(instance.healthy, "its health is not what was to be forgotten");
     });
 }
 

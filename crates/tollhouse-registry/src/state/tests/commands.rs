@@ -190,6 +190,44 @@ fn services_and_namespaces_are_created_once_and_changed() {
 }
 
 #[test]
+fn names_of_rules_are_their_own_where_the_kind_has_it_so() {
+    let mut bench = Bench::new();
+    let named = |kind: RuleKind, id: &str, namespace: &str, name: &str| {
+        let rule =
+            NewRule { kind, namespace: namespace.into(), name: name.into(), ..rule(id, &[], 0) };
+        Box::new(rule)
+    };
+    let table = [
+        // Whether the second may have the name of the first: in its namespace, and in another one.
+        (RuleKind::Routing, true, true),
+        (RuleKind::RateLimit, true, true),
+        (RuleKind::CircuitBreaker, false, true),
+        (RuleKind::FaultDetector, false, true),
+        (RuleKind::Lane, false, false),
+    ];
+    for (kind, in_its_own, in_another) in table {
+        let may = |is_free: bool| if is_free { Ok(()) } else { Err(Refusal::NameTaken(kind)) };
+        let mut create = |id: &str, namespace: &str, name: &str| {
+            bench.apply(Command::CreateRule(named(kind, id, namespace, name))).map(drop)
+        };
+        create("1", "", "a").expect("the first");
+        assert_eq!(create("2", "default", "a"), may(in_its_own), "{kind:?}");
+        assert_eq!(create("3", "other", "a"), may(in_another), "{kind:?}");
+        create("4", "default", "b").expect("another name");
+        let mut update = |id: &str, name: &str| {
+            bench.apply(Command::UpdateRule(named(kind, id, "default", name))).map(drop)
+        };
+        assert_eq!(update("4", "a"), may(in_its_own), "{kind:?}");
+        assert_eq!(update("1", "c"), Ok(()), "{kind:?}");
+        let again = if in_its_own { Err(Refusal::NoChange) } else { Ok(()) };
+        assert_eq!(update("4", "a"), again, "{kind:?}: it was free again");
+        let gone = ["1", "3", "4"].map(|id| bench.apply(Command::DeleteRule(kind, id.into())));
+        assert!(gone[0].is_ok() && gone[2].is_ok(), "{kind:?}");
+        bench.apply(Command::CreateRule(named(kind, "5", "other", "c"))).expect("it is free again");
+    }
+}
+
+#[test]
 fn a_service_gets_its_rules_those_of_its_namespace_and_those_for_all() {
     let mut bench = Bench::new();
     let rules = [

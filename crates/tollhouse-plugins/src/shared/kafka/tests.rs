@@ -443,9 +443,10 @@ fn what_was_known_holds_while_nobody_can_be_asked() {
 
 #[test]
 fn a_topic_that_can_be_none_is_said_without_asking() {
-    let closed = crate::shared::test_server::closed_port();
-    let settings = Settings { topic: "a b".to_owned(), ..settings(closed, None) };
+    let closed = tollhouse_testkit::ClosedPort::new();
+    let port = closed.address().port();
+    let settings = Settings { topic: "a b".to_owned(), ..settings(port, None) };
     assert!(error(settings).contains("no topic can be called \"a b\""));
-    let error = error(self::settings(closed, None));
+    let error = error(self::settings(port, None));
     assert!(error.contains("no broker tells") && error.contains("failed to connect"), "{error}");
 }

@@ -98,11 +98,15 @@ fn apply_edits(out: &mut Vec<u8>, edits: &HeaderEdits) {
 }
 
 /// What becomes of a node's trailers: they pass to a client that has asked for them (RFC 9110
-/// §6.5.1).
+/// §6.5.1), and to every call of gRPC: what came of it stands in them, and proxies in front may have taken
+/// the client's `te` off.
 #[inline]
 pub(crate) fn trailers(cx: &Exchange<'_>, delivery: Delivery) -> Trailers {
     let may_pass =
         cx.state.response.body == BodyLength::Chunked && delivery.framing == Framing::Chunked;
+    if may_pass && cx.is_grpc() {
+        return Trailers::Passed;
+    }
     match cx.state.head.fields.first(Known::Te).filter(|_| may_pass) {
         Some(codings) if asks_trailers(codings.bytes_in(cx.request_bytes())) => Trailers::Passed,
         _ => Trailers::Dropped,

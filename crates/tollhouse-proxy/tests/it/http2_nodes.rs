@@ -222,6 +222,19 @@ fn a_call_reaches_the_node_and_its_status_the_client() {
 }
 
 #[test]
+fn a_call_that_asks_for_no_trailers_has_its_status_all_the_same() {
+    with_node(grpc(), plain(), echo, async |gateway, _node| {
+        let mut client = connect(&gateway).await;
+        let request =
+            |kind| Request::post("http://host.test/a").header("content-type", kind).body(());
+        for (kind, expected) in [("application/grpc+proto", "0"), ("text/plain", "none")] {
+            let answer = unary(&mut client, request(kind).expect("a request"), "x").await;
+            assert_eq!(answer.status(), expected, "{kind}");
+        }
+    });
+}
+
+#[test]
 fn calls_of_many_clients_share_a_connection_even_before_it_stands() {
     with_node(grpc(), plain(), echo, async |gateway, node| {
         let mut clients = Vec::new();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
-use tollhouse_model::encryption::Keyring;
+use tollhouse_model::encryption::{Certainty, Keyring};
 use tollhouse_model::{Kind, Problem};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
@@ -195,7 +195,7 @@ impl Stored {
         let revision = listing.revision;
         let watch = parts.store.watch(&folder, revision);
         let stored = Self { parts, layout, folder, watch, revision, backoff: None, vigil };
-        let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
+        let changes = stored.put_all(listing.entries);
         Ok((stored, changes))
     }
 
@@ -346,8 +346,7 @@ impl Stored {
             return Ok(Listed::Held);
         }
         self.revision = listing.revision;
-        let changes = listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect();
-        Ok(Listed::Everything(changes))
+        Ok(Listed::Everything(self.put_all(listing.entries)))
     }
 
     fn change(&self, event: Event) -> Option<Change> {
@@ -365,6 +364,19 @@ impl Stored {
                 }
             },
         }
+    }
+
+    /// All of a listing. Stream routes are tried in the order in which they were made, which that of their
+    /// keys is not; routes of requests begin in that of their keys, as in APISIX.
+    fn put_all(&self, mut entries: Vec<Entry>) -> Vec<Change> {
+        if let Layout::Apisix(prefix) = &self.layout {
+            let folder = format!("{prefix}/{}/", Kind::StreamRoute);
+            let start = entries.partition_point(|entry| *entry.key < *folder);
+            let streams = &mut entries[start..];
+            let end = streams.partition_point(|entry| entry.key.starts_with(&folder));
+            streams[..end].sort_by_key(|entry| entry.create_revision);
+        }
+        entries.into_iter().filter_map(|entry| self.put(entry)).collect()
     }
 
     fn put(&self, entry: Entry) -> Option<Change> {
@@ -392,7 +404,13 @@ impl Stored {
     /// so is: taken as it is, it would be a secret that everybody knows who has seen the store.
     fn opened(&self, kind: Kind, mut value: Value, path: &str) -> Result<Value, Problem> {
         let (catalogue, keyring) = (&self.parts.catalogue, &self.parts.keyring);
-        let unopened = sealing::unseal(kind, &mut value, catalogue, keyring, PrivateKeys::Opened);
+        let mut unopened =
+            sealing::unseal(kind, &mut value, catalogue, keyring, PrivateKeys::Opened);
+        // Left out, these would leave what is their own to broader ones. A value that says itself that it is
+        // sealed is met where they are compiled, and they refuse there.
+        if matches!(kind, Kind::Route | Kind::StreamRoute | Kind::GlobalRule | Kind::Ssl) {
+            unopened.retain(|it| it.certainty != Certainty::Marked);
+        }
         match unopened.into_iter().next() {
             Some(unopened) => Err(validation::unopened(format!("{path}.{}", unopened.field))),
             None => Ok(value),

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use tollhouse_store::{
     BoxFuture, Committed, LeaseId, Limits, Listing, Location, Revision, Transaction, WatchSource,
     limits::HISTORY_COMMITS_MAX,
@@ -124,20 +125,29 @@ async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<Read>, Arc<Outages>) 
     follow(store, Arc::new(Metrics::new()), None).await
 }
 
+fn parts(store: &Arc<Failing>, outages: &Arc<Outages>, shared: Option<SharedStore>) -> StoredParts {
+    StoredParts {
+        store: Arc::<Failing>::clone(store),
+        catalogue: Arc::new(Catalogue::empty()),
+        keyring: Arc::new(Keyring::generate().expect("random numbers")),
+        indexes: Arc::default(),
+        outages: Arc::clone(outages),
+        shared,
+    }
+}
+
+async fn opened(store: &Arc<Failing>) -> (Stored, Vec<Change>) {
+    let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
+    Stored::open(parts(store, &outages, None), "/apisix").await.expect("the store can be read")
+}
+
 async fn follow(
     store: &Arc<Failing>,
     metrics: Arc<Metrics>,
     shared: Option<SharedStore>,
 ) -> (mpsc::Receiver<Read>, Arc<Outages>) {
     let outages = Arc::new(Outages::new(metrics));
-    let parts = StoredParts {
-        store: Arc::<Failing>::clone(store),
-        catalogue: Arc::new(Catalogue::empty()),
-        keyring: Arc::new(Keyring::generate().expect("random numbers")),
-        indexes: Arc::default(),
-        outages: Arc::clone(&outages),
-        shared,
-    };
+    let parts = parts(store, &outages, shared);
     let (stored, _) = Stored::open(parts, "/apisix").await.expect("the store can be read");
     let (sender, events) = mpsc::channel(1);
     tokio::spawn(stored.follow(sender));
@@ -187,6 +197,39 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     assert!(
         matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
     );
+}
+
+#[tokio::test]
+async fn stream_routes_begin_in_the_order_in_which_they_were_made() {
+    let store = failing();
+    for key in ["stream_routes/b", "routes/b", "stream_routes/a", "routes/a", "stream_routes/b"] {
+        let transaction = Transaction::new().put(format!("/apisix/{key}"), "{}");
+        store.commit(transaction).await.expect("memory takes it");
+    }
+    let (_, changes) = opened(&store).await;
+    let ids: Vec<_> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Upsert { path, .. } => Some(path.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ids, ["routes/a", "routes/b", "stream_routes/b", "stream_routes/a"]);
+}
+
+#[tokio::test]
+async fn what_might_protect_comes_into_service_sealed_where_no_key_opens_it() {
+    let store = failing();
+    let lost = Keyring::generate().expect("random numbers");
+    let object = json!({ "key": lost.seal("secret", "ssls.key") }).to_string();
+    let transaction = Transaction::new().put("/apisix/ssls/1", object);
+    store.commit(transaction).await.expect("memory takes it");
+    let (_, changes) = opened(&store).await;
+    let sealed = changes.iter().find_map(|change| match change {
+        Change::Upsert { kind: Kind::Ssl, value: Ok(value), .. } => value["key"].as_str(),
+        _ => None,
+    });
+    assert!(sealed.is_some_and(Keyring::is_marked), "{changes:?}");
 }
 
 #[tokio::test(start_paused = true)]

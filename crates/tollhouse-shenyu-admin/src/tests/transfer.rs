@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use tollhouse_store::{Listing, Operation, Revision};
+
 use super::{Fixture, NAMESPACE};
 use crate::archive::{self, File};
+use crate::transfer::{Source, plan_import};
 
 fn zip(files: &[(&str, Value)]) -> Vec<u8> {
     let files: Vec<File> = files
@@ -311,6 +314,14 @@ async fn zip_export_of_a_selector_whose_nodes_are_gone_brings_none_back() {
         assert_eq!(found[0]["selectorId"], selector.as_str(), "{groups}");
         assert_eq!(found[0]["upstreamDataList"], json!([]), "{groups}");
     }
+    // The same of what gateways fetch, where an admin exports nothing.
+    let groups = "/configs/fetch?groupKeys=PLUGIN&groupKeys=SELECTOR&groupKeys=DISCOVER_UPSTREAM";
+    let groups = fixture.expect("GET", groups, &Value::Null, "success").await;
+    let listing = Listing { revision: Revision::ZERO, entries: Vec::new() };
+    let (_, operations) = plan_import(&listing, Source::Groups(&groups), None).expect("groups");
+    let key = format!("/shenyu/discoveryUpstream/{selector}");
+    let is_written = |operation: &Operation| matches!(operation, Operation::Put { key: put, .. } if **put == *key);
+    assert!(operations.iter().any(is_written), "{operations:?}");
 }
 
 #[tokio::test]

@@ -385,6 +385,8 @@ impl<'a, 'b> Intake<'a, 'b> {
         if row.contains_key("upstreamDataList") {
             let selector = row::filled(row, "selectorId").ok_or("it has no selector")?;
             let selector = self.owner_id(selector);
+            // None is what it has, too, and not what its handle says.
+            self.nodes.entry(selector.clone()).or_default();
             for node in row::rows(row, "upstreamDataList") {
                 self.add_node(selector.clone(), node.clone())?;
             }

@@ -158,11 +158,7 @@ fn a_stream_route_that_is_wrong_in_other_ways_keeps_its_connections() {
             server_name: None,
         };
         let found = desk.snapshot.streams.find(&arrival).expect("a route");
-        assert_eq!(
-            (found.route.id.as_str(), &*steps(&found.chain)),
-            ("own", "[route]"),
-            "{name}"
-        );
+        assert_eq!((found.route.id.as_str(), &*steps(&found.chain)), ("own", "[route]"), "{name}");
     }
 }
 

@@ -18,7 +18,7 @@ export function BenchCompare() {
   })
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to="/bench">{words.bench}</Anchor> / {words.compare}</Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/bench">{words.bench}</Anchor> / {words.compare}</Text>
       <ScreenHead title={words.compare} note={words.compareHelp} />
       {before === undefined || after === undefined ? <Empty>{words.compareHelp}</Empty> : found.isError ? <ErrorBox error={found.error} retry={() => void found.refetch()} /> : found.data === undefined ? <Loading /> : (
         <pre className="code" tabIndex={0} lang="en" aria-label={words.compare}>{found.data.text}</pre>

@@ -39,7 +39,7 @@ export function BenchRun() {
       setError(reason)
     }
   }
-  const above = <Text size="sm" mb={4}><Anchor component={Link} to="/bench">{words.bench}</Anchor></Text>
+  const above = <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/bench">{words.bench}</Anchor></Text>
   if (found.error instanceof ApiError && found.error.status === 404) return <>{above}<ScreenHead title={words.bench} /><Empty><span lang="en">{found.error.message}</span></Empty></>
   return (
     <>

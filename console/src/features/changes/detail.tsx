@@ -28,7 +28,7 @@ export function Change() {
   const isKnown = data !== undefined && isKind(data.kind)
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to="/changes">{words.changes}</Anchor> / {data ? words.revision(data.revision) : name}</Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/changes">{words.changes}</Anchor> / {data ? words.revision(data.revision) : name}</Text>
       <ScreenHead title={data ? `${words.elsewhere[data.kind as keyof typeof words.elsewhere] ?? words[data.kind as Kind] ?? data.kind} ${data.id}` : words.changes}>
         {isKnown && <Button size="xs" variant="default" component={Link} to="/changes" search={{ kind: data.kind, id: data.id } as never}>{words.history}</Button>}
         {data && <Button size="xs" disabled={refused !== undefined} title={refused} onClick={undoing.open} data-undo>{words.undoChange}</Button>}

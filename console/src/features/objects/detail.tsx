@@ -43,7 +43,7 @@ export function ObjectDetail() {
   const example = value && kind === 'routes' ? exampleUrl(value) : undefined
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor> / <span className="mono">{id}</span></Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor> / <span className="mono">{id}</span></Text>
       <ScreenHead title={name} note={typeof value?.desc === 'string' ? value.desc : undefined}>
         {data && <CopyAs ways={[[words.copyCurl, () => curlOf(kind, id, data.editable)], [words.copyJson, () => data.text], [words.copyYaml, () => yamlOf(kind, id, data.editable)]]} />}
         {example && <Button size="xs" variant="default" component={Link} to="/explain" search={{ url: example } as never}>{words.explainRoute}</Button>}

@@ -127,7 +127,7 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
   const title = isNew ? `${words.create}: ${words[kind]}` : `${words.edit}: ${id}`
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor>{!isNew && <> / <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} className="mono">{id}</Anchor></>}</Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor>{!isNew && <> / <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} className="mono">{id}</Anchor></>}</Text>
       <ScreenHead title={title} note={isNew ? words.kindHelp[kind] : words.revision(base.revision)}>
         {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(kind, target || 'ID', text)} />}
       </ScreenHead>

@@ -21,7 +21,7 @@ export function Plugin() {
     queryFn: ({ signal }) => json<PluginDetail>(`/console/v1/plugins/${encodeURIComponent(name)}`, { signal }),
   })
   const { data, error } = found
-  const above = <Text size="sm" mb={4}><Anchor component={Link} to="/plugins">{words.pluginsTitle}</Anchor> / <span className="mono">{name}</span></Text>
+  const above = <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/plugins">{words.pluginsTitle}</Anchor> / <span className="mono">{name}</span></Text>
   if (error instanceof ApiError && error.status === 404) return <>{above}<ScreenHead title={name} /><Empty>{words.notServed}</Empty></>
   return (
     <>

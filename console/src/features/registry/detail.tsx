@@ -33,7 +33,7 @@ export function RegistryService() {
   const rows = data?.list ?? []
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
       <ScreenHead title={service} note={data && words.instancesHealthy(rows.filter((it) => it.healthy && !it.isolated).length, data.total)}>
         <Button component={Link} to="/registry/rules" search={{ service } as never} size="xs" variant="default">{words.rules}</Button>
         <Button size="xs" data-new disabled={refused !== undefined} title={refused} onClick={() => edit('new')}>{words.register}</Button>

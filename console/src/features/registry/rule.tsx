@@ -94,7 +94,7 @@ function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: st
   }
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to="/registry/rules">{words.rules}</Anchor> / {words.ruleKinds[kind] ?? kind}</Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry/rules">{words.rules}</Anchor> / {words.ruleKinds[kind] ?? kind}</Text>
       <ScreenHead title={name || (id ?? words.create)} note={words.ruleHelp[kind]}>
         {!broken && <CopyButton label={words.copyCurl} text={() => `curl -X ${method} ${quoted(location.origin + path)} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(text)}`} />}
         {id !== undefined && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}

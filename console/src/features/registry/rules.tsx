@@ -37,7 +37,7 @@ export function RegistryRules() {
   }
   return (
     <>
-      <Text size="sm" mb={4}><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {words.rules}</Text>
+      <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {words.rules}</Text>
       <ScreenHead title={words.rules} note={words.rulesHelp}>
         <Button size="sm" data-new component={Link} to={`/registry/rules/${kind ?? 'routing'}/+`} disabled={refused !== undefined} title={refused}>{words.create}</Button>
       </ScreenHead>

@@ -9,6 +9,9 @@ import { type Page, test as base, expect } from '@playwright/test'
 export const ADMIN = 'edd1c9f034335f136f87ad84b625c8f1'
 export const VIEWER = '4054f7cf07e344346cd3f287985e76a2'
 
+/** Each call has a connection of its own: one that is kept may be closed by the gateway, idle for long, in the moment of the next call. */
+const HEADERS = { 'X-API-KEY': ADMIN, Connection: 'close' }
+
 /** The real program with a folder of its own, on ports that the kernel picks. */
 export interface Gateway {
   /** Where its Admin listener is. */
@@ -55,7 +58,7 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
       const origin = `127.0.0.1:${(server.address() as AddressInfo).port}`
       const { child, admin, plane } = await start(folder)
       const call = (method: string, path: string, body?: unknown) =>
-        fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
+        fetch(admin + path, { method, headers: HEADERS, body: body === undefined ? undefined : JSON.stringify(body) })
       await use({ admin, plane, origin, call })
       await end(child)
       server.close()
@@ -137,7 +140,7 @@ async function end(child: ChildProcess) {
 async function withProcess(folder: string, more: object, env: Record<string, string | undefined>, use: (gateway: Own) => Promise<void>) {
   const { child, admin, plane } = await start(folder, more, env)
   const call = (method: string, path: string, body?: unknown) =>
-    fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
+    fetch(admin + path, { method, headers: HEADERS, body: body === undefined ? undefined : JSON.stringify(body) })
   try {
     await use({ admin, plane, call, pid: child.pid as number })
   } finally {

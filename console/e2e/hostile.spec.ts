@@ -2,7 +2,7 @@ import { request } from 'node:http'
 import { ADMIN, expect, signIn, test } from './gateway'
 
 test('ids of any letters open, are edited and deleted, on their pages and after a reload', async ({ page, gateway }) => {
-  const ids = ['vault/a b', 'vault/ä路', 'vault/"q"', 'vault/<b>%2f', 'vault/50%', 'vault/a?b#c&d']
+  const ids = ['vault/ä路 "q"', 'vault/<b>%2f', 'vault/50%?b#c&d']
   await signIn(page, gateway)
   for (const id of ids) {
     const path = `/apisix/admin/secrets/${id.split('/').map(encodeURIComponent).join('/')}`

@@ -5,6 +5,7 @@ import { useChanges } from '../../api/changes'
 import { json } from '../../api/client'
 import { type Kind, type ObjectFacts, pageOf, type Place } from '../../api/types'
 import { DeedBadge, Differences } from '../../ui/change'
+import { Scroll } from '../../ui/scroll'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 
@@ -58,7 +59,7 @@ function History({ kind, id }: { kind: Kind; id: string }) {
       <Title order={2} size="h4" mb="xs" id="history">{words.history}</Title>
       {data && data.rows.length === 0 && <Text size="sm" c="dimmed">{words.historyNone}</Text>}
       {data && data.rows.length > 0 && (
-        <Table>
+        <Scroll><Table>
           <Table.Tbody>
             {data.rows.map((row) => (
               <Table.Tr key={row.name}>
@@ -69,7 +70,7 @@ function History({ kind, id }: { kind: Kind; id: string }) {
               </Table.Tr>
             ))}
           </Table.Tbody>
-        </Table>
+        </Table></Scroll>
       )}
       {data && data.total > data.rows.length && <Anchor component={Link} to="/changes" search={{ kind, id } as never} size="sm">{words.allChanges(data.total)}</Anchor>}
     </section>

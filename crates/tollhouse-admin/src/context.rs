@@ -1,8 +1,10 @@
 //! What answers every call: the parts of an Admin API, and what it knows of the store. Knows no paths.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hyper::header::{HeaderValue, SERVER};
+use tokio::sync::{Mutex, MutexGuard};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{InService, Store, StoreError};
@@ -12,6 +14,7 @@ use crate::console::source::ConsoleSource;
 use crate::document::CurrentDocument;
 use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
+use crate::limits::TURNS;
 use crate::options::{Mode, Options};
 use crate::refused::Refused;
 use crate::registry::part::RegistryPart;
@@ -56,6 +59,14 @@ pub(crate) struct Admin {
     pub(crate) failures: Failures,
     /// Who has tried to write what was refused.
     pub(crate) refused: Refused,
+    /// Where calls wait for their turn at an object.
+    turns: Turns,
+}
+
+/// Queues of objects, by their keys.
+struct Turns {
+    queues: [Mutex<()>; TURNS],
+    hasher: RandomState,
 }
 
 impl Admin {
@@ -79,6 +90,10 @@ impl Admin {
             document,
             failures: Failures::default(),
             refused: Refused::default(),
+            turns: Turns {
+                queues: std::array::from_fn(|_| Mutex::default()),
+                hasher: RandomState::new(),
+            },
         })
     }
 
@@ -104,6 +119,13 @@ impl Admin {
     /// The key of a path: `/apisix/routes/1` of `routes/1`.
     pub(crate) fn key_of(&self, path: &str) -> String {
         format!("{}/{path}", self.parts.options.key_prefix)
+    }
+
+    /// Waits until nobody else of this process has the turn at the object of this key; first come, first served.
+    pub(crate) async fn turn(&self, key: &str) -> MutexGuard<'_, ()> {
+        let Turns { queues, hasher } = &self.turns;
+        let queue = hasher.hash_one(key) % queues.len() as u64;
+        queues[usize::try_from(queue).unwrap_or_default()].lock().await
     }
 
     /// The key that changes whenever something is written that names the object of this path.

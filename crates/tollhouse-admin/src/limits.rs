@@ -39,6 +39,16 @@ pub const DEPTH_MAX: usize = 100;
 /// meets a flood, and had better wait.
 pub const ATTEMPTS_MAX: usize = 5;
 
-/// How often the same object may be written by others in between, before that counts as a try: as many as wait at
-/// a time for one object at worst, each of which lets one go first.
+/// How often the same object may be written by others in between: as many as wait at a time for one object at worst,
+/// each of which lets one go first.
 pub const OVERTAKEN_MAX: usize = 1024;
+
+/// For how long that is put up with: clients wait longer for an answer.
+pub const OVERTAKEN_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Longest wait for a turn at an object: as long as the store may take to say what it has.
+pub const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Queues of those who wait for their turn at an object. Two objects may share one, which costs whoever waits in it a
+/// little.
+pub const TURNS: usize = 64;

@@ -29,9 +29,9 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
     let precondition = Precondition::parse(&request.call.headers)?;
     let is_forced = request.call.arguments.is("force", "true");
     let key = admin.key_of(path);
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(admin);
     loop {
-        attempts.begin(admin).await?;
+        attempts.begin().await?;
         let before = Before::read(admin, &key).await?;
         precondition.check_entry(admin, request, before.object())?;
         let mut transaction = removal(admin, request, path);
@@ -48,14 +48,14 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             let note = ChangeNote { below, ..ChangeNote::new(Deed::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
         }
-        let committed = match attempts.commit(admin, transaction.clone()).await {
+        let committed = match attempts.commit(transaction.clone()).await {
             // What takes away is done where nothing can be added: the row about it is left out.
             Err(StoreError::OutOfRoom { .. }) => {
                 tracing::warn!(
                     path,
                     "deleted without a row among the changes: the store has no room"
                 );
-                attempts.commit(admin, without_puts(transaction)).await
+                attempts.commit(without_puts(transaction)).await
             }
             committed => committed,
         };
@@ -63,7 +63,7 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             Attempt::Committed(committed) => return Ok(committed),
             // Whoever may be named waits for those who name it, and for that there is an end.
             Attempt::Changed(changed) if *changed == *key && !request.is_guarded() => {
-                attempts.overtaken();
+                attempts.overtaken(&key).await?;
             }
             Attempt::Changed(_) => {}
         }

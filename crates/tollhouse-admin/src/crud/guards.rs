@@ -11,12 +11,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 use tollhouse_store::{Committed, Condition, Operation, StoreError, Transaction};
 
 use crate::context::Admin;
 use crate::index::Known;
 use crate::index::facts::{self, Identity};
-use crate::limits::{ATTEMPTS_MAX, OVERTAKEN_MAX};
+use crate::limits::{ATTEMPTS_MAX, OVERTAKEN_MAX, OVERTAKEN_TIME_MAX, TURN_WAIT_MAX};
 use crate::references;
 use crate::reply::Reply;
 use crate::resource::{Candidate, Layout, Resource};
@@ -121,11 +123,16 @@ fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) 
 }
 
 /// The tries of one call to commit what it has checked.
-#[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(super) struct Attempts<'a> {
+    admin: &'a Admin,
     tries: usize,
     /// How often somebody else has written the same object in between.
     overtaken: usize,
+    /// Until when that is put up with.
+    until: Instant,
+    /// Of the calls of this process that wait for one at an object, one tries at a time, in the order in which they
+    /// came.
+    turn: Option<MutexGuard<'a, ()>>,
 }
 
 /// How a try ended.
@@ -136,19 +143,25 @@ pub(super) enum Attempt {
     Changed(Box<str>),
 }
 
-impl Attempts {
+impl<'a> Attempts<'a> {
+    /// None yet.
+    pub(super) fn new(admin: &'a Admin) -> Self {
+        let until = Instant::now() + OVERTAKEN_TIME_MAX;
+        Self { admin, tries: 0, overtaken: 0, until, turn: None }
+    }
+
     /// Begins another try, with an index that knows what was committed so far.
     ///
     /// # Errors
     /// There were enough, or the store cannot be read.
-    pub(super) async fn begin(&mut self, admin: &Admin) -> Result<(), Reply> {
+    pub(super) async fn begin(&mut self) -> Result<(), Reply> {
         if self.tries - self.overtaken == ATTEMPTS_MAX {
             return Err(Reply::unavailable(
                 "what this object depends on keeps changing; try again",
             ));
         }
         self.tries += 1;
-        Ok(admin.index.catch_up().await?)
+        Ok(self.admin.index.catch_up().await?)
     }
 
     /// Whether nothing was tried before.
@@ -156,23 +169,41 @@ impl Attempts {
         self.tries == 1
     }
 
-    /// Somebody else has written the same object since it was read. Whoever does not ask for a former state wants
-    /// to write all the same, so that it counts only where it never ends.
-    pub(super) fn overtaken(&mut self) {
-        if self.overtaken < OVERTAKEN_MAX {
-            self.overtaken += 1;
+    /// Waits for a turn at the object of this key: whoever writes what it has read does so one after the other, for else
+    /// of many at once one would succeed, and all others begin anew each time. Where the turn does not come, since the
+    /// store keeps somebody waiting, it is tried without: the store's own reason is the one to be told.
+    pub(super) async fn take_turn(&mut self, key: &str) {
+        if self.turn.is_none() {
+            let turn = tokio::time::timeout(TURN_WAIT_MAX, self.admin.turn(key)).await;
+            self.turn = turn.ok();
         }
     }
 
-    /// Commits what was checked.
-    pub(super) async fn commit(
-        &self,
-        admin: &Admin,
-        transaction: Transaction,
-    ) -> Result<Attempt, StoreError> {
+    /// Somebody else has written the object at this key since it was read. Whoever does not ask for a former state
+    /// wants to write all the same, so that it counts only where it never ends.
+    ///
+    /// With one of a process trying at a time, no more than one other of each process that shares the store stands in
+    /// the way of a try, and each that is in vain is a write of somebody else.
+    ///
+    /// # Errors
+    /// It has gone on for long: 503, as APISIX answers it the first time.
+    pub(super) async fn overtaken(&mut self, key: &str) -> Result<(), Reply> {
+        self.overtaken += 1;
+        if self.overtaken > OVERTAKEN_MAX || Instant::now() >= self.until {
+            return Err(Reply::unavailable("value changed before overwritten"));
+        }
+        self.take_turn(key).await;
+        Ok(())
+    }
+
+    /// Commits what was checked, and waits until it serves.
+    pub(super) async fn commit(&mut self, transaction: Transaction) -> Result<Attempt, StoreError> {
         let puts = transaction.operations.iter().any(|it| matches!(it, Operation::Put { .. }));
+        let Self { admin, .. } = self;
         match admin.parts.store.commit(transaction).await {
             Ok(committed) => {
+                // Whoever comes next need not wait until this serves.
+                self.turn = None;
                 // What changed nothing is answered with the newest revision. Of an engine that others write to
                 // it may be theirs, and no watch of these keys ever hears of it.
                 if puts || committed.removed > 0 {

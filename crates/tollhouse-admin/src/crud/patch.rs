@@ -1,9 +1,9 @@
 //! PATCH: parts of an object change, and the whole is checked anew. Where two change one object at once, the
-//! second is refused, since it has not seen what the first one made of it.
+//! second brings its change into what the first one made of it.
 
 use serde_json::Value;
 use tollhouse_model::change_row::Deed;
-use tollhouse_store::{Operation, Transaction};
+use tollhouse_store::{Entry, Operation, Transaction};
 
 use super::checks::{now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
@@ -26,36 +26,28 @@ pub(super) async fn run(
     let change = change.ok_or_else(|| Reply::bad("missing new configuration"))?;
     check_change(request, &change)?;
     let key = admin.key_of(&path);
-    let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
     let precondition = Precondition::parse(&request.call.headers)?;
-    precondition.check_entry(admin, request, Some(&entry))?;
-    let mut value: Value = serde_json::from_slice(&entry.value)
-        .map_err(|error| Reply::unavailable(error.to_string()))?;
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    let mut value = changed(request, value, change)?;
-    // The change may say what an answer has shown.
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    let stored = seal(admin, request.resource, &value, Some(&entry));
-    let before = Before::known(entry);
-    let text = stored.to_string();
     let mut lease = None;
-    let mut attempts = Attempts::default();
-    let committed = loop {
-        attempts.begin(admin).await?;
+    let mut attempts = Attempts::new(admin);
+    attempts.take_turn(&key).await;
+    let (committed, value, stored) = loop {
+        attempts.begin().await?;
+        let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
+        precondition.check_entry(admin, request, Some(&entry))?;
+        let (value, stored) = patched(admin, request, &entry, change.clone())?;
         let guards = validate(admin, request.resource, &path, &value)?;
         if attempts.is_first() {
             lease = request.lease(admin).await?;
         }
+        let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let note = ChangeNote::new(Deed::Patch, Some(text.clone()));
+        let note = ChangeNote::new(Deed::Patch, Some(text));
         let transaction = guards.add_to(Transaction::new().then(put));
+        let before = Before::known(entry);
         let transaction = before.record(admin, request, &path, note, transaction)?;
-        match attempts.commit(admin, transaction).await? {
-            Attempt::Committed(committed) => break committed,
-            Attempt::Changed(changed) if *changed == *key => {
-                precondition.check(admin, request, &key).await?;
-                return Err(Reply::unavailable("value changed before overwritten"));
-            }
+        match attempts.commit(transaction).await? {
+            Attempt::Committed(committed) => break (committed, value, stored),
+            Attempt::Changed(changed) if *changed == *key => attempts.overtaken(&key).await?,
             Attempt::Changed(_) => {}
         }
     };
@@ -63,6 +55,23 @@ pub(super) async fn run(
     let reply = shape::written(admin.parts.options.api_version, Written::Patched, &key, value);
     let tagged = precondition::with_tag(reply, committed.revision);
     Ok(served::made(tagged, committed.revision))
+}
+
+/// The object with the change in it, in the clear and as it is stored.
+fn patched(
+    admin: &Admin,
+    request: &Request<'_>,
+    entry: &Entry,
+    change: Value,
+) -> Result<(Value, Value), Reply> {
+    let mut value: Value = serde_json::from_slice(&entry.value)
+        .map_err(|error| Reply::unavailable(error.to_string()))?;
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    let mut value = changed(request, value, change)?;
+    // The change may say what an answer has shown.
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    let stored = seal(admin, request.resource, &value, Some(entry));
+    Ok((value, stored))
 }
 
 fn check_change(request: &Request<'_>, change: &Value) -> Result<(), Reply> {

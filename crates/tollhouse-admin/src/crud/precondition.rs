@@ -7,12 +7,11 @@
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use serde_json::json;
-use tollhouse_store::{Condition, Entry, Revision};
+use tollhouse_store::{Entry, Revision};
 
 use super::read;
 use super::request::Request;
 use crate::context::Admin;
-use crate::index;
 use crate::reply::Reply;
 
 /// What a call asks of the object that it is about to change.
@@ -83,28 +82,6 @@ impl Precondition {
             (false, Self::Absent) => Err(already_there(request)),
             (false, _) => Err(failed(admin, request, entry)),
         }
-    }
-
-    /// Asks it of the object at this key as it is now; the commit must hold what is returned, since others may
-    /// write in between.
-    ///
-    /// # Errors
-    /// 412 with the object as it is now, or the store cannot be read.
-    pub(super) async fn check(
-        &self,
-        admin: &Admin,
-        request: &Request<'_>,
-        key: &str,
-    ) -> Result<Option<Condition>, Reply> {
-        if *self == Self::Unconditional {
-            return Ok(None);
-        }
-        let entry = admin.parts.store.get(key).await?;
-        let entry = entry.filter(|entry| index::holds_object(key, &entry.value));
-        self.check_entry(admin, request, entry.as_ref())?;
-        let held =
-            |entry: Entry| Condition::ModifiedAt { key: key.into(), revision: entry.mod_revision };
-        Ok(entry.map(held))
     }
 }
 

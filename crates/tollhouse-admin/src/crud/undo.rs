@@ -57,9 +57,9 @@ pub(crate) async fn run(
         .ok_or_else(|| Reply::bad(format!("there are no objects at {path}")))?;
     let key = admin.key_of(path);
     let precondition = Precondition::parse(&call.headers)?;
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(admin);
     loop {
-        attempts.begin(admin).await?;
+        attempts.begin().await?;
         // Read anew at each attempt: what was written between is for the check to see, and not for the commit alone.
         let before = Before::read(admin, &key).await?;
         check_unchanged(admin, &request, change, &precondition, before.object())?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(
             ..ChangeNote::new(Deed::Undo, row.before.clone())
         };
         let transaction = before.record(admin, &request, path, note, transaction)?;
-        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
+        if let Attempt::Committed(committed) = attempts.commit(transaction).await? {
             let reply = Reply::json(StatusCode::OK, &json!({ "revision": committed.revision.0 }));
             return Ok(precondition::with_tag(reply, committed.revision));
         }

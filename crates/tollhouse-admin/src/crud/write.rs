@@ -46,11 +46,11 @@ pub(super) async fn put(
     let mut value = Value::Object(fields);
     let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(admin);
     // What the check rests on may change before the commit: the guards then refuse it, and it is
     // checked again.
     let (committed, stored) = loop {
-        attempts.begin(admin).await?;
+        attempts.begin().await?;
         check_parent(admin, request)?;
         let before = Before::read(admin, &key).await?;
         precondition.check_entry(admin, request, before.object())?;
@@ -71,9 +71,9 @@ pub(super) async fn put(
         let deed = if before.object().is_some() { Deed::Replace } else { Deed::Create };
         let note = ChangeNote::new(deed, Some(text));
         let transaction = before.record(admin, request, &path, note, transaction)?;
-        match attempts.commit(admin, transaction).await? {
+        match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => break (committed, stored),
-            Attempt::Changed(changed) if *changed == *key => attempts.overtaken(),
+            Attempt::Changed(changed) if *changed == *key => attempts.overtaken(&key).await?,
             Attempt::Changed(_) => {}
         }
     };
@@ -107,9 +107,9 @@ pub(super) async fn post(
     resolve_parent(request, &mut fields)?;
     let mut value = Value::Object(fields);
     let mut numbered: Option<(String, Option<LeaseId>)> = None;
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(admin);
     loop {
-        attempts.begin(admin).await?;
+        attempts.begin().await?;
         check_parent(admin, request)?;
         if attempts.is_first() {
             encrypt::open_written(request.resource, &mut value, &admin.parts)?;
@@ -135,7 +135,7 @@ pub(super) async fn post(
         let note = ChangeNote::new(Deed::Create, Some(text));
         let path = request.path_of(&id);
         let transaction = before.record(admin, request, &path, note, transaction)?;
-        match attempts.commit(admin, transaction).await? {
+        match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => {
                 let value = value_of_answer(request, value, stored);
                 return Ok(written(admin, Written::Posted, (&key, value), committed.revision));

@@ -204,13 +204,78 @@ async fn who_is_always_overtaken_is_sent_away() {
 }
 
 #[tokio::test]
-async fn a_patch_of_what_was_changed_meanwhile_is_refused() {
+async fn a_patch_goes_into_what_was_changed_meanwhile() {
     let (fixture, store) = interrupted().await;
     fixture.given(&[("/routes/1", route())]).await;
-    store.before_next("PUT", "/routes/1", route());
+    for number in 0..2 * crate::limits::ATTEMPTS_MAX {
+        store.before_next("PATCH", "/routes/1/labels", json!({"round": number.to_string()}));
+    }
+    let answer = fixture.call("PATCH", "/routes/1", r#"{"name": "n"}"#).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(store.is_done());
+    let value = fixture.get("/routes/1").await.json()["value"].clone();
+    assert_eq!((&value["name"], &value["labels"]["round"]), (&json!("n"), &json!("9")), "{value}");
+
+    store.before_next("DELETE", "/routes/1", Value::Null);
+    assert_eq!(fixture.call("PATCH", "/routes/1", r#"{"name": "o"}"#).await.status, 404);
+}
+
+/// A store in which somebody else writes a route before each commit, which takes a quarter of the time that this is put
+/// up with.
+struct Restless {
+    inner: Arc<dyn Store>,
+    others: Fixture,
+}
+
+impl Wrapper for Restless {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn before_commit(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.others.given(&[("/routes/1", route())]).await;
+            tokio::time::advance(crate::limits::OVERTAKEN_TIME_MAX / 4).await;
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_overtaken_for_long_is_refused_as_apisix_refuses_it() {
+    let others = Fixture::new().await;
+    others.given(&[("/routes/1", route())]).await;
+    let inner = Arc::clone(&others.store);
+    let store = Arc::new(Restless { inner, others });
+    let fixture = Fixture::over(Arc::new(Wrapped(Arc::clone(&store))), options()).await;
+    let began = tokio::time::Instant::now();
     let answer = fixture.call("PATCH", "/routes/1", r#"{"name": "n"}"#).await;
     let expected = "value changed before overwritten";
     assert_eq!((answer.status, answer.error().as_str()), (503, expected));
+    assert_eq!(began.elapsed(), crate::limits::OVERTAKEN_TIME_MAX);
+}
+
+/// Patches of one object at each of two Admin APIs over one store, all at once.
+const PATCHES: usize = 25;
+
+#[tokio::test]
+async fn all_of_many_patches_at_once_are_made() {
+    let one = Arc::new(Fixture::new().await);
+    let other = Arc::new(Fixture::over(Arc::clone(&one.store), options()).await);
+    one.given(&[("/routes/1", route())]).await;
+    let mut calls = tokio::task::JoinSet::new();
+    for (name, fixture) in [("one", &one), ("other", &other)] {
+        for number in 0..PATCHES {
+            let fixture = Arc::clone(fixture);
+            let patch = json!({"labels": {format!("{name}{number}"): "1"}}).to_string();
+            calls.spawn(async move { fixture.call("PATCH", "/routes/1", patch).await });
+        }
+    }
+    while let Some(answer) = calls.join_next().await {
+        let answer = answer.expect("no panic");
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let labels = one.get("/routes/1").await.json()["value"]["labels"].clone();
+    assert_eq!(labels.as_object().map(serde_json::Map::len), Some(2 * PATCHES), "{labels}");
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ pub(crate) fn wait_status(gateway: &Gateway, status: u16) {
 }
 
 /// The beginning of an answer, if there is one.
-fn try_ask(address: SocketAddr, request: &str) -> Option<String> {
+pub(crate) fn try_ask(address: SocketAddr, request: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
     let mut line = String::new();
@@ -365,4 +365,40 @@ fn half_an_object_is_set_aside_and_the_rest_serves() {
     assert_eq!(gateway.client().get("/2").text(), "a", "the route for all paths serves it");
     let again = sharing(&etcd).start();
     assert_eq!(again.client().get("/6").text(), "6");
+}
+
+/// Patches of one route through each of two gateways, all at once.
+const PATCHES: usize = 4;
+
+#[test]
+fn patches_of_one_route_through_two_gateways_at_once_are_all_made() {
+    let Some(etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let gateways = [(); 2].map(|()| sharing(&etcd).start());
+    put(&gateways[0], "/routes/1", &route(&origin));
+    wait_status(&gateways[1], 200);
+    std::thread::scope(|scope| {
+        for (place, gateway) in gateways.iter().enumerate() {
+            for number in 0..PATCHES {
+                scope.spawn(move || {
+                    let patch = json!({"labels": {format!("{place}-{number}"): "1"}});
+                    // Only a machine that has better things to do keeps one of them waiting so long that it is told
+                    // to come again.
+                    wait_for("the patch", || {
+                        let answer = gateway.admin("PATCH", "/routes/1", &patch);
+                        let text = answer.text();
+                        assert!(
+                            answer.status() == 200 || text.contains("value changed before"),
+                            "{text}"
+                        );
+                        (answer.status() == 200).then_some(())
+                    });
+                });
+            }
+        }
+    });
+    let answer = gateways[0].admin("GET", "/routes/1", &Value::Null).text();
+    let object: Value = serde_json::from_str(&answer).expect("JSON");
+    let labels = object["value"]["labels"].as_object().expect("labels");
+    assert_eq!(labels.len(), 2 * PATCHES, "{answer}");
 }

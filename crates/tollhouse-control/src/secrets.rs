@@ -3,6 +3,7 @@
 
 pub mod sealed_store;
 pub mod shared_keyring;
+pub mod shared_reseal;
 pub mod shenyu_store;
 
 use std::io::Write;

@@ -52,6 +52,7 @@ pub fn seal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Key
     each_part(kind, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
         let sealing = seal_fields(part, owner, fields, keyring);
         all.changed += sealing.changed;
+        all.unmarked += sealing.unmarked;
         all.sealed += sealing.sealed;
         all.unopened.extend(sealing.unopened);
     });

@@ -48,7 +48,9 @@ impl Operation {
         Self::Delete { key: key.into() }
     }
 
-    fn key(&self) -> &str {
+    /// The key that is changed, or what those begin with that are removed.
+    #[must_use]
+    pub fn key(&self) -> &str {
         match self {
             Self::Put { key, .. } | Self::Delete { key } => key,
             Self::DeletePrefix { prefix } => prefix,
@@ -248,7 +250,8 @@ impl Transaction {
     }
 
     /// Whether it adds nothing.
-    pub(crate) fn only_removes(&self) -> bool {
+    #[must_use]
+    pub fn only_removes(&self) -> bool {
         self.operations.iter().all(|operation| match operation {
             Operation::Delete { .. } | Operation::DeletePrefix { .. } => true,
             Operation::Put { .. } => false,

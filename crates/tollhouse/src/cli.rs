@@ -23,6 +23,7 @@ mod registry;
 mod registry_moves;
 mod reload;
 mod requests;
+mod reseal;
 mod routes;
 mod run;
 mod shenyu;
@@ -70,6 +71,8 @@ enum Command {
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),
+    /// Seal the secrets of the store with the newest key, so that older ones can go; gateways of an etcd may run.
+    Reseal(reseal::ResealArguments),
     /// Show the certificates that renew themselves: how they stand, and what keeps them from renewing.
     Certificates(certificates::CertificatesArguments),
     /// Look for what is wrong with the engines that the configuration names: etcd, databases, Redis.
@@ -110,6 +113,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Restore(arguments) => registry_moves::restore(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Reseal(arguments) => reseal::run(&arguments),
         Command::Certificates(arguments) => certificates::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Registry(arguments) => registry::run(&arguments),

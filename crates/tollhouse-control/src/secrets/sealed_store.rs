@@ -24,15 +24,17 @@ const RECORD: &str = "tollhouse/keyring";
 
 /// What a look through the store has found.
 #[derive(Debug, Default)]
-struct Found {
+pub(super) struct Found {
     /// Values that are sealed as they should be.
-    sealed: usize,
+    pub(super) sealed: usize,
     /// Values to be sealed anew.
-    stale: usize,
+    pub(super) stale: usize,
+    /// Of those, values that APISIX nodes can read as they are, and not once they are written.
+    pub(super) lost_to_apisix: usize,
     /// Objects with a value that no key opens.
-    lost: Vec<String>,
+    pub(super) lost: Vec<String>,
     /// The objects to write, sealed anew.
-    writes: Vec<Operation>,
+    pub(super) writes: Vec<Operation>,
 }
 
 /// The keyring of a store that nobody else writes meanwhile: the configured one, the one that is
@@ -133,7 +135,7 @@ fn refuse_lost(
     );
 }
 
-fn look_through(
+pub(super) fn look_through(
     entries: &[Entry],
     prefix: &str,
     catalogue: &Catalogue,
@@ -152,6 +154,9 @@ fn look_through(
         found.sealed += sealing.sealed;
         if sealing.changed > 0 {
             found.stale += sealing.changed;
+            if keyring.form() == Form::Marked {
+                found.lost_to_apisix += sealing.unmarked;
+            }
             let key = entry.key.clone();
             found.writes.push(Operation::Put { key, value: value.to_string().into(), lease: None });
         }
@@ -160,7 +165,7 @@ fn look_through(
 }
 
 /// The same of ShenYu's objects.
-fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &mut Found) {
+pub(super) fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &mut Found) {
     for entry in entries {
         let resealed = shenyu_store::reseal_entry(entry, keyring);
         if resealed.is_lost {

@@ -2,13 +2,14 @@
 //! that its gateways seal with; a gateway that has none of them would find secrets that it cannot open
 //! and write ones that nobody else can.
 //!
-//! Unlike in a store of its own, nothing is sealed anew: others, APISIX nodes among them, may read it.
+//! Unlike in a store of its own, nothing is sealed anew at the start: others, APISIX nodes among them, may read it. That
+//! is done where somebody asks for it (`shared_reseal.rs`).
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tollhouse_config::Bootstrap;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_store::{Store, StoreError, Transaction};
+use tollhouse_store::{Entry, LeaseId, Store, StoreError, Transaction};
 
 use crate::secrets;
 
@@ -49,7 +50,44 @@ pub async fn look(
     Ok(look())
 }
 
-fn record_key(bootstrap: &Bootstrap) -> String {
+/// Refuses a keyring whose first key no gateway of the store has ever sealed with.
+///
+/// # Errors
+/// It is one, or there is none; the store cannot be read.
+pub async fn check_in_use(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<()> {
+    let (keyring, record) = (own(bootstrap)?, record_key(bootstrap));
+    let entry = store.get(&record).await.context("failed to read the shared store")?;
+    let known = entry.map(|entry| known_keys(&entry.value, &record)).transpose()?;
+    let newest = keyring.ids().next().unwrap_or_default();
+    if known.is_some_and(|known| known.iter().any(|id| id == newest)) {
+        return Ok(());
+    }
+    bail!(
+        "no gateway of this store seals with the first key of encryption.keyring, which is called {newest}: put it \
+         behind the old one on all gateways, then in front of it, and only then seal anew"
+    );
+}
+
+/// Notes that nothing of the store is sealed with other keys than the first of this ring. Whoever has none but others
+/// is refused from then on.
+///
+/// # Errors
+/// The store cannot be written.
+pub(super) async fn forget_others(
+    store: &dyn Store,
+    record: &Entry,
+    keyring: &Keyring,
+    lease: LeaseId,
+) -> Result<(), StoreError> {
+    let newest: Vec<&str> = keyring.ids().take(1).collect();
+    let forget = Transaction::new()
+        .put(&*record.key, json!({"keys": newest}).to_string())
+        .when_modified_at(&*record.key, record.mod_revision)
+        .while_held(lease);
+    store.commit(forget).await.map(|_| ())
+}
+
+pub(super) fn record_key(bootstrap: &Bootstrap) -> String {
     format!("{}/tollhouse/keyring", bootstrap.admin.prefix.trim_end_matches('/'))
 }
 

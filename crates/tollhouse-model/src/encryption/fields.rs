@@ -28,6 +28,9 @@ pub enum Certainty {
 pub struct Sealing {
     /// Values that were sealed anew: plain ones, and those of an older key or another form.
     pub changed: usize,
+    /// Of those, values that were not in the form of our own: what lay in the clear or in APISIX's form, which APISIX
+    /// nodes can read.
+    pub unmarked: usize,
     /// Values that are sealed now.
     pub sealed: usize,
     /// Values that stay as they are, since no key opens them.
@@ -62,6 +65,7 @@ pub fn seal_fields(
             };
             sealing.sealed += 1;
             if let Some(plain) = plain {
+                sealing.unmarked += usize::from(!Keyring::is_marked(text));
                 *text = keyring.seal(&plain, &place);
                 sealing.changed += 1;
             }

@@ -125,6 +125,10 @@ async fn open_own(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, Keyr
     Ok((store, keyring))
 }
 
-fn runtime() -> anyhow::Result<Runtime> {
+/// What commands wait on.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

@@ -1,16 +1,19 @@
 //! The key that gateways of one etcd seal secrets with is changed while TLS connections come in at all of them: first
-//! everybody learns the new key, then it is used, then the old one is forgotten. No handshake fails.
+//! everybody learns the new key, then it is used, then the old one is forgotten. No handshake fails. What was sealed
+//! before is sealed anew by a command.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
+use tollhouse_testkit::program::Running;
 use tollhouse_testkit::{Etcd, Gateway, Origin};
 
-use crate::etcd::{KEYRING, on, put, route, sharing};
+use crate::etcd::{KEYRING, command, on, put, route, sharing};
 use crate::support::Over;
 use crate::tls_support::{
     Answer, Authority, Pair, TlsClient, TlsOptions, der, server_certificate, ssl,
@@ -125,4 +128,71 @@ fn a_key_is_changed_under_load_without_a_failed_handshake() {
     let late = sharing(&etcd).set("encryption.keyring", NEW).start();
     let problems = late.configuration()["problems"].clone();
     assert_eq!(problems, Value::Array(Vec::new()), "{problems}");
+}
+
+/// Consumers, each with a secret: so many that sealing them takes several commits.
+const CONSUMERS: usize = 300;
+
+fn consumers() -> Value {
+    let consumer = |number| {
+        let conf = json!({"key-auth": {"key": format!("key-{number}")}});
+        json!({"username": format!("c{number}"), "plugins": conf})
+    };
+    json!({"consumers": (0..CONSUMERS).map(consumer).collect::<Vec<_>>()})
+}
+
+/// Whether a gateway lets a consumer in.
+fn lets_in(gateway: &Gateway, number: usize) -> bool {
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\napikey: key-{number}\r\n\r\n");
+    gateway.client().ask(request).status() == 200
+}
+
+#[test]
+fn a_store_is_sealed_anew_by_one_command_that_may_be_killed() {
+    let Some(etcd) = Etcd::start() else { return };
+    let origin = Origin::named("hello");
+    let both = format!("{NEW},{KEYRING}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let line = |verb: &str, keys: &str| {
+        let url = etcd.url();
+        format!("{verb} --set encryption.keyring={keys} --set store.etcd.endpoints={url}")
+    };
+    let document = folder.path().join("all.json");
+    std::fs::write(&document, consumers().to_string()).expect("it can be written");
+    let import = format!("{} --yes all.json", line("import", KEYRING));
+    let ran = command(folder.path(), &import);
+    assert!(ran.status.success(), "{}", ran.text);
+    let refused = command(folder.path(), &line("reseal", &both));
+    assert!(!refused.status.success(), "nobody has the new key: {}", refused.text);
+    assert!(refused.text.contains("put it behind the old one on all gateways"), "{}", refused.text);
+
+    let gateways = [(); 2].map(|()| sharing(&etcd).set("encryption.keyring", &both).start());
+    let mut protected = route(&origin);
+    protected["plugins"] = json!({"key-auth": {}});
+    put(&gateways[0], "/routes/1", &protected);
+    wait_for("a consumer", || gateways.iter().all(|it| lets_in(it, 0)).then_some(()));
+    let mut reseal = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    reseal.args(line("reseal", &both).split_whitespace()).current_dir(folder.path());
+    let killed = Running::start(&mut reseal);
+    wait_for("a part of it", || killed.output().text().contains("sealed anew: ").then_some(()));
+    // SIGKILL.
+    drop(killed);
+    for number in [0, CONSUMERS / 2, CONSUMERS - 1] {
+        assert!(gateways.iter().all(|it| lets_in(it, number)), "{number}");
+    }
+    let ran = wait_for("whoever was killed to be forgotten", || {
+        let ran = command(folder.path(), &line("reseal", &both));
+        (!ran.text.contains("somebody else seals the store anew")).then_some(ran)
+    });
+    assert!(ran.status.success(), "{}", ran.text);
+    assert!(ran.text.contains("nothing needs the older keys any more"), "{}", ran.text);
+    drop(gateways);
+    let late = sharing(&etcd).set("encryption.keyring", NEW).start();
+    let problems = late.configuration()["problems"].clone();
+    assert_eq!(problems, Value::Array(Vec::new()), "{problems}");
+    for number in [0, CONSUMERS / 2, CONSUMERS - 1] {
+        assert!(lets_in(&late, number), "{number}");
+    }
+    let refused = command(folder.path(), &line("reseal", KEYRING));
+    assert!(!refused.status.success(), "it is forgotten: {}", refused.text);
 }

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Duplicate(String),
     /// The server takes no changes: a standby, or a primary that was demoted.
     ReadOnly(String),
+    /// There is no room for what is added.
+    NoRoom(String),
     /// The engine understood and refuses, with a remedy.
     Declined(String, &'static str),
 }
@@ -31,7 +33,7 @@ impl Failure {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Lost(_) | Self::GivenUp(_) | Self::ReadOnly(_) => true,
-            Self::Duplicate(_) | Self::Declined(..) => false,
+            Self::Duplicate(_) | Self::NoRoom(_) | Self::Declined(..) => false,
         }
     }
 
@@ -44,6 +46,9 @@ impl Failure {
             }
             Self::Duplicate(reason) => {
                 StoreError::Declined { place, reason: reason.clone(), remedy: REMEDY_OTHER }
+            }
+            Self::NoRoom(reason) => {
+                StoreError::OutOfRoom { place, reason: reason.clone(), remedy: REMEDY_ROOM }
             }
             Self::Declined(reason, remedy) => {
                 StoreError::Declined { place, reason: reason.clone(), remedy }
@@ -58,6 +63,7 @@ impl Failure {
             | Self::GivenUp(reason)
             | Self::Duplicate(reason)
             | Self::ReadOnly(reason)
+            | Self::NoRoom(reason)
             | Self::Declined(reason, _) => reason,
         }
     }
@@ -89,7 +95,9 @@ fn from_mysql(number: u16, reason: String) -> Failure {
         1053 | 1927 | 1317 | 1158..=1161 => Failure::Lost(reason),
         1040 | 1203 | 1226 => Failure::Declined(reason, REMEDY_CONNECTIONS),
         1044 | 1045 | 1049 | 1142 | 1143 | 1227 | 1698 => Failure::Declined(reason, REMEDY_RIGHTS),
-        1021 | 1114 => Failure::Declined(reason, REMEDY_ROOM),
+        // The disk; the table or its file; the storage engine's own number of the system's error.
+        1021 | 1114 => Failure::NoRoom(reason),
+        1030 if reason.contains("error 28") => Failure::NoRoom(reason),
         1153 => Failure::Declined(reason, REMEDY_PACKET),
         _ => Failure::Declined(reason, REMEDY_OTHER),
     }
@@ -106,7 +114,7 @@ fn from_postgres(code: &str, reason: String) -> Failure {
         // Shut down, crashed, starting; idle for too long within a transaction; the connection.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "57014" => Failure::Lost(reason),
         "53300" => Failure::Declined(reason, REMEDY_CONNECTIONS),
-        "53100" => Failure::Declined(reason, REMEDY_ROOM),
+        "53100" => Failure::NoRoom(reason),
         "42501" | "3D000" => Failure::Declined(reason, REMEDY_RIGHTS),
         _ if code.starts_with("28") => Failure::Declined(reason, REMEDY_RIGHTS),
         _ if code.starts_with("08") => Failure::Lost(reason),
@@ -125,6 +133,7 @@ mod tests {
             Failure::GivenUp(_) => "given up",
             Failure::Duplicate(_) => "duplicate",
             Failure::ReadOnly(_) => "read only",
+            Failure::NoRoom(_) => "no room",
             Failure::Declined(..) => "declined",
         };
         let mysql = [
@@ -136,6 +145,7 @@ mod tests {
             (1053, "lost"),
             (1045, "declined"),
             (1064, "declined"),
+            (1114, "no room"),
         ];
         for (number, expected) in mysql {
             assert_eq!(name(&from_mysql(number, String::new())), expected, "{number}");
@@ -149,6 +159,7 @@ mod tests {
             ("08006", "lost"),
             ("28P01", "declined"),
             ("42601", "declined"),
+            ("53100", "no room"),
         ];
         for (code, expected) in postgres {
             assert_eq!(name(&from_postgres(code, String::new())), expected, "{code}");

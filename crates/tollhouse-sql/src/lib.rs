@@ -27,6 +27,7 @@ mod listener;
 mod options;
 mod packets;
 mod readers;
+mod room;
 mod schema;
 mod snapshot;
 mod store;

@@ -45,6 +45,13 @@ pub(crate) const LOG_COMMITS_KEPT: u64 = 10_000;
 /// Seconds that every commit stays in the log, by the engine's clock.
 pub(crate) const LOG_SECONDS_KEPT: u64 = 600;
 
+/// Commits that stay in the log where the engine has no room for the next: nodes follow within milliseconds, and who does
+/// not lists again.
+pub(crate) const LOG_COMMITS_KEPT_FULL: u64 = 64;
+
+/// How often a deletion is tried in room that was just made: InnoDB frees it a moment later.
+pub(crate) const ROOM_TRIES_MAX: u32 = 6;
+
 /// How often what is older is removed.
 pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -423,6 +423,122 @@ async fn a_standby_is_passed_over() {
     }
 }
 
+/// Objects that are deleted while there is no room: more than fit into what was left.
+const DELETIONS: usize = 100;
+
+/// Small rows that a database takes while it is full, before it takes none: some files have free pages.
+const LAST_ROWS_MAX: usize = 10_000;
+
+#[tokio::test]
+async fn a_database_without_room_takes_deletions_and_goes_on_once_it_has_some() {
+    let mariadb = Database::cramped_mariadb().map(|it| (it, Engine::MySql));
+    let postgres = Database::cramped_postgres().map(|it| (it, Engine::PostgreSql));
+    for (database, engine) in mariadb.into_iter().chain(postgres) {
+        let server = Server { database, engine };
+        let store = server.open("t_").await;
+        for number in 0..DELETIONS {
+            put(&store, &format!("/kept/{number}"), "v").await;
+        }
+        // A log as it is after hours.
+        for _ in 0..200 {
+            put(&store, "/large", &"v".repeat(64 * 1024)).await;
+        }
+        if engine == Engine::PostgreSql {
+            // As it does by itself once a minute.
+            server.run("t_", "VACUUM t_commits").await;
+        }
+        let lease = store.grant(Duration::from_secs(60)).await.expect("there is room");
+        let mut watch = store.watch("/kept/", store.revision().await.expect("it reads"));
+        server.database.fill();
+        let mut refused = None;
+        for number in 0..LAST_ROWS_MAX {
+            let put = Transaction::new().put(format!("/more/{number}"), "v".repeat(900));
+            if let Err(error) = store.commit(put).await {
+                refused = Some(error);
+                break;
+            }
+        }
+        let refused = refused.expect("it is full");
+        assert!(matches!(refused, StoreError::OutOfRoom { .. }), "{engine:?}: {refused}");
+        assert!(refused.to_string().contains("make room"), "{refused}");
+        for number in 0..DELETIONS {
+            let delete = Transaction::new().delete(format!("/kept/{number}"));
+            store.commit(delete).await.unwrap_or_else(|it| panic!("{engine:?} {number}: {it}"));
+            assert_eq!(next_key(&mut watch).await, format!("/kept/{number}"), "{engine:?}");
+        }
+        store.keep_alive(lease).await.unwrap_or_else(|it| panic!("{engine:?}: {it}"));
+        assert!(store.get("/kept/1").await.expect("it reads").is_none());
+        server.database.make_room();
+        put(&store, "/later", "v").await;
+    }
+}
+
+#[tokio::test]
+async fn a_primary_that_takes_no_changes_any_more_refuses_them_and_goes_on_once_it_does() {
+    for server in Server::all() {
+        let store = server.open("t_").await;
+        let first = put(&store, "k", "1").await;
+        let (refuse, error) = match server.engine {
+            Engine::MySql => (
+                "CREATE TRIGGER refuses BEFORE INSERT ON t_commits FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET \
+                 MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'injected'",
+                "1290",
+            ),
+            Engine::PostgreSql => (
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION \
+                 'injected' USING ERRCODE = '25006'; END $$; CREATE TRIGGER refuses BEFORE INSERT ON \
+                 t_commits FOR EACH ROW EXECUTE FUNCTION refuse()",
+                "25006",
+            ),
+        };
+        server.run("t_", refuse).await;
+        let refused = store.commit(Transaction::new().put("k", "2")).await.expect_err("read-only");
+        assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+        assert!(refused.to_string().contains(error), "{refused}");
+        let entry = store.get("k").await.expect("it reads").expect("it is there");
+        assert_eq!((entry.value, entry.mod_revision), ("1".into(), first));
+        let end = match server.engine {
+            Engine::MySql => "DROP TRIGGER refuses",
+            Engine::PostgreSql => "DROP TRIGGER refuses ON t_commits",
+        };
+        server.run("t_", end).await;
+        assert_eq!(put(&store, "k", "3").await, first.next(), "nothing was done meanwhile");
+    }
+}
+
+/// How long a process that stands still with the lock may hold others up: what the engine lets its transaction rest,
+/// and as much again on a busy machine.
+const HELD_UP_MAX: Duration = Duration::from_secs(2 * crate::limits::RESTING_TRANSACTION_SECONDS);
+
+#[tokio::test]
+async fn a_writer_that_stands_still_holds_the_others_up_for_seconds_at_most() {
+    for server in Server::all() {
+        let store = server.open("t_").await;
+        put(&store, "k", "1").await;
+        let (options, dialect) = (server.options("t_"), server.dialect("t_"));
+        let open = || Connection::open(&options, &dialect, Purpose::Writing);
+        // With nothing begun it holds nobody up.
+        let idle = open().await.expect("it connects");
+        put(&store, "k", "2").await;
+        let mut standing = open().await.expect("it connects");
+        let lock = "START TRANSACTION; SELECT rev FROM t_counter WHERE id = 1 FOR UPDATE";
+        standing.run(lock.to_owned()).await.expect("it is locked");
+        let began = std::time::Instant::now();
+        // Refused while the lock is held, or done once the engine has ended it: in time either way.
+        let mut tries = 0;
+        while let Err(error) = store.commit(Transaction::new().put("k", "3")).await {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            tries += 1;
+            assert!(tries < 5, "{error}");
+        }
+        let held_up = began.elapsed();
+        assert!(held_up < HELD_UP_MAX, "{:?}: {held_up:?}", server.engine);
+        let late = standing.run("UPDATE t_counter SET rev = rev + 1; COMMIT".to_owned()).await;
+        assert!(late.is_err(), "{:?} has ended it", server.engine);
+        drop(idle);
+    }
+}
+
 #[tokio::test]
 async fn a_prefix_too_large_for_the_log_has_watchers_list_again() {
     let Some(database) = Database::mariadb() else { return };

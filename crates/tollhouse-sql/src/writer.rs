@@ -12,9 +12,10 @@ use crate::failure::Failure;
 use crate::follower::Following;
 use crate::group::{Computed, Wanted, Weight, compute};
 use crate::leases;
-use crate::limits::{OWN_READ_WAIT, TRIES_MAX};
+use crate::limits::{OWN_READ_WAIT, ROOM_TRIES_MAX, TRIES_MAX};
 use crate::options::SqlOptions;
 use crate::packets::{CommitId, lock_and_find, log_row, writes};
+use crate::room;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -121,21 +122,64 @@ impl Writer {
         if transactions.is_empty() {
             return;
         }
-        let outcomes = self.commit_all(&transactions).await;
-        drop(rooms);
-        match outcomes {
-            Ok(outcomes) => {
-                for (answer, outcome) in answers.into_iter().zip(outcomes) {
-                    // Who has gone has given up waiting; the commit stands.
-                    let _ = answer.send(outcome);
-                }
+        let outcomes = match self.commit_all(&transactions).await {
+            Ok(outcomes) => outcomes,
+            Err(error @ StoreError::OutOfRoom { .. }) => {
+                self.commit_removals(&transactions, &error).await
             }
-            Err(error) => {
-                for answer in answers {
-                    let _ = answer.send(Err(error.clone()));
+            Err(error) => vec![Err(error); transactions.len()],
+        };
+        drop(rooms);
+        for (answer, outcome) in answers.into_iter().zip(outcomes) {
+            // Who has gone has given up waiting; the commit stands.
+            let _ = answer.send(outcome);
+        }
+    }
+
+    /// Does what can be done of a group that the engine has no room for: what only takes away.
+    async fn commit_removals(
+        &mut self,
+        transactions: &[Transaction],
+        error: &StoreError,
+    ) -> Vec<Result<Committed, StoreError>> {
+        let removals: Vec<_> =
+            transactions.iter().filter(|it| it.only_removes()).cloned().collect();
+        let mut outcomes = match removals.is_empty() {
+            true => Vec::new(),
+            false => self.commit_in_made_room(&removals).await,
+        }
+        .into_iter();
+        let refused = || Err(error.clone());
+        let outcomes = transactions.iter().map(|transaction| match transaction.only_removes() {
+            true => outcomes.next().unwrap_or_else(refused),
+            false => refused(),
+        });
+        outcomes.collect()
+    }
+
+    async fn commit_in_made_room(
+        &mut self,
+        removals: &[Transaction],
+    ) -> Vec<Result<Committed, StoreError>> {
+        let mut tries = Tries::up_to(ROOM_TRIES_MAX);
+        loop {
+            self.make_room().await;
+            match self.commit_all(removals).await {
+                Ok(outcomes) => return outcomes,
+                Err(StoreError::OutOfRoom { .. }) if tries.is_left() => {
+                    tokio::time::sleep(tries.backoff.next_wait()).await;
                 }
+                Err(error) => return vec![Err(error); removals.len()],
             }
         }
+    }
+
+    /// Makes room for deletions. Whether there is any is seen by those.
+    async fn make_room(&mut self) {
+        let dialect = self.dialect.clone();
+        let Ok(mut connection) = self.connected().await else { return };
+        let made = room::make(&mut connection, &dialect).await;
+        let _ = self.keep(connection, made);
     }
 
     /// The outcomes of the transactions, once their own node has read them too.
@@ -289,6 +333,11 @@ impl Writer {
         let newest = loop {
             match self.try_end(lease, renewals).await {
                 Ok(newest) => break newest,
+                // It takes away what hangs on the lease, and nobody else would.
+                Err(Undone::Failed(Failure::NoRoom(_))) if tries.is_left() => {
+                    self.make_room().await;
+                    tokio::time::sleep(tries.backoff.next_wait()).await;
+                }
                 // Tried again, it finds the lease gone: as good as done.
                 Err(undone) => self.recover(undone, &mut tries).await?,
             }
@@ -416,7 +465,11 @@ struct Tries {
 
 impl Tries {
     fn new() -> Self {
-        Self { left: TRIES_MAX - 1, backoff: Backoff::default() }
+        Self::up_to(TRIES_MAX)
+    }
+
+    fn up_to(tries_max: u32) -> Self {
+        Self { left: tries_max - 1, backoff: Backoff::default() }
     }
 
     fn is_left(&mut self) -> bool {

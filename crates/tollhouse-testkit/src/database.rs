@@ -2,6 +2,8 @@
 //! and started again at will. They run as whoever runs the test; where that is root, as the user whom Debian
 //! made for them.
 
+mod cramped;
+
 use std::net::SocketAddr;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -57,19 +59,27 @@ impl Database {
     }
 
     fn start_mariadb(is_durable: bool) -> Option<Self> {
-        let program = program::find("mariadbd")?;
-        let mut database = Self::in_folder(Kind::MariaDb, program.parent()?.to_owned(), "mysql");
+        let mut database = Self::prepare_mariadb()?;
         database.is_durable = is_durable;
+        database.run();
+        Some(database)
+    }
+
+    /// Makes a MariaDB ready that does not run yet, for [`Database::run`].
+    ///
+    /// # Panics
+    /// When it cannot make its files.
+    pub fn prepare_mariadb() -> Option<Self> {
+        let program = program::find("mariadbd")?;
+        let database = Self::in_folder(Kind::MariaDb, program.parent()?.to_owned(), "mysql");
         // To a clean end: what a first start has made is not all on the disk before that.
-        let schema = database.folder.path().join("schema.sql");
-        std::fs::write(&schema, "CREATE DATABASE tollhouse;\n").expect("a file can be written");
+        let schema = database.schema();
         let mut bootstrap = database.mariadbd();
         bootstrap.arg("--bootstrap");
         bootstrap.stdin(std::fs::File::open(&schema).expect("it was written"));
         bootstrap.stdout(Stdio::null()).stderr(Stdio::null());
         let ended = bootstrap.status().expect("mariadbd can be started");
         assert!(ended.success(), "mariadbd could not make its files: {ended}");
-        database.run();
         Some(database)
     }
 
@@ -81,18 +91,35 @@ impl Database {
     pub fn postgres() -> Option<Self> {
         let programs = postgres_programs()?;
         let mut database = Self::in_folder(Kind::Postgres, programs, "postgres");
-        let mut initdb = database.command("initdb");
+        program::run_well(&mut database.initdb());
+        database.run();
+        database.create();
+        Some(database)
+    }
+
+    /// What makes PostgreSQL's files.
+    fn initdb(&self) -> Command {
+        let mut initdb = self.command("initdb");
         initdb
             .args(["--no-sync", "--auth=trust", "--username=tollhouse", "--encoding=UTF8"])
             .args(["--no-locale", "--pgdata"])
-            .arg(database.data());
-        program::run_well(&mut initdb);
-        database.run();
-        let mut createdb = database.command("createdb");
-        let port = database.port.number().to_string();
+            .arg(self.data());
+        initdb
+    }
+
+    /// Makes the database in a PostgreSQL that runs.
+    fn create(&self) {
+        let mut createdb = self.command("createdb");
+        let port = self.port.number().to_string();
         createdb.args(["--host=127.0.0.1", "--username=tollhouse", "--port", &port, "tollhouse"]);
         program::run_well(&mut createdb);
-        Some(database)
+    }
+
+    /// A file with what makes MariaDB's database.
+    fn schema(&self) -> PathBuf {
+        let schema = self.folder.path().join("schema.sql");
+        std::fs::write(&schema, "CREATE DATABASE tollhouse;\n").expect("a file can be written");
+        schema
     }
 
     /// Where clients connect, as the user `tollhouse`.
@@ -114,8 +141,14 @@ impl Database {
     /// # Panics
     /// When it does not.
     pub fn run(&mut self) {
+        let command = self.server();
+        self.spawn(command);
+    }
+
+    /// What runs the server.
+    fn server(&self) -> Command {
         let port = self.port.number().to_string();
-        let mut command = match self.kind {
+        match self.kind {
             Kind::MariaDb => {
                 let mut command = self.mariadbd();
                 command.args(["--skip-networking=0", "--bind-address=127.0.0.1", "--port", &port]);
@@ -130,7 +163,10 @@ impl Database {
                     .args(["-c", "shared_buffers=16MB", "-c", "fsync=off", "-p", &port]);
                 command
             }
-        };
+        }
+    }
+
+    fn spawn(&mut self, mut command: Command) {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("the database can be started"));
         wait_for("the database to answer", || self.is_answering().then_some(()));

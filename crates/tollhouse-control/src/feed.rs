@@ -102,7 +102,7 @@ pub async fn open_at_start(
 }
 
 /// Whether a store only does not answer now, or another answers in its place.
-fn is_away(error: &anyhow::Error) -> bool {
+pub(crate) fn is_away(error: &anyhow::Error) -> bool {
     if error.is::<OtherCluster>() {
         return true;
     }

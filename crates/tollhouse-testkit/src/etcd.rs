@@ -53,6 +53,13 @@ impl Etcd {
         Self::start_with(None, None)
     }
 
+    /// Makes one ready that does not run yet, for [`Etcd::run`].
+    pub fn prepare() -> Option<Self> {
+        let mut etcd = Self::new("only")?;
+        etcd.members = etcd.membership();
+        Some(etcd)
+    }
+
     /// Starts one that keeps what it holds on the disk, as it should where time is measured. The others keep it in
     /// memory where there is room: three that wait for a busy disk elect each other all the time.
     ///
@@ -102,8 +109,7 @@ impl Etcd {
         certificates: Option<&EtcdCertificates<'_>>,
         quota: Option<usize>,
     ) -> Option<Self> {
-        let mut etcd = Self::new("only")?;
-        etcd.members = etcd.membership();
+        let mut etcd = Self::prepare()?;
         (etcd.is_secured, etcd.quota) = (certificates.is_some(), quota);
         if let Some(certificates) = certificates {
             for (name, text) in [

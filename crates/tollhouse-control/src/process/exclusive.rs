@@ -21,7 +21,7 @@ use crate::configuration::ObjectSource;
 use crate::console::RunningProcess;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
-use crate::outages::Part;
+use crate::outages::{Outages, Part};
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
@@ -29,6 +29,9 @@ use crate::shenyu_follower::{self, RunningFollower};
 
 /// How often it is looked whether all parts live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The longest wait before what could not be had is tried again: clients of an engine that is back wait for it.
+const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// See the module.
 pub struct ExclusiveParts {
@@ -89,16 +92,25 @@ impl ExclusiveParts {
             certificates: None,
             snapshots: Arc::clone(snapshots),
             holder: Holder::ThisProcess,
-            backoff: Backoff::default(),
+            backoff: Backoff::up_to(RETRY_INTERVAL_MAX),
             look_at: Instant::now() + LOOK_INTERVAL,
         };
         if let Some(registry) = registry {
             parts.put_registry(registry)?;
         }
-        parts.start_certificates(resources, predecessor).await?;
-        parts.start_admin(predecessor).await?;
-        parts.start_shenyu_admin(predecessor).await?;
+        let started = parts.start_certificates(resources, predecessor).await;
+        parts.outlive(Part::Certificates, started)?;
+        let started = parts.start_admin(predecessor).await;
+        parts.outlive(Part::Admin, started)?;
+        let started = parts.start_shenyu_admin(predecessor).await;
+        parts.outlive(Part::ShenyuAdmin, started)?;
         Ok(parts)
+    }
+
+    /// What is left of a failure of a part's start, where the store has just been read: see [`outlive`].
+    fn outlive(&self, part: Part, started: anyhow::Result<()>) -> anyhow::Result<()> {
+        let is_shared = self.feed.as_ref().is_some_and(|feed| !feed.is_exclusive());
+        outlive(&self.cx.outages, is_shared, part, started)
     }
 
     /// Which parts are down.
@@ -392,9 +404,59 @@ impl ExclusiveParts {
     }
 }
 
+/// What is left of a failure of a part's start. A shared store may go away at any moment, between two parts too: that is
+/// reported, and the part is tried again while the process serves what it has read. All else is for whoever starts the
+/// process to see.
+fn outlive(
+    outages: &Outages,
+    is_shared: bool,
+    part: Part,
+    started: anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match started {
+        Err(error) if is_shared && feed::is_away(&error) => {
+            outages.report(part, format!("{error:#}"));
+            Ok(())
+        }
+        started => started,
+    }
+}
+
 /// A port that the kernel chose stays the same when it is listened on anew.
 fn keep_port(listened: &mut [SocketAddr], bound: Option<SocketAddr>) {
     if let ([only], Some(bound)) = (listened, bound) {
         *only = bound;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_shared_store_that_goes_away_during_the_start_does_not_end_it() {
+        let gone = || {
+            let (place, reason) = ("etcd".into(), "no answer in time".to_owned());
+            Err(StoreError::Unreachable { place, reason }).context("the Admin API")
+        };
+        let table = [
+            (true, gone(), true),
+            (false, gone(), false),
+            (true, Err(anyhow::anyhow!("its port is taken")), false),
+            (true, Ok(()), true),
+        ];
+        for (number, (is_shared, started, goes_on)) in table.into_iter().enumerate() {
+            let outages = Outages::new(Arc::default());
+            let has_failed = started.is_err();
+            let left = outlive(&outages, is_shared, Part::Admin, started);
+            assert_eq!(left.is_ok(), goes_on, "{number}");
+            assert_eq!(
+                outages.list().contains_key(&Part::Admin),
+                has_failed && goes_on,
+                "{number}"
+            );
+        }
     }
 }

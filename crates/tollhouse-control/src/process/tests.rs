@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
 use tollhouse_config::bootstrap::Workers;
-use tollhouse_testkit::ReservedPort;
+use tollhouse_testkit::{Database, Etcd, ReservedPort};
 
 use super::*;
 use crate::outages::Outages;
@@ -19,8 +19,8 @@ struct Ports {
     http: ReservedPort,
 }
 
-/// A gateway on ports that nobody else takes, in a folder of its own.
-async fn start(folder: &Path, ports: &Ports) -> Process {
+/// Of a gateway on ports that nobody else takes, in a folder of its own.
+fn bootstrap(folder: &Path, ports: &Ports) -> Bootstrap {
     let any = || vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let mut bootstrap = Bootstrap { data_dir: folder.to_owned(), ..Bootstrap::default() };
     bootstrap.workers = Workers::Count(1);
@@ -31,7 +31,11 @@ async fn start(folder: &Path, ports: &Ports) -> Process {
     (listen.metrics, listen.status) = (any(), any());
     listen.registry_grpc = vec![ports.grpc.address()];
     listen.registry_http = vec![ports.http.address()];
-    Process::start(&bootstrap, Predecessor::None).await.expect("it starts")
+    bootstrap
+}
+
+async fn start(folder: &Path, ports: &Ports) -> Process {
+    Process::start(&bootstrap(folder, ports), Predecessor::None).await.expect("it starts")
 }
 
 /// Status and text of an answer.
@@ -115,4 +119,49 @@ async fn the_death_of_the_registrys_keeper_is_reported_while_requests_are_served
     assert_eq!(get(status, "/status/ready").await.0, 200);
     assert!(TcpStream::connect(grpc).is_ok(), "at the address that it had");
     assert!(process.exclusive.registry().is_some());
+}
+
+/// How often parts are looked after until they are up again: a step of an engine may take too long on a busy machine.
+const LOOKS_MAX: usize = 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn engines_that_are_away_at_the_start_are_waited_for_alive_and_unready() {
+    let (Some(mut etcd), Some(mut database)) = (Etcd::prepare(), Database::prepare_mariadb())
+    else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let ports = Ports::default();
+    let mut bootstrap = bootstrap(folder.path(), &ports);
+    bootstrap.store.etcd.endpoints = vec![etcd.url()];
+    bootstrap.encryption.keyring = vec![Secret::new("0123456789abcdef")];
+    let url = format!("mysql://tollhouse@{}/tollhouse", database.address());
+    bootstrap.registry.store.mysql = Some(Secret::new(url));
+    bootstrap.registry.store.tls = false;
+    let mut process = Process::start(&bootstrap, Predecessor::None).await.expect("it starts");
+    let (data_plane, status) = (process.start.data_plane[0], process.side.status);
+    let status = status.expect("it is on");
+    assert_eq!(get(status, "/status").await.0, 200);
+    assert_eq!(get(status, "/status/ready").await.0, 503);
+    assert_eq!(get(data_plane.0, "/").await.0, 404);
+    let down = process.outages().list();
+    for (part, place) in
+        [(Part::Store, etcd.url()), (Part::Registry, database.address().to_string())]
+    {
+        assert!(down.get(&part).is_some_and(|reason| reason.contains(&place)), "{part:?}: {down:?}");
+    }
+    tokio::task::block_in_place(|| {
+        etcd.run();
+        database.run();
+    });
+    for _ in 0..LOOKS_MAX {
+        process.look().await;
+        if process.outages().list().is_empty() {
+            break;
+        }
+    }
+    assert!(process.outages().list().is_empty(), "{:?}", process.outages());
+    assert_eq!(get(status, "/status/ready").await.0, 200);
+    assert!(process.exclusive.registry().is_some() && process.exclusive.admin().is_some());
+    assert!(process.exclusive.feed().is_some_and(|feed| !feed.is_provisional()));
 }

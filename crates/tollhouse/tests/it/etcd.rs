@@ -44,7 +44,7 @@ pub(crate) fn wait_status(gateway: &Gateway, status: u16) {
 }
 
 /// The beginning of an answer, if there is one.
-pub(crate) fn try_ask(address: SocketAddr, request: &str) -> Option<String> {
+fn try_ask(address: SocketAddr, request: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
     let mut line = String::new();

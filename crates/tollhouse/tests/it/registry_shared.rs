@@ -1,7 +1,8 @@
-//! A registry in a database that nodes share: all of them serve, and nothing that was acknowledged is lost with a
-//! node or with the database.
+//! A registry in a database that nodes share: all of them serve, nothing that was acknowledged is lost with a node or
+//! with the database, and what a database that is away or full keeps from being done is done once it is not.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tollhouse_testkit::patience::wait_for;
@@ -10,6 +11,9 @@ use tollhouse_testkit::{Database, Gateway, GatewayBuilder, RawClient};
 use crate::support::{discover, gateway, registry_request};
 
 const SERVICE: &str = "shared";
+
+/// The interval of their heartbeats.
+const TTL: Duration = Duration::from_secs(1);
 
 /// A node of a registry in this database.
 pub(crate) fn node(scheme: &str, database: &Database) -> GatewayBuilder {
@@ -121,4 +125,57 @@ fn a_database_or_a_node_that_is_killed_costs_nothing_that_was_acknowledged() {
     register(other, "10.0.0.3");
     let again = on("mysql", &database, killed).start();
     assert_eq!(hosts(address(&again)), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+}
+
+/// Registrations that a full database takes at most, in pages that were free.
+const LAST_REGISTRATIONS_MAX: usize = 5_000;
+
+#[test]
+fn a_database_without_room_refuses_what_adds_and_costs_nobody_their_health() {
+    let Some(database) = Database::cramped_mariadb() else { return };
+    let [first, second] = [node("mysql", &database).start(), node("mysql", &database).start()];
+    let [one, other] = [address(&first), address(&second)];
+    register(one, "10.0.0.1");
+    wait_for_hosts(other, &["10.0.0.1"]);
+    // How long it was silent at most, by a clock that says at least as much.
+    let (mut heard, mut longest) = (Instant::now(), Duration::ZERO);
+    let mut beat = |address| {
+        let asked = Instant::now();
+        assert_eq!(ask(address, "Heartbeat", "10.0.0.1"), 200);
+        longest = longest.max(heard.elapsed());
+        heard = asked;
+        longest
+    };
+    database.fill();
+    let refused = (0..LAST_REGISTRATIONS_MAX).find_map(|number| {
+        beat(other);
+        let instance = json!({
+            "id": format!("filling-{number}"), "service": "filling", "namespace": "default",
+            "host": format!("10.1.{}.{}", number / 250, number % 250), "port": 80,
+            "metadata": {"words": "x".repeat(900)},
+        });
+        let answer = RawClient::connect(one).ask(registry_request("RegisterInstance", &instance));
+        (answer.status() >= 500).then(|| answer.text())
+    });
+    let refused = refused.expect("it is full");
+    assert!(refused.contains("500001"), "{refused}");
+    let log = first.output().text();
+    assert!(log.contains("make room on the disk of the database"), "{log}");
+    // Longer than an instance lives that nobody hears of.
+    let began = Instant::now();
+    while began.elapsed() < 5 * TTL {
+        for address in [one, other] {
+            let was_silent = beat(address) >= 3 * TTL;
+            let [(_, healthy)] = &instances(address)[..] else { panic!("it is discovered") };
+            assert!(*healthy || was_silent, "it beats, and nobody may change its health");
+        }
+    }
+    database.make_room();
+    wait_for("a registration", || (ask(one, "RegisterInstance", "10.0.0.2") == 200).then_some(()));
+    wait_for("it on both, and the silent to expire", || {
+        beat(other);
+        let expected = [("10.0.0.1".to_owned(), true), ("10.0.0.2".to_owned(), false)];
+        [one, other].iter().all(|address| instances(*address) == expected).then_some(())
+    });
+    assert_eq!(ask(other, "DeregisterInstance", "10.0.0.2"), 200);
 }

@@ -13,6 +13,16 @@ use tollhouse_store::{Entry, Listing, Revision};
 /// Keys asked for at a time: an answer of a few hundred kilobytes for ordinary objects.
 const PAGE_KEYS: i64 = 500;
 
+/// Keys of a first page, of which nobody knows what their values weigh: those of the largest that etcd takes come in
+/// time.
+const FIRST_PAGE_KEYS: i64 = 8;
+
+/// Bytes that further pages have, if their values weigh what those before them did.
+const PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// How much more keys a page has than the one before.
+const GROWTH: i64 = 8;
+
 /// How often a listing is begun anew since etcd has forgotten its revision meanwhile.
 const LISTINGS_MAX: usize = 4;
 
@@ -55,12 +65,17 @@ impl Reader<'_> {
 
     async fn listing_once(&self, prefix: &str) -> Result<Listing, Failure> {
         let (first, end) = self.keys.range(prefix);
-        let mut range = Range { first, end, revision: Revision::ZERO, keys_max: PAGE_KEYS };
+        let mut range = Range { first, end, revision: Revision::ZERO, keys_max: FIRST_PAGE_KEYS };
         let mut held: Vec<KeyValue> = Vec::new();
         loop {
             let page = match self.page(&range).await {
                 Err(failure) if failure.is_too_large() && range.keys_max > 1 => {
                     range.keys_max /= 2;
+                    continue;
+                }
+                // Perhaps for what it weighs; an etcd that is away does not answer the next one either.
+                Err(Failure::Unanswered(_)) if range.keys_max > FIRST_PAGE_KEYS => {
+                    range.keys_max = FIRST_PAGE_KEYS;
                     continue;
                 }
                 page => page?,
@@ -72,6 +87,7 @@ impl Reader<'_> {
             let is_last = !page.more;
             let is_empty = page.kvs.is_empty();
             range.go_behind(&page.kvs);
+            range.weigh(&page.kvs);
             held.extend(page.kvs);
             if is_last || is_empty {
                 break;
@@ -172,6 +188,14 @@ impl Range {
             self.first = behind(&last.key);
         }
     }
+
+    /// Asks for as many keys next as weigh what a page is to weigh, by those that were read.
+    fn weigh(&mut self, read: &[KeyValue]) {
+        let bytes: usize = read.iter().map(|held| held.key.len() + held.value.len()).sum();
+        let each = bytes / read.len().max(1);
+        let keys = i64::try_from(PAGE_BYTES / each.max(1)).unwrap_or(PAGE_KEYS);
+        self.keys_max = keys.clamp(1, PAGE_KEYS).min(self.keys_max * GROWTH);
+    }
 }
 
 /// The first key after this one.
@@ -181,4 +205,36 @@ fn behind(key: &[u8]) -> Bytes {
 
 fn is_before_end(range: &Range) -> bool {
     range.first < range.end || *range.end == *b"\0"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_as_many_keys_as_come_in_time() {
+        let mut range = Range {
+            first: Bytes::new(),
+            end: Bytes::new(),
+            revision: Revision::ZERO,
+            keys_max: FIRST_PAGE_KEYS,
+        };
+        let page = |keys: usize, bytes: usize| -> Vec<KeyValue> {
+            let held = || KeyValue { value: vec![0; bytes].into(), ..KeyValue::default() };
+            (0..keys).map(|_| held()).collect()
+        };
+        let cases = [
+            (page(8, 1_000), 64),
+            (page(64, 1_000), PAGE_KEYS),
+            (page(500, 1_000), PAGE_KEYS),
+            (page(500, 100_000), 20),
+            (page(20, 1_900_000), 1),
+            (page(1, 10), 8),
+            (page(0, 0), 64),
+        ];
+        for (number, (read, expected)) in cases.into_iter().enumerate() {
+            range.weigh(&read);
+            assert_eq!(range.keys_max, expected, "page {number}");
+        }
+    }
 }

@@ -107,6 +107,35 @@ impl RedisServer {
         wait_for(&format!("redis to answer {words:?}"), || is_good(&self.ask(words)).then_some(()));
     }
 
+    /// Moves the slot of a key, with all that is in it, to another master of the cluster.
+    ///
+    /// # Panics
+    /// When one of them refuses.
+    pub fn give_slot(&self, key: &str, to: &Self) {
+        let [own, other] = [self, to].map(|it| it.ask(&["cluster", "myid"]).trim().to_owned());
+        let slot = self.ask(&["cluster", "keyslot", key]).trim().to_owned();
+        let set = |server: &Self, words: [&str; 2]| {
+            let answer = server.ask(&["cluster", "setslot", &slot, words[0], words[1]]);
+            assert_eq!(answer.trim(), "OK", "slot {slot}: {words:?}");
+        };
+        set(to, ["importing", &own]);
+        set(self, ["migrating", &other]);
+        let port = to.port.to_string();
+        loop {
+            let keys = self.ask(&["cluster", "getkeysinslot", &slot, "100"]);
+            let keys: Vec<&str> = keys.lines().filter(|key| !key.is_empty()).collect();
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys {
+                let moved = self.ask(&["migrate", "127.0.0.1", &port, key, "0", "5000"]);
+                assert!(matches!(moved.trim(), "OK" | "NOKEY"), "{key}: {moved}");
+            }
+        }
+        set(to, ["node", &other]);
+        set(self, ["node", &other]);
+    }
+
     /// Three masters that form a cluster; `None` where redis-server is not installed.
     pub fn cluster() -> Option<Vec<Self>> {
         let start = || Self::start(&["--cluster-enabled", "yes"]);

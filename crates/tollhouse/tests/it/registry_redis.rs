@@ -82,6 +82,13 @@ impl Pair {
     /// Has one instance beat at both nodes in turn while something is done to the Redis. Nobody may take it for
     /// silent unless it was, by a clock that says at least how long it was.
     fn while_steady_beats(&self, act: impl FnOnce(&Self)) {
+        self.while_steady_beats_at(&[0, 1], act);
+    }
+
+    /// The same at some of the nodes, which alone are asked.
+    fn while_steady_beats_at(&self, places: &[usize], act: impl FnOnce(&Self)) {
+        let addresses: Vec<SocketAddr> =
+            places.iter().map(|place| self.addresses[*place]).collect();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -92,10 +99,11 @@ impl Pair {
                         return;
                     }
                     let asked = Instant::now();
-                    ask(self.addresses[turn % 2], "Heartbeat", "steady", STEADY_TTL);
+                    let asked_one = addresses[turn % addresses.len()];
+                    ask(asked_one, "Heartbeat", "steady", STEADY_TTL);
                     longest = longest.max(heard.elapsed());
                     heard = asked;
-                    for address in self.addresses {
+                    for address in addresses.iter().copied() {
                         let was_silent = longest >= STEADY_EXPIRY;
                         assert!(
                             is_healthy(address, "steady") || was_silent,
@@ -231,5 +239,57 @@ fn a_redis_that_fails_over_takes_nobodys_health() {
         pair.wait_down(false);
         assert!(replica.ask(&["keys", "*beats:*"]).contains("beats:"), "rounds go over it");
         pair.silent_expires("at the next one");
+    });
+}
+
+/// How many nodes this one counts.
+fn members(node: &Gateway) -> f64 {
+    node.metric("tollhouse_registry_members")
+}
+
+#[test]
+fn a_node_that_is_suspended_and_counted_out_takes_nobodys_health_and_joins_again() {
+    let Some(pair) = Pair::start(&[]) else { return };
+    pair.while_steady_beats_at(&[1], |pair| {
+        pair.nodes[0].pause();
+        wait_for("it to be counted out", || (members(&pair.nodes[1]) < 1.5).then_some(()));
+        pair.nodes[0].wake();
+        wait_for("it to join again", || {
+            pair.nodes.iter().all(|node| members(node) > 1.5).then_some(())
+        });
+        // It has not taken itself for the one who knows.
+        assert!(is_healthy(pair.addresses[0], "steady"));
+    });
+    pair.while_steady_beats(|pair| pair.silent_expires("after it has joined again"));
+}
+
+/// The streams that a master of a cluster holds.
+fn streams(master: &RedisServer) -> Vec<String> {
+    let keys = master.ask(&["keys", "*beats:*"]);
+    keys.lines().filter(|key| !key.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn slots_that_move_between_the_masters_of_a_cluster_cost_nobody_their_health() {
+    let Some(cluster) = RedisServer::cluster() else { return };
+    let urls: Vec<_> =
+        cluster.iter().map(|server| format!("redis://127.0.0.1:{}", server.port)).collect();
+    let Some(pair) = Pair::start(&[("registry.store.redis", urls.join(","))]) else { return };
+    pair.while_steady_beats(|pair| {
+        wait_for("both to send", || {
+            (cluster.iter().map(|master| streams(master).len()).sum::<usize>() >= 2).then_some(())
+        });
+        // Each has been everywhere once.
+        for _ in 0..cluster.len() {
+            for (place, master) in cluster.iter().enumerate() {
+                for stream in streams(master) {
+                    master.give_slot(&stream, &cluster[(place + 1) % cluster.len()]);
+                }
+            }
+        }
+        pair.silent_expires("after all slots have moved");
+        for node in &pair.nodes {
+            assert!(node.metric("tollhouse_registry_redis_down") < 1.0);
+        }
     });
 }

@@ -551,6 +551,53 @@ async fn a_group_of_new_services_stays_within_what_the_store_takes() {
     engine.store().commit(transaction).await.expect("it is taken");
 }
 
+/// Instances that die together.
+const DYING: usize = 10_000;
+
+#[tokio::test(start_paused = true)]
+async fn thousands_that_die_at_once_are_found_so_in_few_commits() {
+    let bench = Bench::new();
+    let nodes = [bench.start("a").await, bench.start("b").await];
+    let registry = nodes[0].registry.clone();
+    let mut registrations = tokio::task::JoinSet::new();
+    for number in 0..DYING {
+        let (registry, id) = (registry.clone(), format!("i{number}"));
+        registrations.spawn(async move {
+            registry.submit(Command::Register(Box::new(new(&id, Some(5))))).await
+        });
+    }
+    while let Some(outcome) = registrations.join_next().await {
+        outcome.expect("no panic").expect("good");
+    }
+    bench.settle_down().await;
+    let store = bench.engine.store();
+    let mut watch = store.watch("/instances/", store.revision().await.expect("memory works"));
+    let unhealthy = |node: &Node| {
+        node.registry.state().instances().filter(|instance| !instance.healthy).count()
+    };
+    let (mut commits, mut first, mut passed) = (0, None, Duration::ZERO);
+    while nodes.iter().any(|node| unhealthy(node) < DYING) {
+        assert!(
+            passed < 2 * expiry(5 * SECOND),
+            "{} {}",
+            unhealthy(&nodes[0]),
+            unhealthy(&nodes[1])
+        );
+        bench.pass(HEALTH_TICK).await;
+        passed += HEALTH_TICK;
+        while let Some(event) = watch.try_next() {
+            if let tollhouse_store::WatchEvent::Commit(_) = event {
+                commits += 1;
+                first = first.or(Some(passed));
+            }
+        }
+    }
+    assert!(commits <= 10, "{commits} commits");
+    let took = passed - first.expect("there was one");
+    assert!(took <= 2 * SECOND, "{took:?} from the first to the last");
+    assert_eq!(digest(&nodes[0]), digest(&nodes[1]));
+}
+
 /// How long an instance of this interval may be silent.
 fn expiry(ttl: Duration) -> Duration {
     ttl * u32::try_from(TTLS_TO_EXPIRY).expect("a few")

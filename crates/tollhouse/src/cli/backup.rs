@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use tollhouse_config::Bootstrap;
 use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
 
@@ -48,37 +49,31 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let data_dir = &loaded.bootstrap.data_dir;
-    let registry_file = with_suffix(&arguments.file, REGISTRY_SUFFIX);
-    let is_registry_shared = registry::is_shared(&loaded.bootstrap);
-    if configured_store::is_shared(&loaded.bootstrap) {
-        if is_registry_shared {
-            let mut text = registry_moves::back_up(&loaded.bootstrap, &registry_file)?;
-            text.push_str(&format!(
-                "the configuration is kept in {}, of which etcdctl snapshot save makes copies\n",
-                configured_store::name(&loaded.bootstrap)
-            ));
-            stdout::print(&text)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        bail!(
-            "the configuration is kept in {}, of which etcdctl snapshot save makes copies; tollhouse export \
-             writes its objects to a file",
-            configured_store::name(&loaded.bootstrap)
-        );
-    }
-    let keyring = secrets::keyring_path(&loaded.bootstrap);
+    let bootstrap = &loaded.bootstrap;
+    let data_dir = &bootstrap.data_dir;
+    let elsewhere = kept_elsewhere(bootstrap);
+    let keyring = secrets::keyring_path(bootstrap);
     let keys_file = with_suffix(&arguments.file, KEYRING_SUFFIX);
     // Before anything is copied: a copy of the store without the keys that were asked for is worse than none.
     if arguments.with_keyring && keys_file.exists() {
         bail!("failed to copy the keyring: {} is there already", keys_file.display());
     }
-    let mut text = copy(data_dir, &arguments.file)?;
+    let mut text = match &elsewhere {
+        None => copy(data_dir, &arguments.file)?,
+        Some(_) => String::new(),
+    };
+    let registry_file = with_suffix(&arguments.file, REGISTRY_SUFFIX);
     let registry = data_dir.join(registry::FOLDER);
-    if is_registry_shared {
-        text.push_str(&registry_moves::back_up(&loaded.bootstrap, &registry_file)?);
+    if registry::is_shared(bootstrap) {
+        text.push_str(&registry_moves::back_up(bootstrap, &registry_file)?);
     } else if registry.exists() {
         text.push_str(&copy(&registry, &registry_file)?);
+    }
+    if let Some(place) = elsewhere {
+        if text.is_empty() {
+            bail!("{place}; there is nothing else to copy in {}", data_dir.display());
+        }
+        text.push_str(&format!("{place}\n"));
     }
     if arguments.with_keyring {
         text.push_str(&copy_keyring(&keyring, &keys_file)?);
@@ -88,6 +83,20 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     }
     stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the configuration is kept, if not in the data directory, and how it is copied there.
+fn kept_elsewhere(bootstrap: &Bootstrap) -> Option<String> {
+    if let Some(file) = &bootstrap.resources {
+        return Some(format!("the configuration is the file {}, which is not copied", file.display()));
+    }
+    configured_store::is_shared(bootstrap).then(|| {
+        format!(
+            "the configuration is kept in {}, of which etcdctl snapshot save makes copies; tollhouse export writes \
+             its objects to a file",
+            configured_store::name(bootstrap)
+        )
+    })
 }
 
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {

@@ -41,6 +41,18 @@ fn imported(folder: &Path, file: &Path, more: &[&str]) -> Ran {
 }
 
 #[test]
+fn a_backup_has_the_registry_of_a_gateway_whose_configuration_is_a_file() {
+    let gateway = gateway().resources(&json!({})).registry().start();
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let file = place.path().join("monday");
+    let resources = format!("resources={}", gateway.resources().display());
+    let mut backup = in_folder(gateway.folder(), &["backup", "--set", &resources]);
+    let said = run_well(backup.arg(&file));
+    assert!(said.contains("which is not copied"), "{said}");
+    assert!(!file.exists() && place.path().join("monday.registry").exists(), "{said}");
+}
+
+#[test]
 fn a_backup_of_a_running_gateway_serves_elsewhere() {
     let origin = Origin::named("a");
     let gateway = filled(&origin);

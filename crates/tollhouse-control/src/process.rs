@@ -11,12 +11,10 @@ pub mod sockets;
 mod start_error;
 
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use tokio::sync::mpsc;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
@@ -40,6 +38,7 @@ use crate::introspection::listeners::{self, SideListeners};
 use crate::outages::Part;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
+use crate::secrets;
 use crate::settings::{self, descriptors::Descriptors};
 use crate::shenyu_local::LocalDoor;
 use crate::signals::{Request, Signals};
@@ -103,7 +102,7 @@ impl Process {
         let signals = Signals::new()?;
         // Nothing has been made or opened yet where the configuration turns out to be wrong.
         settings::check(bootstrap).map_err(StartError::Configuration)?;
-        let new_data_dir = make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
+        let new_data_dir = secrets::make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
         let mut inheritance = handover::inherit(&bootstrap.data_dir, predecessor)?;
         let descriptors = Descriptors::share(settings::descriptors::raise(), bootstrap);
         let mut settings = settings::data_plane(bootstrap);
@@ -330,19 +329,6 @@ fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
     let rates = Arc::clone(&cx.object_rates);
     tokio::spawn(rates.run(Arc::clone(snapshots), Arc::clone(&cx.metrics)));
     tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
-}
-
-/// Makes the folder of everything that is kept, unless it exists; says whether it did.
-fn make_data_dir(data_dir: &Path) -> anyhow::Result<bool> {
-    if data_dir.is_dir() {
-        return Ok(false);
-    }
-    // For this user alone: keys and sockets lie in it.
-    let mut folder = std::fs::DirBuilder::new();
-    folder.recursive(true).mode(0o700).create(data_dir).with_context(|| {
-        format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
-    })?;
-    Ok(true)
 }
 
 #[cfg(test)]

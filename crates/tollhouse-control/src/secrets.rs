@@ -7,7 +7,7 @@ pub mod shared_reseal;
 pub mod shenyu_store;
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -140,6 +140,22 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     write().with_context(|| {
         format!("{} cannot be written; set data_dir to a writable folder", path.display())
     })
+}
+
+/// Makes the folder of everything that is kept, unless it exists; says whether it did.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_data_dir(data_dir: &Path) -> anyhow::Result<bool> {
+    if data_dir.is_dir() {
+        return Ok(false);
+    }
+    // For this user alone: keys and sockets lie in it.
+    let mut folder = std::fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(data_dir).with_context(|| {
+        format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
+    })?;
+    Ok(true)
 }
 
 fn random_letters() -> anyhow::Result<String> {

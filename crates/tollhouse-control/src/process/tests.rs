@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use tollhouse_config::bootstrap::Workers;
 use tollhouse_testkit::{Database, Etcd, ReservedPort};

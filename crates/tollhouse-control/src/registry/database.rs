@@ -109,6 +109,8 @@ async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Res
     let path = file.display().to_string();
     let id = cluster_id::join(store.as_ref(), PREFIX, remembered, &path).await?;
     if !is_known {
+        // A command may come before the first node has made it.
+        secrets::make_data_dir(data_dir)?;
         secrets::keep(&file, &id.to_string())?;
     }
     let proof: Box<str> = cluster_id::fence(PREFIX, &id).into();
@@ -173,8 +175,9 @@ mod tests {
         assert_eq!(first.proof, again.proof);
         let second = join(Arc::clone(&ours), "ours", other).await.expect("any node may join");
         assert_eq!(first.proof, second.proof);
-        let new = tempfile::tempdir().expect("a folder");
-        join(Arc::clone(&theirs), "theirs", new.path()).await.expect("it is given another");
+        let place = tempfile::tempdir().expect("a folder");
+        let new = place.path().join("not there yet");
+        join(Arc::clone(&theirs), "theirs", &new).await.expect("it is given another");
         for wrong in [theirs, emptied] {
             let refused = join(Arc::clone(&wrong), "wrong", own).await.err().expect("not ours");
             assert!(refused.to_string().contains("registry-cluster"), "{refused}");

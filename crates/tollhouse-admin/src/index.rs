@@ -36,10 +36,25 @@ pub(crate) struct Index {
     prefix: String,
     inspect: Box<Inspect>,
     /// Whoever holds it lets the index catch up.
-    watch: tokio::sync::Mutex<Watch>,
+    following: tokio::sync::Mutex<Following>,
     known: Mutex<Known>,
     /// The newest commit of this process.
     expected: AtomicU64,
+}
+
+/// How far the store is followed.
+struct Following {
+    watch: Watch,
+    /// The row about a write up to which rows are known; `None` once all are. A start does without them: there are some
+    /// thousand, with what objects were, and nobody asks for them before the first call. Whoever asks and gives up
+    /// meanwhile leaves the rest to the next one.
+    rows_after: Option<String>,
+}
+
+impl Following {
+    fn new(watch: Watch) -> Self {
+        Self { watch, rows_after: Some(String::new()) }
+    }
 }
 
 /// What is known of all objects.
@@ -83,6 +98,9 @@ const RANKS: [&str; 8] = [
 /// milliseconds as a rule, and whoever calls is to hear soon that it does not.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 
+/// Rows about writes that are read at once: with what objects were, each has some hundred bytes to 256 KiB.
+const ROWS_PER_PAGE: usize = 200;
+
 /// What the gateway itself keeps under the prefix, which are no objects.
 pub(crate) const OWN_KEYS: &str = "tollhouse/";
 
@@ -94,9 +112,10 @@ impl Index {
         inspect: Box<Inspect>,
     ) -> Result<Self, StoreError> {
         let known = read_all(&*store, &prefix, &*inspect).await?;
-        let watch = tokio::sync::Mutex::new(store.watch(&prefix, known.revision));
+        let following = Following::new(store.watch(&prefix, known.revision));
+        let following = tokio::sync::Mutex::new(following);
         let expected = AtomicU64::new(known.revision.0);
-        Ok(Self { store, prefix, inspect, watch, known: Mutex::new(known), expected })
+        Ok(Self { store, prefix, inspect, following, known: Mutex::new(known), expected })
     }
 
     /// Notes a commit of this process: who looks from now on wants to see it.
@@ -121,8 +140,10 @@ impl Index {
 
     async fn read_to_expected(&self) -> Result<(), StoreError> {
         let mut expected = Revision(self.expected.load(Ordering::Acquire));
-        let mut watch = self.watch.lock().await;
+        let mut following = self.following.lock().await;
         loop {
+            self.read_changes(&mut following).await;
+            let watch = &mut following.watch;
             let event = match watch.try_next() {
                 Some(event) => event,
                 None if watch.revision() >= expected => return Ok(()),
@@ -147,9 +168,30 @@ impl Index {
                         let _ = self.expected.compare_exchange(committed, lower, order, order);
                     }
                     expected = expected.min(known.revision);
-                    *watch = self.store.watch(&self.prefix, known.revision);
+                    *following = Following::new(self.store.watch(&self.prefix, known.revision));
                     *self.lock() = known;
                 }
+            }
+        }
+    }
+
+    /// Reads the rows about writes, where that was not done yet. Commits that these pages show already are taken in after
+    /// them, so that what they took away does not come back. A store that is away keeps nobody from what is known.
+    async fn read_changes(&self, following: &mut Following) {
+        while let Some(after) = &mut following.rows_after {
+            let folder = format!("{}{}", self.prefix, change_row::FOLDER);
+            let Ok(page) = self.store.list_page(&folder, after, ROWS_PER_PAGE).await else {
+                return;
+            };
+            let page = page.entries;
+            let Some(last) = page.last() else {
+                following.rows_after = None;
+                return;
+            };
+            *after = last.key.to_string();
+            let mut known = self.lock();
+            for row in &page {
+                known.put(row, &self.prefix, &*self.inspect);
             }
         }
     }
@@ -164,16 +206,29 @@ impl Index {
     }
 }
 
+/// Everything but the rows about writes, as of the revision of the first page at least: whoever follows the commits from
+/// there meets what later pages show once more, and ends at the same.
 async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<Known, StoreError> {
-    let Listing { revision, entries } = store.list(prefix).await?;
-    let mut known = Known { revision, ..Known::default() };
-    for chunk in entries.chunks(OBJECTS_PER_TURN) {
-        for entry in chunk {
+    let mut known = Known::default();
+    let mut after = String::new();
+    let rows = format!("{prefix}{}", change_row::FOLDER);
+    loop {
+        let Listing { revision, entries } =
+            store.list_page(prefix, &after, OBJECTS_PER_TURN).await?;
+        if after.is_empty() {
+            known.revision = revision;
+        }
+        let Some(last) = entries.last() else { return Ok(known) };
+        // Behind the last of them: no key is greater and begins so.
+        after = match last.key.starts_with(&rows) {
+            true => format!("{rows}{}", char::MAX),
+            false => last.key.to_string(),
+        };
+        for entry in entries.iter().filter(|entry| !entry.key.starts_with(&rows)) {
             known.put(entry, prefix, inspect);
         }
         tokio::task::yield_now().await;
     }
-    Ok(known)
 }
 
 /// Whether an entry is an object: APISIX marks its folders with keys of their own, and gateways that
@@ -342,4 +397,57 @@ fn rank_of(path: &str) -> u8 {
     let collection = path.split('/').next().unwrap_or_default();
     let rank = RANKS.iter().position(|name| *name == collection);
     rank.and_then(|rank| u8::try_from(rank).ok()).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+    use tollhouse_store::{Location, Transaction};
+
+    use super::*;
+
+    fn row(number: usize) -> (String, String) {
+        let row = ChangeRow {
+            at_ms: number as u64,
+            actor: None,
+            way: Way::Api,
+            deed: Deed::Create,
+            path: format!("routes/{number}"),
+            before: None,
+            after: None,
+            below: Vec::new(),
+            was_to_end: false,
+            is_cut: false,
+            undoes: None,
+        };
+        let name = change_row::key_of(row.at_ms, "a");
+        (format!("/apisix/{}{name}", change_row::FOLDER), row.to_text())
+    }
+
+    #[tokio::test]
+    async fn a_start_reads_all_objects_and_no_row_about_a_write() {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let (objects, rows) = (OBJECTS_PER_TURN + 3, ROWS_PER_PAGE + 7);
+        let put = |all: Transaction, (key, value): (String, String)| all.put(key, value);
+        let routes = (0..objects).map(|number| (format!("/apisix/routes/{number}"), "{}".into()));
+        let upstream = [("/apisix/upstreams/1".to_owned(), "{}".to_owned())];
+        for pair in routes.chain((0..rows).map(row)).chain(upstream) {
+            store.commit(put(Transaction::new(), pair)).await.expect("memory");
+        }
+        let inspect = Box::new(|_: &str, _: &[u8]| Facts::default());
+        let index =
+            Index::open(Arc::clone(&store), "/apisix/".into(), inspect).await.expect("it reads");
+        let counts = |index: &Index| {
+            let known = index.known();
+            (known.count("routes"), known.exists("upstreams/1"), known.changes().len())
+        };
+        assert_eq!(counts(&index), (objects, true, 0));
+        // One goes before anybody has asked, one comes, and neither is told twice.
+        let (gone, _) = row(1);
+        let change = put(Transaction::new().delete(gone), row(rows));
+        index.expect(store.commit(change).await.expect("memory").revision);
+        index.catch_up().await.expect("memory");
+        assert_eq!(counts(&index), (objects, true, rows));
+        assert_eq!(index.known().changes().find(&change_row::key_of(1, "a")), None);
+    }
 }

@@ -5,6 +5,7 @@
 //! Which fields hold secrets is said elsewhere; walking them is in `fields.rs`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::rand;
 
@@ -40,11 +41,12 @@ pub struct Keyring {
     form: Form,
 }
 
-/// One key, with what it is called.
-#[derive(Clone, PartialEq, Eq)]
+/// One key, with what it is called and what seals with it.
+#[derive(Clone)]
 struct Key {
     text: SecretText,
     id: String,
+    cipher: Arc<sealed::Cipher>,
 }
 
 /// How values are written that are sealed.
@@ -153,15 +155,14 @@ impl Keyring {
         self.keys.iter().map(|key| key.id.as_str())
     }
 
-    /// Seals with the first key, for one place such as `key-auth.key`. Costs a derived key and one
-    /// pass over the text.
+    /// Seals with the first key, for one place such as `key-auth.key`. Costs one pass over the text.
     ///
     /// # Panics
     /// When the system gives no random numbers, which a process that has a keyring has seen.
     pub fn seal(&self, text: &str, place: &str) -> String {
         let key = self.keys.first().expect("a keyring has at least one key");
         let sealed = match self.form {
-            Form::Marked => sealed::seal(key.bytes(), &key.id, text, place),
+            Form::Marked => key.cipher.seal(&key.id, text, place),
             Form::Apisix => apisix::encrypt(key.bytes(), text),
         };
         sealed.expect("the key's length was checked, and ciphers take any text")
@@ -174,7 +175,7 @@ impl Keyring {
                 return Opened::Unopened(Certainty::Marked);
             };
             let found = self.keys.iter().enumerate().find(|(_, key)| key.id == id);
-            let plain = found.and_then(|(_, key)| sealed::open(key.bytes(), &bytes, place));
+            let plain = found.and_then(|(_, key)| key.cipher.open(&bytes, place));
             let is_current = found.is_some_and(|(at, _)| at == 0) && self.form == Form::Marked;
             return opened(plain, is_current, Certainty::Marked);
         }
@@ -217,13 +218,24 @@ fn opened(plain: Option<String>, is_current: bool, certainty: Certainty) -> Open
 
 impl Key {
     fn new(text: String) -> Self {
-        Self { id: sealed::key_id(text.as_bytes()), text: SecretText::new(text) }
+        let key = text.as_bytes();
+        let (id, cipher) = (sealed::key_id(key), Arc::new(sealed::Cipher::new(key)));
+        Self { id, cipher, text: SecretText::new(text) }
     }
 
     fn bytes(&self) -> &[u8] {
         self.text.expose().as_bytes()
     }
 }
+
+/// What a key is called and what seals with it follow from its text.
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Key {}
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

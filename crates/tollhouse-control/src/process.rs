@@ -102,7 +102,8 @@ impl Process {
         let signals = Signals::new()?;
         // Nothing has been made or opened yet where the configuration turns out to be wrong.
         settings::check(bootstrap).map_err(StartError::Configuration)?;
-        let new_data_dir = secrets::make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
+        let new_data_dir =
+            secrets::make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
         let mut inheritance = handover::inherit(&bootstrap.data_dir, predecessor)?;
         let descriptors = Descriptors::share(settings::descriptors::raise(), bootstrap);
         let mut settings = settings::data_plane(bootstrap);

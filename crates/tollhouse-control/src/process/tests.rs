@@ -149,7 +149,10 @@ async fn engines_that_are_away_at_the_start_are_waited_for_alive_and_unready() {
     for (part, place) in
         [(Part::Store, etcd.url()), (Part::Registry, database.address().to_string())]
     {
-        assert!(down.get(&part).is_some_and(|reason| reason.contains(&place)), "{part:?}: {down:?}");
+        assert!(
+            down.get(&part).is_some_and(|reason| reason.contains(&place)),
+            "{part:?}: {down:?}"
+        );
     }
     tokio::task::block_in_place(|| {
         etcd.run();

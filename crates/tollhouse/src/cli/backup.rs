@@ -88,7 +88,10 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
 /// Where the configuration is kept, if not in the data directory, and how it is copied there.
 fn kept_elsewhere(bootstrap: &Bootstrap) -> Option<String> {
     if let Some(file) = &bootstrap.resources {
-        return Some(format!("the configuration is the file {}, which is not copied", file.display()));
+        return Some(format!(
+            "the configuration is the file {}, which is not copied",
+            file.display()
+        ));
     }
     configured_store::is_shared(bootstrap).then(|| {
         format!(

@@ -64,10 +64,10 @@ impl Rules {
         Ok(conf)
     }
 
-    /// Judges a conf that may refer to values kept elsewhere. What it is refused for may be the text of a reference,
-    /// which the plugin never sees: it is then judged with the values. Where this process does not have them all, the
+    /// Checks a conf that may refer to values kept elsewhere. What it is refused for may be the text of a reference,
+    /// which the plugin never sees: it is then checked with the values. Where this process does not have them all, the
     /// conf is good by its schema, and whoever serves with it says which value is missing.
-    fn judge(
+    fn check_with_references(
         &self,
         conf: &Value,
         services: &Services,
@@ -220,7 +220,7 @@ impl PluginType {
     /// What is wrong with `conf`.
     pub fn check(&self, conf: &Value, scope: &Scope<'_>) -> Result<(), ConfError> {
         let compile = |conf: &Value| self.compile(conf, &Scope { conf, ..*scope }).map(drop);
-        self.conf.judge(conf, scope.services, compile)
+        self.conf.check_with_references(conf, scope.services, compile)
     }
 
     /// The same of what a consumer says for it.
@@ -230,7 +230,7 @@ impl PluginType {
     pub fn check_identity(&self, conf: &Value, services: &Services) -> Result<(), ConfError> {
         let identify = |conf: &Value| self.identify(conf).and_then(|found| found.check());
         match &self.identity {
-            Some(rules) => rules.judge(conf, services, identify),
+            Some(rules) => rules.check_with_references(conf, services, identify),
             None => identify(conf),
         }
     }

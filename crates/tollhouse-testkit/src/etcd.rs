@@ -30,6 +30,8 @@ pub struct Etcd {
     /// Where it says in clear text how it is.
     metrics: ReservedPort,
     is_secured: bool,
+    /// Whether it runs only where nobody else wants the core.
+    gives_way: bool,
     child: Option<Child>,
 }
 
@@ -101,6 +103,7 @@ impl Etcd {
             relay: None,
             metrics: ReservedPort::new(),
             is_secured: false,
+            gives_way: false,
             child: None,
         })
     }
@@ -195,6 +198,12 @@ impl Etcd {
         child.wait().expect("a child can be waited for");
     }
 
+    /// Has it run, from its next start on, only where nobody else wants the core: as if it were on another machine,
+    /// for who measures others.
+    pub fn give_way(&mut self) {
+        self.gives_way = true;
+    }
+
     /// Copies what it holds while it does not run; what it wrote later is lost with [`Etcd::put_back`].
     ///
     /// # Panics
@@ -230,7 +239,13 @@ impl Etcd {
     fn spawn(&mut self) {
         let client = self.url();
         let peer = format!("http://{}", self.peer.address());
-        let mut command = Command::new(&self.program);
+        let mut command = match self.gives_way {
+            true => Command::new("nice"),
+            false => Command::new(&self.program),
+        };
+        if self.gives_way {
+            command.args(["-n", "19"]).arg(&self.program);
+        }
         command
             .args(["--name", &self.name, "--log-level", "error"])
             // A tenth of etcd's own times: a member that is killed is replaced while a test waits.

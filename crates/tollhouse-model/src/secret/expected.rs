@@ -66,13 +66,13 @@ impl Expected {
     }
 }
 
-/// The schemas that a place of a conf is judged by.
+/// The schemas that a place of a conf is checked against.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Schemas<'s>(Vec<&'s Value>);
 
 impl<'s> Schemas<'s> {
     /// Those of a whole conf.
-    pub(super) fn of(document: &'s Value) -> Self {
+    pub(super) fn from_document(document: &'s Value) -> Self {
         let mut all = Vec::new();
         gather(document, BRANCHES_DEPTH_MAX, &mut all);
         Self(all)
@@ -158,7 +158,7 @@ mod tests {
             "additionalProperties": {"type": "number"},
             "allOf": [{"if": {}, "then": {"properties": {"later": {"type": "boolean"}}}}],
         });
-        let schemas = Schemas::of(&schema);
+        let schemas = Schemas::from_document(&schema);
         let table = [
             ("count", "5", Ok(json!(5))),
             ("count", " 5\n", Ok(json!(5))),
@@ -183,8 +183,12 @@ mod tests {
         }
         let code = schemas.field("codes").items().read("503".to_owned());
         assert_eq!(code, Ok(json!(503)));
-        assert_eq!(Schemas::of(&Value::Null).field("a").read("5".into()), Ok(json!("5")));
-        let later = Schemas::of(&schema["allOf"][0]).field("later").read("true".to_owned());
+        assert_eq!(
+            Schemas::from_document(&Value::Null).field("a").read("5".into()),
+            Ok(json!("5"))
+        );
+        let later =
+            Schemas::from_document(&schema["allOf"][0]).field("later").read("true".to_owned());
         assert_eq!(later, Ok(json!(true)));
     }
 }

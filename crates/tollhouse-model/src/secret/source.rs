@@ -109,7 +109,7 @@ pub fn resolve_as(
 ) -> Vec<Unanswered> {
     let mut unanswered = Vec::new();
     // A list of its own instead of recursion: a conf may nest deeper than a thread's stack.
-    let mut waiting = vec![(String::new(), value, Schemas::of(schema))];
+    let mut waiting = vec![(String::new(), value, Schemas::from_document(schema))];
     while let Some((field, value, schemas)) = waiting.pop() {
         match value {
             Value::String(text) if is_reference(text) => {

@@ -21,6 +21,9 @@ pub(crate) struct Chains<'s> {
     globals: &'s Arc<Chain>,
     /// The route's; `None` where no route takes the request.
     route: Option<&'s Chain>,
+    /// The steps of both, which every phase goes through.
+    global_steps: &'s [Arc<PluginStep>],
+    route_steps: &'s [Arc<PluginStep>],
     /// The route's with the consumer's among them; in place of `route` once `is_merged`.
     merged: Vec<&'s Arc<PluginStep>>,
     is_merged: bool,
@@ -47,6 +50,8 @@ impl KeptChains {
         Chains {
             globals: &self.globals,
             route: Some(&route.chain),
+            global_steps: self.globals.steps(),
+            route_steps: route.chain.steps(),
             merged: self.merged.iter().collect(),
             is_merged: self.is_merged,
             phases: self.phases,
@@ -67,6 +72,8 @@ impl<'s> Chains<'s> {
         Some(Self {
             globals,
             route,
+            global_steps: globals.steps(),
+            route_steps: route.map_or(&[], Chain::steps),
             merged: Vec::new(),
             is_merged: false,
             phases: globals.phases().union(phases),
@@ -108,15 +115,14 @@ impl<'s> Chains<'s> {
     /// The step at `index` of all steps, those of global rules first.
     #[inline]
     pub(crate) fn step(&self, index: usize) -> Option<&'s PluginStep> {
-        let globals = self.globals.steps().len();
-        if index < globals {
-            return self.globals.steps().get(index).map(|step| &**step);
+        if let Some(step) = self.global_steps.get(index) {
+            return Some(step);
         }
-        let index = index - globals;
+        let index = index - self.global_steps.len();
         if self.is_merged {
             return self.merged.get(index).map(|step| &***step);
         }
-        self.route?.steps().get(index).map(|step| &**step)
+        self.route_steps.get(index).map(|step| &**step)
     }
 
     /// Whether `step`, at `index`, takes part in this request at all.
@@ -127,7 +133,7 @@ impl<'s> Chains<'s> {
     }
 
     fn makes_way(&self, step: &PluginStep, index: usize) -> bool {
-        let is_global = index < self.globals.steps().len();
+        let is_global = index < self.global_steps.len();
         is_global
             && (self.route.is_some_and(|route| route.has(step.name()))
                 || self.merged_has(step.name()))
@@ -172,8 +178,9 @@ impl<'s> Chains<'s> {
     pub(crate) fn is_new(&self, step: &PluginStep) -> bool {
         self.is_merged
             && !self
-                .route
-                .is_some_and(|route| route.steps().iter().any(|it| std::ptr::eq(&**it, step)))
-            && !self.globals.steps().iter().any(|other| std::ptr::eq(&**other, step))
+                .route_steps
+                .iter()
+                .chain(self.global_steps)
+                .any(|other| std::ptr::eq(&**other, step))
     }
 }

@@ -52,7 +52,8 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         tried.insert(&picked);
         report_failure(cx, way, &picked, &error);
         cx.state.record.fail_attempt(picked.address(), error.code);
-        if !error.may_retry || attempts_repeated == retries(way) || !cx.body.is_replayable() {
+        // Nodes that are discovered may have become fewer meanwhile.
+        if !error.may_retry || attempts_repeated >= retries(way) || !cx.body.is_replayable() {
             return Err(error.code.into());
         }
         check_budget(cx, way, started_ms)?;

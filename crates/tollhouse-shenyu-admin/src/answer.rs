@@ -6,6 +6,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+/// Something is wrong with the call.
+const ERROR: i64 = 500;
+
+/// There is no such thing.
+const NOT_FOUND: i64 = 404;
+
 /// Not allowed to a user who is known.
 const NO_PERMISSION: i64 = 601;
 
@@ -32,13 +38,15 @@ pub(crate) fn success(message: &'static str, data: impl Into<Value>) -> Outcome 
 pub(crate) struct Refusal {
     status: StatusCode,
     code: i64,
+    /// The code that scripts are told.
+    told: i64,
     message: String,
 }
 
 impl Refusal {
     /// Something is wrong with the call.
     pub(crate) fn error(message: impl Into<String>) -> Self {
-        Self { status: StatusCode::OK, code: 500, message: message.into() }
+        Self { status: StatusCode::OK, code: ERROR, told: ERROR, message: message.into() }
     }
 
     /// A member of the body is missing or wrong, in ShenYu's words.
@@ -66,24 +74,29 @@ impl Refusal {
         Self::error(format!("unique index conflict, please enter again: `{name}` exists already"))
     }
 
-    /// There is no such object.
+    /// A call names a row that is not there: a broken argument to ShenYu, and told as one.
+    pub(crate) fn not_existed(message: impl Into<String>) -> Self {
+        Self { told: ERROR, ..Self::not_found(message) }
+    }
+
+    /// There is no such object, or no such path.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Self { status: StatusCode::OK, code: 404, message: message.into() }
+        Self { status: StatusCode::OK, code: NOT_FOUND, told: NOT_FOUND, message: message.into() }
     }
 
     /// There is no token that counts.
     pub(crate) fn token() -> Self {
         let message = "token is error".to_owned();
-        Self { status: StatusCode::UNAUTHORIZED, code: NO_TOKEN, message }
+        Self { status: StatusCode::UNAUTHORIZED, code: NO_TOKEN, told: NO_TOKEN, message }
     }
 
     /// The user may not do this.
     pub(crate) fn permission() -> Self {
         let message = "token no permission".to_owned();
-        Self { status: StatusCode::OK, code: NO_PERMISSION, message }
+        Self { status: StatusCode::OK, code: NO_PERMISSION, told: NO_PERMISSION, message }
     }
 
-    /// The code in ShenYu's wrapper.
+    /// What kind of refusal it is, by ShenYu's codes; [`NOT_FOUND`] of every row that is not there.
     pub(crate) const fn code(&self) -> i64 {
         self.code
     }
@@ -96,7 +109,7 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = json!({"code": self.code, "message": self.message, "data": null});
+        let body = json!({"code": self.told, "message": self.message, "data": null});
         (self.status, Json(body)).into_response()
     }
 }

@@ -37,6 +37,11 @@ impl Call {
     }
 }
 
+/// Whether a path asks for rows although its method is one that writes.
+pub(crate) fn is_search(segments: &[&str]) -> bool {
+    segments.ends_with(&["list", "search"]) || segments.ends_with(&["list", "search", "adaptor"])
+}
+
 pub(crate) fn no_such_path() -> Refusal {
     Refusal::not_found("there is no such path here")
 }

@@ -23,6 +23,7 @@ mod limits;
 mod local;
 mod local_discovery;
 mod logins;
+mod menus;
 mod operator;
 mod page;
 mod password;

@@ -312,7 +312,8 @@ impl Resource {
             };
             match *filter {
                 "namespaceId" => namespace(row) == wanted,
-                "enabled" => row::flag(row, filter).map(|flag| flag.to_string()) == Some(wanted),
+                // Consoles write it as a number, scripts as a word.
+                "enabled" => row::flag(row, filter) == row::flag_of(&wanted),
                 filter if SUBSTRINGS.contains(&filter) => {
                     row::text(row, filter).is_some_and(|text| text.contains(&wanted))
                 }

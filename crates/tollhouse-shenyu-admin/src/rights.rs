@@ -7,7 +7,9 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::answer::Refusal;
+use crate::call::is_search;
 use crate::draft::Draft;
+use crate::menus::Entry;
 use crate::row::{self, Row};
 use crate::seed::SUPER_ROLE;
 use crate::table::Table;
@@ -28,20 +30,19 @@ const SUPER_ONLY: &[&str] = &[
 /// Read only with a permission: they hold secrets.
 const SECRET: &[&str] = &["appAuth"];
 
-/// Areas of the system: the first segment of paths, the name in permissions, and a title.
-const AREAS: &[(&str, &str, &str)] = &[
-    ("plugin", "plugin", "plugins"),
-    ("plugin-template", "plugin", "plugins"),
-    ("namespace-plugin", "plugin", "plugins"),
-    ("plugin-handle", "pluginHandler", "plugin handles"),
-    ("appAuth", "authen", "authentication"),
-    ("meta-data", "meta", "metadata"),
-    ("shenyu-dict", "dict", "dictionary"),
-    ("namespace", "namespace", "namespaces"),
+/// Areas of the system: the first segment of paths, and the name in permissions.
+const AREAS: &[(&str, &str)] = &[
+    ("plugin", "plugin"),
+    ("plugin-template", "plugin"),
+    ("namespace-plugin", "plugin"),
+    // The page of a namespace's plugins has permissions of its own: either will do.
+    ("namespace-plugin", "namespacePlugin"),
+    ("plugin-handle", "pluginHandler"),
+    ("appAuth", "authen"),
+    ("meta-data", "meta"),
+    ("shenyu-dict", "dict"),
+    ("namespace", "namespace"),
 ];
-
-const AREA_VERBS: &[&str] = &["list", "add", "edit", "delete", "disable", "modify"];
-const PLUGIN_VERBS: &[&str] = &["add", "query", "edit", "delete"];
 
 /// What a user may do.
 #[derive(Debug, Clone, Default)]
@@ -69,14 +70,18 @@ impl Rights {
     /// The rights of a user.
     pub(crate) fn read(tables: &Tables, user: &Row) -> Self {
         let roles = user.get("roles").map(row::texts).unwrap_or_default();
-        let may_all =
-            roles.iter().any(|role| role == SUPER_ROLE) || row::number(user, "role") == Some(1);
+        // The member `role` says nothing: consoles write the same into every user.
+        let may_all = roles.iter().any(|role| role == SUPER_ROLE);
         if may_all {
             return Self { may_all, ..Self::default() };
         }
         let roles = roles.iter().filter_map(|role| tables.get(Table::Role, role));
-        let permissions =
+        let mut permissions: BTreeSet<String> =
             roles.flat_map(|role| row_texts(&role.row, "currentPermissionIds")).collect();
+        // A button that was added is held by its id and permits what it names.
+        let added = tables.rows(Table::Resource).filter(|(id, _)| permissions.contains(*id));
+        let added: Vec<String> = added.filter_map(|(_, row)| row::filled(row, "perms")).collect();
+        permissions.extend(added);
         let id = row::text(user, "id");
         let mine =
             tables.rows(Table::DataPermission).filter(|(_, row)| row::text(row, "userId") == id);
@@ -118,7 +123,7 @@ impl Rights {
         }
         let refused = || Err(Refusal::permission());
         let Some((first, rest)) = asked.segments.split_first() else { return refused() };
-        let reads = *asked.method == Method::GET || rest.ends_with(&["list", "search"]);
+        let reads = *asked.method == Method::GET || is_search(rest);
         // A call of ShenYu's before 2.7 changes a secret although it reads by its method.
         let reads = reads && !rest.ends_with(&["updateSk"]);
         if reads && !SECRET.contains(first) {
@@ -127,10 +132,13 @@ impl Rights {
         let needed = match *first {
             "selector" => self.needed_of_plugins(tables, asked, (Table::Selector, "Selector")),
             "rule" => self.needed_of_plugins(tables, asked, (Table::Rule, "Rule")),
-            first => AREAS.iter().find(|(path, _, _)| *path == first).map(|(_, area, _)| {
+            first => {
                 let verb = if reads { "list" } else { verb(asked.method, rest, asked.body) };
-                vec![format!("system:{area}:{verb}")]
-            }),
+                let mut areas = AREAS.iter().filter(|(path, _)| *path == first);
+                let names = |(_, area): &(&str, &str)| format!("system:{area}:{verb}");
+                let may = areas.any(|area| self.permissions.contains(&names(area)));
+                return if may { Ok(()) } else { refused() };
+            }
         };
         match needed {
             Some(needed) if needed.iter().all(|it| self.permissions.contains(it)) => Ok(()),
@@ -186,6 +194,16 @@ impl Rights {
             .filter(|entry| entry.is_button())
             .filter(|entry| self.may_all || self.permissions.contains(&entry.id))
     }
+
+    /// Whether the user is shown a menu: one of his roles names it, or something below it.
+    pub(crate) fn shows(&self, entries: &[Entry], menu: &Entry) -> bool {
+        let holds = |entry: &Entry| self.permissions.contains(&entry.id);
+        let is_below = |entry: &&Entry| {
+            entry.parent == menu.id
+                || entries.iter().any(|it| it.id == entry.parent && it.parent == menu.id)
+        };
+        self.may_all || holds(menu) || entries.iter().filter(is_below).any(holds)
+    }
 }
 
 /// What a change is called in permissions.
@@ -240,66 +258,4 @@ const fn data_type(table: Table) -> Option<i64> {
 
 fn data_permission_id(user: &str, (kind, id): (i64, &str)) -> String {
     format!("{user}-{kind}-{id}")
-}
-
-/// A menu, or a button of it, which is a permission.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// The permission's name, or the menu's.
-    pub(crate) id: String,
-    /// The id of its menu; blank for the first ones.
-    pub(crate) parent: String,
-    pub(crate) title: String,
-    pub(crate) name: String,
-    /// Where it leads; blank for buttons.
-    pub(crate) url: String,
-}
-
-impl Entry {
-    /// Whether it is a permission.
-    pub(crate) const fn is_button(&self) -> bool {
-        self.url.is_empty()
-    }
-}
-
-/// All menus and buttons: they follow from the plugins that there are.
-pub(crate) fn entries(tables: &Tables) -> Vec<Entry> {
-    let menu = |parent: &str, name: &str, title: &str| {
-        let id = if parent.is_empty() { name.to_owned() } else { format!("{parent}:{name}") };
-        let url = format!("/{}", id.replace(':', "/"));
-        Entry { id, parent: parent.to_owned(), title: title.to_owned(), name: name.to_owned(), url }
-    };
-    let button = |parent: &str, id: String, verb: &str| Entry {
-        id,
-        parent: parent.to_owned(),
-        title: verb.to_owned(),
-        name: verb.to_owned(),
-        url: String::new(),
-    };
-    let mut entries = vec![menu("", "plug", "plugins in use"), menu("", "system", "system")];
-    let plugins = tables.rows(Table::Plugin).filter_map(|(_, row)| row::text(row, "name"));
-    for plugin in plugins.collect::<BTreeSet<String>>() {
-        let parent = menu("plug", &plugin, &plugin);
-        for noun in ["Selector", "Rule"] {
-            for verb in PLUGIN_VERBS {
-                let id = format!("plugin:{plugin}{noun}:{verb}");
-                entries.push(button(&parent.id, id, verb));
-            }
-        }
-        entries.push(button(&parent.id, format!("plugin:{plugin}:modify"), "modify"));
-        entries.push(parent);
-    }
-    let mut known = BTreeSet::new();
-    // Several resources share an area, which has one menu all the same.
-    for (_, area, title) in AREAS {
-        if !known.insert(*area) {
-            continue;
-        }
-        let parent = menu("system", area, title);
-        for verb in AREA_VERBS {
-            entries.push(button(&parent.id, format!("system:{area}:{verb}"), verb));
-        }
-        entries.push(parent);
-    }
-    entries
 }

@@ -33,9 +33,19 @@ pub(crate) fn document(row: &Row, name: &str) -> Option<String> {
 pub(crate) fn flag(row: &Row, name: &str) -> Option<bool> {
     match row.get(name)? {
         Value::Bool(value) => Some(*value),
-        Value::String(text) if text.eq_ignore_ascii_case("true") || text == "1" => Some(true),
-        Value::String(text) if text.eq_ignore_ascii_case("false") || text == "0" => Some(false),
+        Value::String(text) => flag_of(text),
         Value::Number(number) => number.as_i64().map(|number| number != 0),
+        _ => None,
+    }
+}
+
+/// What a text says as truth, by its word or as a number.
+pub(crate) fn flag_of(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        text if text.eq_ignore_ascii_case("true") => Some(true),
+        text if text.eq_ignore_ascii_case("false") => Some(false),
         _ => None,
     }
 }

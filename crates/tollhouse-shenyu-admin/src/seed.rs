@@ -62,7 +62,7 @@ const DICTIONARY: &[(&str, &[&str])] = &[
     ("operator", OPERATORS),
     ("paramType", PARAMETER_TYPES),
     ("matchMode", &["and", "or"]),
-    ("loadBalance", &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"]),
+    ("loadBalance", LOAD_BALANCERS),
     ("retryStrategy", &["current", "failover", "fixed", "exponential"]),
     ("algorithmName", &["concurrent", "leakyBucket", "slidingWindow", "tokenBucket"]),
     ("keyResolverName", &["WHOLE_KEY_RESOLVER", "REMOTE_ADDRESS_KEY_RESOLVER"]),
@@ -160,6 +160,10 @@ const SASL_MECHANISMS: Named = &[
     ("SCRAM-SHA-256", "SCRAM-SHA-256"),
     ("SCRAM-SHA-512", "SCRAM-SHA-512"),
 ];
+
+/// Ways to choose a node.
+pub(crate) const LOAD_BALANCERS: &[&str] =
+    &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"];
 
 /// Operators of conditions, in the order in which forms show them.
 pub(crate) const OPERATORS: &[&str] = &[

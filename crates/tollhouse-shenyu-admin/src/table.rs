@@ -22,11 +22,13 @@ pub(crate) enum Table {
     Secret,
     /// Who changed what.
     Record,
+    /// Menus and permissions that operators have added.
+    Resource,
 }
 
 impl Table {
     /// Every table.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Plugin,
         Self::Selector,
         Self::Rule,
@@ -43,6 +45,7 @@ impl Table {
         Self::DataPermission,
         Self::Secret,
         Self::Record,
+        Self::Resource,
     ];
 
     /// The kind that gateways follow, if it is one.
@@ -63,7 +66,8 @@ impl Table {
             | Self::Discovery
             | Self::DataPermission
             | Self::Secret
-            | Self::Record => None,
+            | Self::Record
+            | Self::Resource => None,
         }
     }
 
@@ -85,6 +89,7 @@ impl Table {
             Self::DataPermission => "dataPermission",
             Self::Secret => "secret",
             Self::Record => "record",
+            Self::Resource => "resource",
         }
     }
 

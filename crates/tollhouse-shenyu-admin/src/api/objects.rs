@@ -13,7 +13,7 @@ use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
 use crate::draft::Draft;
-use crate::page::PageRequest;
+use crate::page::{PageRequest, Shape};
 use crate::resource::Resource;
 use crate::rights;
 use crate::row::{self, Row};
@@ -23,6 +23,8 @@ use crate::table::Table;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action<'a> {
     Page,
+    /// As [`Self::Page`], in the shape that searches have.
+    Search,
     All,
     One(Option<&'a str>),
     Create,
@@ -36,7 +38,8 @@ enum Action<'a> {
 fn find_action<'a>(method: &Method, rest: &[&'a str]) -> Option<Action<'a>> {
     Some(match (method, rest) {
         (&Method::GET, [] | ["findPageByQuery" | "queryList"]) => Action::Page,
-        (&Method::POST, ["list", "search"]) => Action::Page,
+        (&Method::POST, ["list", "search"]) => Action::Search,
+        (&Method::POST, ["list", "search", "adaptor"]) => Action::Page,
         (&Method::GET, ["all" | "findAll" | "list" | "listByNamespace" | "getAllRoles"]) => {
             Action::All
         }
@@ -93,7 +96,8 @@ pub(super) async fn answer(
         return Err(Refusal::method(call.method.as_str(), &supported));
     };
     match action {
-        Action::Page => Ok(list((admin, caller), resource, call)),
+        Action::Page => Ok(list((admin, caller), resource, call, Shape::Pager)),
+        Action::Search => Ok(list((admin, caller), resource, call, Shape::Search)),
         Action::All => all((admin, caller), resource, call),
         Action::One(id) => {
             let id = id.map(str::to_owned).or_else(|| call.argument("id"));
@@ -140,6 +144,7 @@ fn list(
     (admin, caller): (&ShenyuAdmin, &Caller),
     resource: &Resource,
     call: &Call,
+    shape: Shape,
 ) -> crate::answer::Success {
     let condition = call.body.get("condition").and_then(Value::as_object);
     let argument = |name: &str| {
@@ -150,10 +155,30 @@ fn list(
     };
     let number = |names: [&str; 2]| names.iter().find_map(|name| call.argument(name)?.parse().ok());
     let page = PageRequest::new(number(["currentPage", "pageNum"]), number(["pageSize", "size"]));
-    let rows = rows((admin, caller), resource, &argument);
+    let mut rows = rows((admin, caller), resource, &argument);
+    if let Some(condition) = condition {
+        rows.retain(|row| is_searched(row, condition));
+    }
     let tables = admin.book.read();
-    let data = page.cut(rows, |row| resource.view_row(&tables, &row));
+    let data = page.shaped(shape, rows, |row| resource.view_row(&tables, &row));
     crate::answer::Success { message: "query success", data }
+}
+
+/// Whether a search means a row, by what only searches ask for: whether it is on, of which plugins or selectors it is, and
+/// which rows it is not.
+fn is_searched(row: &Row, condition: &Row) -> bool {
+    let asked = |name: &str| condition.get(name).map(row::texts).filter(|asked| !asked.is_empty());
+    let is_in = |member: &str, asked: &[String]| {
+        row::text(row, member).is_some_and(|value| asked.contains(&value))
+    };
+    let owners = [("plugins", "pluginId"), ("plugin", "pluginId"), ("selectors", "selectorId")];
+    let is_switched = match row::flag(condition, "switchStatus") {
+        Some(wanted) => row::flag(row, "enabled").is_none_or(|enabled| enabled == wanted),
+        None => true,
+    };
+    is_switched
+        && owners.iter().all(|(name, member)| asked(name).is_none_or(|asked| is_in(member, &asked)))
+        && !asked("excluded").is_some_and(|asked| is_in("id", &asked))
 }
 
 fn all((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, call: &Call) -> Outcome {
@@ -165,7 +190,7 @@ fn all((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, call: &Cal
 
 fn one((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, id: &str) -> Outcome {
     let tables = admin.book.read();
-    let missing = || Refusal::not_found(resource.words.missing);
+    let missing = || Refusal::not_existed(resource.words.missing);
     if !caller.rights.may_see(resource.table, id) {
         return Err(missing());
     }
@@ -245,7 +270,7 @@ pub(super) fn find(draft: &Draft<'_>, table: Table, id: &str) -> Option<(String,
 }
 
 fn write(draft: &mut Draft<'_>, resource: &Resource, key: &str, body: &Row) -> Outcome {
-    let missing = || Refusal::not_found(resource.words.missing);
+    let missing = || Refusal::not_existed(resource.words.missing);
     let before = draft.get(resource.table, key).ok_or_else(missing)?;
     let id = row::text(&before, "id").unwrap_or_else(|| key.to_owned());
     let made = resource.make_row(draft, &id, body, Some(&before))?;
@@ -267,7 +292,7 @@ async fn update(
     admin
         .book
         .write(move |draft| {
-            let missing = || Refusal::not_found(resource.words.missing);
+            let missing = || Refusal::not_existed(resource.words.missing);
             let (key, _) = find(draft, resource.table, &id).ok_or_else(missing)?;
             write(draft, resource, &key, &body)
         })
@@ -281,7 +306,7 @@ async fn remove(admin: &ShenyuAdmin, resource: &'static Resource, ids: Vec<Strin
             let found: BTreeMap<String, Arc<Row>> =
                 ids.iter().filter_map(|id| find(draft, resource.table, id)).collect();
             if found.is_empty() {
-                return Err(Refusal::not_found(resource.words.missing));
+                return Err(Refusal::not_existed(resource.words.missing));
             }
             found.keys().try_for_each(|key| check_removal(resource.table, key))?;
             let count = found.len();
@@ -368,7 +393,7 @@ async fn switch(
     admin
         .book
         .write(move |draft| {
-            let missing = || Refusal::not_found(resource.words.missing);
+            let missing = || Refusal::not_existed(resource.words.missing);
             for id in &ids {
                 let found = match &wanted {
                     Some(wanted) if resource.table == Table::Plugin => {

@@ -8,7 +8,7 @@ use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
-use crate::page::PageRequest;
+use crate::page::{PageRequest, Shape};
 use crate::records;
 
 /// First segments of what this admin does not do: why not.
@@ -36,7 +36,7 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
                 let narrowed = condition.and_then(|it| crate::row::filled(it, name));
                 narrowed.or_else(|| call.argument(name))
             };
-            paged(call, admin.instances.list(&argument, clock::now_ms()))
+            paged(call, segments, admin.instances.list(&argument, clock::now_ms()))
         }
         (&Method::GET, ["instance", "analysis", namespace]) => {
             success("query success", admin.instances.analysis(namespace, clock::now_ms()))
@@ -48,9 +48,10 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
         (&Method::POST, ["operation-record", "log", "list", "search"]) => {
             let keyword = call.body.get("condition").and_then(Value::as_object);
             let keyword = keyword.and_then(|it| crate::row::filled(it, "keyword"));
-            paged(call, records::search(&admin.book.read(), &keyword.unwrap_or_default()))
+            let found = records::search(&admin.book.read(), &keyword.unwrap_or_default());
+            paged(call, segments, found)
         }
-        (&Method::GET, ["selector", _, "ai-proxy-apikey", ..]) => paged(call, Vec::new()),
+        (&Method::GET, ["selector", _, "ai-proxy-apikey", ..]) => paged(call, segments, Vec::new()),
         (_, ["selector", _, "ai-proxy-apikey", ..]) => {
             Err(Refusal::error("keys of AI services are not handed on here"))
         }
@@ -58,7 +59,9 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
             let (_, reason) = ELSEWHERE.iter().find(|(path, _)| path == first)?;
             match (&call.method, rest) {
                 // Pages of consoles open, and are empty.
-                (&Method::GET, []) | (&Method::POST, ["list", "search"]) => paged(call, Vec::new()),
+                (&Method::GET, []) | (&Method::POST, ["list", "search", ..]) => {
+                    paged(call, segments, Vec::new())
+                }
                 _ => Err(Refusal::error(format!("`/{first}` is not served here: {reason}"))),
             }
         }
@@ -66,8 +69,9 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
     })
 }
 
-fn paged(call: &Call, rows: Vec<Value>) -> Outcome {
+fn paged(call: &Call, segments: &[&str], rows: Vec<Value>) -> Outcome {
     let number = |names: [&str; 2]| names.iter().find_map(|name| call.argument(name)?.parse().ok());
     let page = PageRequest::new(number(["currentPage", "pageNum"]), number(["pageSize", "size"]));
-    success("query success", page.cut(rows, |row| json!(row)))
+    let shape = if segments.ends_with(&["search"]) { Shape::Search } else { Shape::Pager };
+    success("query success", page.shaped(shape, rows, |row| json!(row)))
 }

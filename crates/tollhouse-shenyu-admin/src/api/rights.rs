@@ -3,11 +3,14 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use super::objects::ids;
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
+use crate::clock;
+use crate::menus::{Entry, entries, tree};
 use crate::page::PageRequest;
-use crate::rights::{Entry, entries, forbid, permit};
+use crate::rights::{forbid, permit};
 use crate::row::{self, Row};
 use crate::table::Table;
 
@@ -21,9 +24,10 @@ pub(super) async fn answer(
     Some(match (&call.method, segments) {
         (&Method::GET, ["permission", "getUserPermissionByToken"]) => permissions(admin, caller),
         (&Method::GET, ["resource", rest @ ..]) => resources(admin, rest, call),
-        (_, ["resource", ..]) => Err(Refusal::error(
-            "menus and their permissions follow from the plugins here; add a plugin instead",
-        )),
+        (&Method::POST, ["resource"]) => put_resource(admin, None, call).await,
+        (&Method::PUT, ["resource", id]) => put_resource(admin, Some(id), call).await,
+        (&Method::DELETE, ["resource", "batch"]) => remove_resources(admin, call).await,
+        (_, ["resource", ..]) => Err(no_such_path()),
         (&Method::GET, ["role", id]) if *id != "getAllRoles" => one_role(admin, id),
         (&Method::GET, ["data-permission", what @ ("selector" | "rules")]) => {
             data_permissions(admin, what, call)
@@ -42,37 +46,14 @@ pub(super) async fn answer(
 /// `{"menu":[…],"currentAuth":[…],"allAuth":[…]}`.
 fn permissions(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     let entries = entries(&admin.book.read());
-    let button = |entry: &Entry| json!({"perms": entry.id, "description": entry.title, "icon": ""});
+    let button = |entry: &Entry| json!({"perms": entry.permission, "description": entry.title, "icon": entry.icon});
     let held: Vec<Value> = caller.rights.held(&entries).map(button).collect();
     let all: Vec<Value> = entries.iter().filter(|entry| entry.is_button()).map(button).collect();
-    let menu = tree(&entries, "", &|entry| !entry.is_button());
+    let is_shown = |entry: &Entry| !entry.is_button() && caller.rights.shows(&entries, entry);
+    let menu = tree(&entries, "", &is_shown);
     let name = row::text(&caller.user, "userName");
     let data = json!({"menu": menu, "currentAuth": held, "allAuth": all, "userName": name});
     success("query success", data)
-}
-
-/// The entries below one, each with those below it.
-fn tree(entries: &[Entry], parent: &str, is_meant: &dyn Fn(&Entry) -> bool) -> Value {
-    let below = entries.iter().filter(|entry| entry.parent == parent && is_meant(entry));
-    let view = |entry: &Entry| {
-        json!({"id": entry.id, "parentId": entry.parent, "name": entry.name, "title": entry.title,
-            "url": entry.url, "component": entry.name, "sort": 0, "isLeaf": entry.is_button(),
-            "meta": {"icon": "", "title": entry.title}, "children": tree(entries, &entry.id, is_meant)})
-    };
-    below.map(view).collect()
-}
-
-/// An entry as the list of menus has it.
-fn view(entry: &Entry) -> Value {
-    let kind = match (entry.is_button(), entry.parent.is_empty()) {
-        (true, _) => 2,
-        (false, true) => 0,
-        (false, false) => 1,
-    };
-    json!({"id": entry.id, "parentId": entry.parent, "title": entry.title, "name": entry.name,
-        "url": entry.url, "component": entry.name, "resourceType": kind, "sort": 0, "icon": "",
-        "isLeaf": entry.is_button(), "isRoute": 0, "perms": if kind == 2 { entry.id.as_str() } else { "" },
-        "status": 1, "dateCreated": null, "dateUpdated": null})
 }
 
 fn resources(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Outcome {
@@ -81,21 +62,101 @@ fn resources(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Outcome {
         [] => {
             let title = call.argument("title").unwrap_or_default();
             let meant = entries.iter().filter(|entry| entry.title.contains(&title)).collect();
-            success("query success", page(call).cut(meant, view))
+            success("query success", page(call).cut(meant, Entry::view))
         }
         ["menu"] => success("query success", tree(&entries, "", &|entry| !entry.is_button())),
         ["button"] => {
             let id = call.argument("id").ok_or_else(|| Refusal::missing(&["id"]))?;
             let below = entries.iter().filter(|entry| entry.parent == id && entry.is_button());
-            success("query success", below.map(view).collect::<Vec<Value>>())
+            success("query success", below.map(Entry::view).collect::<Vec<Value>>())
         }
         [id] => {
             let entry = entries.iter().find(|entry| entry.id == *id);
-            let entry = entry.ok_or_else(|| Refusal::not_found("resource not existed"))?;
-            success("detail success", view(entry))
+            let entry = entry.ok_or_else(|| Refusal::not_existed("resource not existed"))?;
+            success("detail success", entry.view())
         }
         _ => Err(no_such_path()),
     }
+}
+
+/// Members of menus and buttons that are kept.
+const RESOURCE_MEMBERS: &[&str] = &[
+    "parentId",
+    "title",
+    "name",
+    "url",
+    "component",
+    "resourceType",
+    "sort",
+    "icon",
+    "isLeaf",
+    "isRoute",
+    "perms",
+    "status",
+];
+
+/// Adds a menu or a button, or changes one that was added: `id` names it.
+async fn put_resource(admin: &ShenyuAdmin, id: Option<&str>, call: &Call) -> Outcome {
+    let body = call.object()?.clone();
+    let id = id.map(str::to_owned).or_else(|| row::filled(&body, "id"));
+    admin
+        .book
+        .write(move |draft| {
+            let before = id.as_ref().and_then(|id| draft.get(Table::Resource, id));
+            if id.is_some() && before.is_none() {
+                return Err(built_in());
+            }
+            if row::filled(&body, "title").is_none() && before.is_none() {
+                return Err(Refusal::missing(&["title"]));
+            }
+            let message = if before.is_some() { "update success" } else { "create success" };
+            let mut made = before.map(|before| (*before).clone()).unwrap_or_default();
+            for member in RESOURCE_MEMBERS {
+                if let Some(value) = body.get(*member).filter(|value| !value.is_null()) {
+                    made.insert((*member).to_owned(), value.clone());
+                }
+            }
+            let id = id.clone().unwrap_or_else(clock::new_id);
+            made.insert("id".to_owned(), id.clone().into());
+            made.entry("dateCreated").or_insert_with(|| draft.now.clone().into());
+            made.insert("dateUpdated".to_owned(), draft.now.clone().into());
+            draft.put(Table::Resource, &id, made);
+            success(message, 1)
+        })
+        .await
+}
+
+/// Takes menus and buttons out that were added, with what is below them.
+async fn remove_resources(admin: &ShenyuAdmin, call: &Call) -> Outcome {
+    let ids = ids(&call.body)?;
+    admin
+        .book
+        .write(move |draft| {
+            let mut gone: Vec<String> = Vec::new();
+            let mut next = ids.clone();
+            while let Some(id) = next.pop() {
+                if gone.contains(&id) || draft.get(Table::Resource, &id).is_none() {
+                    continue;
+                }
+                let is_below = |row: &Row| row::text(row, "parentId").as_ref() == Some(&id);
+                let below = draft.find_all(Table::Resource, is_below);
+                next.extend(below.into_iter().map(|(id, _)| id));
+                draft.delete(Table::Resource, &id);
+                gone.push(id);
+            }
+            if gone.is_empty() {
+                return Err(built_in());
+            }
+            success("delete success", gone.len())
+        })
+        .await
+}
+
+/// What follows from the plugins and the console is not changed.
+fn built_in() -> Refusal {
+    Refusal::error(
+        "only menus and buttons that were added are changed: the others follow from the plugins",
+    )
 }
 
 fn page(call: &Call) -> PageRequest {
@@ -107,7 +168,7 @@ fn page(call: &Call) -> PageRequest {
 fn one_role(admin: &ShenyuAdmin, id: &str) -> Outcome {
     let tables = admin.book.read();
     let role = tables.get(Table::Role, id);
-    let role = role.ok_or_else(|| Refusal::not_found("role is not existed"))?;
+    let role = role.ok_or_else(|| Refusal::not_existed("role is not existed"))?;
     let entries = entries(&tables);
     let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
     let held = role.row.get("currentPermissionIds").cloned().unwrap_or_else(|| json!([]));

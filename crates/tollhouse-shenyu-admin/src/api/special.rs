@@ -84,8 +84,11 @@ fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Ref
         _ => return None,
     };
     let is_there = admin.book.read().get(Table::Plugin, &id).is_some();
-    (!is_there).then(|| Refusal::not_found("plugin is not existed"))
+    (!is_there).then(|| Refusal::not_existed("plugin is not existed"))
 }
+
+/// How services are called; forms of metadata choose from these.
+const RPC_TYPES: &[&str] = &["http", "dubbo", "sofa", "tars", "springCloud", "grpc", "websocket"];
 
 fn enumerations() -> Value {
     let values = |known: &[&str]| -> Vec<Value> {
@@ -94,6 +97,11 @@ fn enumerations() -> Value {
     json!({
         "operatorEnums": values(crate::seed::OPERATORS),
         "paramTypeEnums": values(crate::seed::PARAMETER_TYPES),
+        "rpcTypeEnums": values(RPC_TYPES),
+        "httpMethodEnums": values(&["get", "post", "put", "delete"]),
+        "loadBalanceEnums": values(crate::seed::LOAD_BALANCERS),
+        "redisModeEnums": values(&["cluster", "sentinel", "standalone"]),
+        "wafEnums": values(&["reject", "allow"]),
         "matchModeEnums": [{"code": 0, "name": "and", "support": true}, {"code": 1, "name": "or", "support": true}],
         "selectorTypeEnums": [{"code": 0, "name": "full flow", "support": true}, {"code": 1, "name": "custom flow", "support": true}],
     })

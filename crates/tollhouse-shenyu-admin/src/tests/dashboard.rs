@@ -1,0 +1,201 @@
+//! What ShenYu's console and the client of its end-to-end tests ask for, in the words in which they ask, and what they
+//! read of the answers.
+
+use serde_json::{Value, json};
+
+use super::{Fixture, NAMESPACE};
+
+async fn get(fixture: &Fixture, path: &str) -> Value {
+    fixture.call("GET", path, &Value::Null).await["data"].clone()
+}
+
+fn condition(members: Value) -> Value {
+    json!({"pageNum": 1, "pageSize": 10, "condition": members})
+}
+
+#[tokio::test]
+async fn what_was_made_is_found_again_by_a_search() {
+    let fixture = Fixture::new().await;
+    let selector = json!({"pluginId": "5", "name": "e2e-http", "type": "1", "matchMode": "0",
+        "enabled": true, "namespaceId": NAMESPACE});
+    fixture.expect("POST", "/selector", &selector, "create success").await;
+    let path = "/selector/list/search";
+    let meant = json!({"keyword": "e2e", "plugins": ["5"], "switchStatus": true,
+        "namespaceId": NAMESPACE});
+    let found = fixture.expect("POST", path, &condition(meant), "query success").await;
+    assert_eq!((&found["total"], &found["pages"]), (&json!(1), &json!(1)), "{found}");
+    let id = found["list"][0]["id"].as_str().expect("an id").to_owned();
+    let rule = json!({"selectorId": id, "name": "r", "matchMode": "0", "namespaceId": NAMESPACE});
+    fixture.expect("POST", "/rule", &rule, "create success").await;
+    for (path, members, total) in [
+        ("/selector/list/search", json!({"plugins": ["2"]}), 0),
+        ("/selector/list/search", json!({"plugin": ["5", "2"]}), 1),
+        ("/selector/list/search", json!({"switchStatus": false}), 0),
+        ("/selector/list/search", json!({"excluded": [id]}), 0),
+        ("/rule/list/search", json!({"selectors": [id], "switchStatus": true}), 1),
+        ("/rule/list/search", json!({"selectors": ["x"]}), 0),
+        ("/rule/list/search", json!({"keyword": "nothing"}), 0),
+    ] {
+        let body = condition(members.clone());
+        let found = fixture.expect("POST", path, &body, "query success").await;
+        assert_eq!(found["total"], total, "{path} {members}");
+        let adaptor = format!("{path}/adaptor");
+        let pager = fixture.expect("POST", &adaptor, &body, "query success").await;
+        assert_eq!(pager["page"]["totalCount"], total, "{path} {members}");
+    }
+    let gone = json!({"ids": [id], "namespaceId": NAMESPACE});
+    let count = fixture.expect("DELETE", "/selector/batch", &gone, "delete success").await;
+    assert_eq!(count, 1);
+    let missed = fixture.call("GET", &format!("/selector/{id}"), &Value::Null).await;
+    assert_eq!(missed["code"], 500, "{missed}");
+    assert!(missed["message"].as_str().unwrap().contains("selector is not existed"), "{missed}");
+}
+
+#[tokio::test]
+async fn plugins_are_narrowed_by_whether_they_are_on_as_a_number_too() {
+    let fixture = Fixture::new().await;
+    let total = |data: Value| data["page"]["totalCount"].as_u64().unwrap();
+    let all = total(get(&fixture, "/plugin?enabled=").await);
+    for (on, off) in [("1", "0"), ("true", "false")] {
+        let on = total(get(&fixture, &format!("/plugin?enabled={on}")).await);
+        let off = total(get(&fixture, &format!("/plugin?enabled={off}")).await);
+        assert!(on > 0 && off > 0 && on + off == all, "{on} and {off} of {all}");
+    }
+}
+
+/// The paths of a tree of menus.
+fn paths(menus: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for menu in menus.as_array().into_iter().flatten() {
+        found.push(menu["url"].as_str().unwrap_or_default().to_owned());
+        found.extend(paths(&menu["children"]));
+    }
+    found
+}
+
+fn permissions(told: &Value, member: &str) -> Vec<String> {
+    let told = told[member].as_array().into_iter().flatten();
+    told.map(|it| it["perms"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+const TOLD: &str = "/permission/getUserPermissionByToken?token=any";
+
+#[tokio::test]
+async fn a_console_finds_its_pages_and_buttons_under_its_own_names() {
+    let fixture = Fixture::new().await;
+    let told = get(&fixture, TOLD).await;
+    let paths = paths(&told["menu"]);
+    for path in [
+        "/plug",
+        "/plug/divide",
+        "/config",
+        "/config/plugin",
+        "/config/pluginhandle",
+        "/config/auth",
+        "/config/metadata",
+        "/config/dict",
+        "/config/namespace",
+        "/config/namespacePlugin",
+        "/system",
+        "/system/manage",
+        "/system/role",
+        "/system/resource",
+    ] {
+        assert!(paths.iter().any(|it| it == path), "{path} among {paths:?}");
+    }
+    let held = permissions(&told, "currentAuth");
+    for permission in [
+        "plugin:divideSelector:add",
+        "plugin:divideRule:query",
+        "plugin:divide:modify",
+        "system:manager:add",
+        "system:manager:configureDataPermission",
+        "system:role:edit",
+        "system:resource:addButton",
+        "system:authen:editResourceDetails",
+        "system:pluginHandler:list",
+        "system:namespacePlugin:modify",
+    ] {
+        assert!(held.iter().any(|it| it == permission), "{permission}");
+    }
+    assert_eq!(told["menu"][0]["meta"]["title"], "SHENYU.MENU.PLUGIN.LIST");
+    let enums = get(&fixture, "/platform/enum").await;
+    for name in ["selectorTypeEnums", "matchModeEnums", "operatorEnums", "paramTypeEnums"] {
+        assert!(!enums[name].as_array().unwrap().is_empty(), "{name}");
+    }
+    assert!(enums["rpcTypeEnums"].as_array().unwrap().iter().any(|it| it["name"] == "grpc"));
+}
+
+/// Logs a user of a role with these permissions in, made as consoles make one, which write `role` into all of them.
+async fn clerk(fixture: &mut Fixture, permissions: &[&str]) {
+    let role = json!({"roleName": "some", "description": "", "currentPermissionIds": permissions});
+    fixture.expect("POST", "/role", &role, "create success").await;
+    let roles = get(fixture, "/role/getAllRoles").await;
+    let role = roles.as_array().unwrap().iter().find(|it| it["roleName"] == "some").unwrap();
+    let user = json!({"userName": "clerk", "password": "secret1", "enabled": true,
+        "roles": [role["id"]], "role": 1});
+    fixture.expect("POST", "/dashboardUser", &user, "create success").await;
+    fixture.token = fixture.log_in("clerk", "secret1").await.expect("the new user");
+}
+
+#[tokio::test]
+async fn a_user_that_a_console_makes_has_what_its_roles_permit_and_no_more() {
+    let mut fixture = Fixture::new().await;
+    let held = ["plugin:divideSelector:add", "system:namespacePlugin:disable"];
+    clerk(&mut fixture, &held).await;
+    for path in ["/dashboardUser", "/role", "/configs/export"] {
+        assert_eq!(fixture.call("GET", path, &Value::Null).await["code"], 601, "{path}");
+    }
+    let told = get(&fixture, TOLD).await;
+    let mut shown = paths(&told["menu"]);
+    shown.sort();
+    assert_eq!(shown, ["/config", "/config/namespacePlugin", "/plug", "/plug/divide"]);
+    assert_eq!(permissions(&told, "currentAuth"), held);
+    let off = json!({"ids": ["5"], "enabled": false, "namespaceId": NAMESPACE});
+    fixture.expect("POST", "/namespace-plugin/enabled", &off, "enable success").await;
+    assert_eq!(fixture.call("POST", "/plugin", &off).await["code"], 601);
+}
+
+#[tokio::test]
+async fn menus_and_buttons_are_added_granted_and_taken_out() {
+    let mut fixture = Fixture::new().await;
+    let menu = json!({"parentId": "", "title": "own", "name": "own", "url": "/own",
+        "component": "own", "resourceType": 0, "sort": 9, "icon": "api", "isRoute": 0});
+    fixture.expect("POST", "/resource", &menu, "create success").await;
+    let found = get(&fixture, "/resource?title=own&currentPage=1&pageSize=12").await;
+    let id = found["dataList"][0]["id"].as_str().expect("an id").to_owned();
+    let button = json!({"parentId": id, "title": "enable", "resourceType": 2, "isLeaf": true,
+        "perms": "system:plugin:disable"});
+    fixture.expect("POST", "/resource", &button, "create success").await;
+    let buttons = get(&fixture, &format!("/resource/button?id={id}")).await;
+    assert_eq!(buttons[0]["perms"], "system:plugin:disable");
+    let renamed = json!({"title": "renamed"});
+    fixture.expect("PUT", &format!("/resource/{id}"), &renamed, "update success").await;
+    let one = get(&fixture, &format!("/resource/{id}")).await;
+    assert_eq!((&one["title"], &one["url"]), (&json!("renamed"), &json!("/own")));
+    let refused = fixture.call("PUT", "/resource/system:role", &renamed).await;
+    assert_eq!(refused["code"], 500, "those of the console stay: {refused}");
+    // Whoever holds the button may what it names.
+    let superior = fixture.token.clone();
+    clerk(&mut fixture, &[buttons[0]["id"].as_str().unwrap()]).await;
+    let off = json!({"ids": ["5"], "enabled": false});
+    fixture.expect("POST", "/plugin/enabled", &off, "enable success").await;
+    let shown = paths(&get(&fixture, TOLD).await["menu"]);
+    assert_eq!(shown, ["/config", "/config/plugin", "/own"]);
+    let token = std::mem::replace(&mut fixture.token, superior);
+    let count = fixture.expect("DELETE", "/resource/batch", &json!([id]), "delete success").await;
+    assert_eq!(count, 2, "the button goes with its menu");
+    fixture.token = token;
+    assert_eq!(fixture.call("POST", "/plugin/enabled", &off).await["code"], 601);
+}
+
+#[tokio::test]
+async fn whoever_has_the_password_of_the_manual_is_asked_for_another() {
+    let mut fixture = Fixture::new().await;
+    let path = "/dashboardUser/check/password";
+    let told = fixture.call("GET", path, &Value::Null).await;
+    assert_eq!(told["code"], 500, "{told}");
+    assert!(told["message"].as_str().unwrap().contains("choose another"), "{told}");
+    clerk(&mut fixture, &[]).await;
+    fixture.expect("GET", path, &Value::Null, "success").await;
+}

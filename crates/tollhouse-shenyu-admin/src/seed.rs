@@ -1,6 +1,10 @@
 //! What an admin begins with: the plugins, the dictionary that forms choose from, the default namespace,
 //! the roles, and the user `admin`.
 
+mod fields;
+
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
@@ -49,10 +53,32 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("27", "generalContext", "Common", 125, true, ""),
     ("30", "cache", "Cache", 10, false, r#"{"cacheType":"memory"}"#),
     ("31", "mock", "Mock", 1, false, ""),
+    ("32", "loggingElasticSearch", "Logging", 190, false, ""),
+    ("33", "loggingKafka", "Logging", 180, false, ""),
+    ("38", "loggingClickHouse", "Logging", 195, false, ""),
+    ("39", "casdoor", "Authentication", 40, false, ""),
     ("40", "keyAuth", "Authentication", 150, false, ""),
     ("42", "tcp", "Proxy", 320, true, ""),
-    ("45", "basicAuth", "Authentication", 150, false, ""),
+    ("44", "basicAuth", "Authentication", 150, false, ""),
 ];
+
+/// What ShenYu's admin calls the plugins of its first namespace, which scripts name by these ids: the first of them, and
+/// the plugins in the order of their ids as texts. Here a plugin of that namespace has one id.
+const RELATIONS: (u64, &[&str]) = (
+    1_801_816_010_882_822_145,
+    &[
+        "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "2", "20", "21", "22",
+        "23", "24", "25", "26", "27", "28", "29", "3", "30", "31", "32", "33", "34", "35", "36",
+        "38", "39", "4", "40", "42", "43", "44", "45", "5", "6", "8", "9",
+    ],
+);
+
+/// The plugin that an id of ShenYu's first namespace names.
+pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
+    let (first, plugins) = RELATIONS;
+    let at = id.parse::<u64>().ok()?.checked_sub(first)?;
+    plugins.get(usize::try_from(at).ok()?).copied()
+}
 
 /// Values with the names under which forms show them: name, then value of each.
 type Named = &'static [(&'static str, &'static str)];
@@ -227,8 +253,15 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome
             put(draft, Table::Plugin, id, plugin)?;
         }
     }
+    let mut types = BTreeSet::new();
     for (id, row) in dictionary().enumerate() {
+        types.extend(row["type"].as_str().map(str::to_owned));
         put(draft, Table::Dict, &(id + 1).to_string(), row)?;
+    }
+    let plugins = PLUGINS.iter().map(|(id, name, ..)| (*id, *name));
+    let fields = plugins.flat_map(|plugin| fields::fields(plugin, &|kind| types.contains(kind)));
+    for (id, row) in fields.enumerate() {
+        put(draft, Table::PluginHandle, &(id + 1).to_string(), row)?;
     }
     success("", Value::Null)
 }

@@ -17,6 +17,7 @@ use crate::page::{PageRequest, Shape};
 use crate::resource::Resource;
 use crate::rights;
 use crate::row::{self, Row};
+use crate::seed::plugin_of_relation;
 use crate::table::Table;
 
 /// What a call does to a resource.
@@ -194,7 +195,8 @@ fn one((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, id: &str) 
     if !caller.rights.may_see(resource.table, id) {
         return Err(missing());
     }
-    let stored = tables.get(resource.table, id).map(|stored| &stored.row);
+    let relation = plugin_of_relation(id).filter(|_| resource.table == Table::Plugin);
+    let stored = tables.get(resource.table, relation.unwrap_or(id)).map(|stored| &stored.row);
     let second = second_id(resource.table);
     let is_meant =
         |row: &Row| second.is_some_and(|member| row::text(row, member).as_deref() == Some(id));
@@ -263,6 +265,11 @@ pub(super) fn store_id(table: Table, id: &str, row: &Row) -> String {
 pub(super) fn find(draft: &Draft<'_>, table: Table, id: &str) -> Option<(String, Arc<Row>)> {
     if let Some(row) = draft.get(table, id) {
         return Some((id.to_owned(), row));
+    }
+    if table == Table::Plugin
+        && let Some(id) = plugin_of_relation(id)
+    {
+        return draft.get(table, id).map(|row| (id.to_owned(), row));
     }
     let member = second_id(table)?;
     let is_meant = |row: &Row| row::text(row, member).as_deref() == Some(id);

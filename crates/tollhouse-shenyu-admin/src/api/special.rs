@@ -15,6 +15,7 @@ use crate::clock;
 use crate::draft::Draft;
 use crate::resource::Resource;
 use crate::row::{self, Row};
+use crate::seed::plugin_of_relation;
 use crate::table::Table;
 use crate::tables::namespace as namespace_id;
 
@@ -83,6 +84,7 @@ fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Ref
         ["syncPluginData", id] => (*id).to_owned(),
         _ => return None,
     };
+    let id = plugin_of_relation(&id).map_or(id, str::to_owned);
     let is_there = admin.book.read().get(Table::Plugin, &id).is_some();
     (!is_there).then(|| Refusal::not_existed("plugin is not existed"))
 }

@@ -199,3 +199,32 @@ async fn whoever_has_the_password_of_the_manual_is_asked_for_another() {
     clerk(&mut fixture, &[]).await;
     fixture.expect("GET", path, &Value::Null, "success").await;
 }
+
+#[tokio::test]
+async fn plugins_of_the_first_namespace_are_found_by_the_ids_that_scripts_of_shenyu_know() {
+    let fixture = Fixture::new().await;
+    let body = json!({"pluginId": "8", "name": "springCloud", "enabled": "true", "role": "Proxy",
+        "sort": "200", "namespaceId": NAMESPACE, "config": "{}"});
+    let path = "/namespace-plugin/1801816010882822185";
+    fixture.expect("PUT", path, &body, "update success").await;
+    let one = fixture.expect("GET", path, &Value::Null, "detail success").await;
+    assert_eq!((&one["name"], &one["enabled"]), (&json!("springCloud"), &json!(true)));
+    let sync = "/namespace-plugin/syncPluginData?id=1801816010882822145";
+    fixture.expect("PUT", sync, &Value::Null, "sync success").await;
+    for unknown in ["1801816010882822144", "1801816010882822187", "18446744073709551616"] {
+        let path = format!("/namespace-plugin/{unknown}");
+        assert_eq!(fixture.call("GET", &path, &Value::Null).await["code"], 500, "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_admin_has_the_fields_of_its_plugins_forms() {
+    let fixture = Fixture::new().await;
+    let rules = get(&fixture, "/plugin-handle/all/4/2").await;
+    let field = rules.as_array().unwrap().iter().find(|it| it["field"] == "algorithmName");
+    assert_eq!(field.expect("a field")["dataType"], 3);
+    let choices = get(&fixture, "/shenyu-dict/all/algorithmName").await;
+    assert_eq!(choices.as_array().map(Vec::len), Some(4));
+    let config = get(&fixture, "/plugin-handle/all/33/3").await;
+    assert!(config.as_array().unwrap().iter().any(|it| it["field"] == "topic"), "{config}");
+}

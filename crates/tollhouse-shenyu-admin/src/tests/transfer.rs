@@ -292,7 +292,7 @@ async fn zip_export_is_what_an_import_elsewhere_takes() {
     // Of a namespace that has nothing there is only what all have.
     let files = other.export("/configs/exportByNamespace?namespace=other").await;
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-    assert_eq!(names, ["dict.json"]);
+    assert_eq!(names, ["plugin_handle.json", "dict.json"]);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_stdx::MemoryBudget;
@@ -18,7 +18,7 @@ use crate::answer::{Outcome, Refusal};
 use crate::clock;
 use crate::draft::Draft;
 use crate::instances::Instances;
-use crate::limits::{BODIES_BYTES_MAX, GATEWAYS_MAX};
+use crate::limits::BODIES_BYTES_MAX;
 use crate::logins::Logins;
 use crate::password;
 use crate::records::Author;
@@ -26,6 +26,7 @@ use crate::rights::Rights;
 use crate::row::{self, Row};
 use crate::seed::{self, Secrets, TOKEN_KEY};
 use crate::sync::Snapshots;
+use crate::sync::places::Places;
 use crate::table::Table;
 use crate::tables::Name;
 use crate::token::{Claims, TokenKey};
@@ -87,7 +88,7 @@ pub enum OpenError {
 pub struct ShenyuAdmin {
     pub(crate) book: Book,
     pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) gateways: Arc<Semaphore>,
+    pub(crate) places: Arc<Places>,
     pub(crate) instances: Arc<Instances>,
     /// Turns true when whatever holds the store has to let go of it.
     pub(crate) ending: watch::Sender<bool>,
@@ -155,7 +156,7 @@ impl ShenyuAdmin {
             hosts: options.hosts,
             memory: MemoryBudget::new(BODIES_BYTES_MAX),
             sync_token: options.sync_token.map(Arc::from),
-            gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
+            places: Arc::default(),
             instances: Arc::default(),
             logins: Arc::default(),
             key,

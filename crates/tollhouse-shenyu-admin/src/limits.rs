@@ -29,8 +29,20 @@ pub(crate) const COMMIT_TRIES_MAX: usize = 8;
 /// Commits that a gateway may be behind with; one that is further behind gets everything anew.
 pub(crate) const CHANGES_WAITING_MAX: usize = 1_024;
 
-/// Gateways that follow over WebSocket or long polling at a time: each holds a connection.
+/// Gateways that follow over WebSocket or long polling at a time and have shown a token: each holds a connection.
 pub(crate) const GATEWAYS_MAX: usize = 512;
+
+/// Those that follow over WebSocket without one, where none is asked for.
+pub(crate) const STRANGERS_MAX: usize = 512;
+
+/// Those of them that come from one address: the gateways behind a router that hides their own.
+pub(crate) const STRANGERS_PER_ADDRESS_MAX: usize = 64;
+
+/// How often a gateway is asked whether it is there.
+pub(crate) const GATEWAY_PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long a gateway may say nothing, not even to that: ShenYu's own say something every ten seconds.
+pub(crate) const GATEWAY_SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// How long a long poll is held, as ShenYu has it.
 pub(crate) const POLL_TIME: Duration = Duration::from_secs(60);

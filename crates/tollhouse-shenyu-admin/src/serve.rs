@@ -16,6 +16,7 @@ use crate::api;
 use crate::api::websites::ToThisMachine;
 use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
 use crate::probe;
+use crate::sync::places::Peer;
 
 /// Serves until `stop` is ready; requests under way then have a few seconds to end.
 pub async fn serve(
@@ -43,9 +44,9 @@ pub async fn serve(
         bounds,
         stop,
         |_| true,
-        |stream, _, stopping| {
+        |stream, peer, stopping| {
             let is_local = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
-            let router = router.clone();
+            let router = router.clone().layer(Extension(Peer(peer.ip())));
             let router = if is_local { router.layer(Extension(ToThisMachine)) } else { router };
             connection(stream, router, stopping)
         },

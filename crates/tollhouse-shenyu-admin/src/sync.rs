@@ -1,6 +1,7 @@
 //! Configuration for ShenYu's own gateways: what each group holds for a namespace, and what a commit
 //! changes of it.
 
+pub(crate) mod places;
 pub(crate) mod polling;
 pub(crate) mod websocket;
 

@@ -27,7 +27,7 @@ mod served;
 mod transfer;
 
 /// Of an admin that anybody may follow and that nothing is waited for.
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         first_password: "123456".to_owned(),
         sync_token: None,
@@ -187,8 +187,12 @@ async fn no_website_logs_in_or_follows() {
     let token = ("x-access-token", fixture.token.as_str());
     let known = [("host", "evil.example"), token];
     assert_eq!(ask("/selector", true, &known).await, 200, "who brings a token is no website");
-    let upgrade =
-        [("upgrade", "websocket"), ("sec-websocket-key", "eA=="), ("host", "10.0.0.1:9095")];
+    let upgrade = [
+        ("upgrade", "websocket"),
+        ("connection", "keep-alive, Upgrade"),
+        ("sec-websocket-key", "eA=="),
+        ("host", "10.0.0.1:9095"),
+    ];
     let open = ShenyuAdmin::open(Arc::clone(&fixture.store), options());
     let open = open.await.expect("it opens");
     for (origin, status) in [
@@ -509,6 +513,27 @@ async fn users_without_the_role_read_what_is_no_secret_and_write_nothing() {
     };
     fixture.token = list;
     assert_eq!(fixture.call("GET", "/selector", &Value::Null).await["code"], 600);
+}
+
+#[tokio::test]
+async fn a_websocket_is_asked_for_by_both_headers() {
+    let store = tollhouse_store::open(&Location::Memory).expect("memory");
+    let admin = ShenyuAdmin::open(store, options()).await.expect("it opens");
+    for (connection, is_asked) in
+        [(None, false), (Some("close"), false), (Some("close, upgrade"), true)]
+    {
+        let mut request = Request::builder()
+            .uri("/websocket")
+            .header("Upgrade", "websocket")
+            .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
+        if let Some(connection) = connection {
+            request = request.header("Connection", connection);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = api::answer(admin.clone(), request).await;
+        // As far as to the connection, which is missing here; or a refusal in ShenYu's shape.
+        assert_eq!(answer.status().as_u16(), if is_asked { 400 } else { 200 }, "{connection:?}");
+    }
 }
 
 #[tokio::test]

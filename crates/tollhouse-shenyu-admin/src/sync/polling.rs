@@ -1,7 +1,5 @@
 //! Long polling: a gateway says what it has, and is answered which groups differ, at once or when they do.
 
-use std::sync::Arc;
-
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -27,7 +25,7 @@ pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
 
 /// `POST /configs/listener`: the names of groups that differ from what the gateway has.
 pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call) -> Response {
-    let Ok(_place) = Arc::clone(&admin.gateways).try_acquire_owned() else {
+    let Some(_place) = admin.places.known() else {
         return Refusal::error("too many gateways follow; end one first").into_response();
     };
     let namespace = namespace_of_gateway(call);

@@ -1,18 +1,17 @@
 //! The WebSocket that gateways follow: everything when they ask, and each change as it is committed.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
-use tokio::time::timeout;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -20,10 +19,13 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
+use super::places::{Peer, Place};
 use super::{group, synced};
 use crate::admin::ShenyuAdmin;
 use crate::answer::Refusal;
-use crate::limits::{GATEWAY_MESSAGE_BYTES_MAX, STALL_MAX};
+use crate::limits::{
+    GATEWAY_MESSAGE_BYTES_MAX, GATEWAY_PING_INTERVAL, GATEWAY_SILENCE_MAX, STALL_MAX,
+};
 use crate::tables::{Written, namespace};
 use crate::writer::Change;
 
@@ -37,7 +39,7 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
         .get(header::UPGRADE)
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
-    let (true, Some(key)) = (is_websocket, key) else {
+    let (true, true, Some(key)) = (is_websocket, asks_to_upgrade(headers), key) else {
         return Refusal::error("a gateway comes over WebSocket here").into_response();
     };
     if has_origin_of_page(headers) {
@@ -46,7 +48,10 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     if !admin.lets_follow(headers.get(TOKEN).map(HeaderValue::as_bytes)) {
         return Refusal::token().into_response();
     }
-    let Ok(place) = Arc::clone(&admin.gateways).try_acquire_owned() else {
+    let peer = request.extensions().get::<Peer>().copied();
+    let place =
+        if admin.asks_followers() { admin.places.known() } else { admin.places.stranger(peer) };
+    let Some(place) = place else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
@@ -67,6 +72,13 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     answer
 }
 
+/// Whether a request asks for its connection to become another: the header that says to what is of no meaning without.
+fn asks_to_upgrade(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::CONNECTION).iter();
+    let mut words = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+}
+
 /// Whether a request has the token of gateways, where there is one.
 pub(crate) fn shows_token(admin: &ShenyuAdmin, headers: &HeaderMap) -> bool {
     let token = headers.get(TOKEN).map(HeaderValue::as_bytes);
@@ -79,20 +91,9 @@ fn has_origin_of_page(headers: &HeaderMap) -> bool {
         && headers.get("sec-fetch-site").is_none_or(|site| site != "same-origin")
 }
 
-async fn follow(
-    admin: ShenyuAdmin,
-    namespace: String,
-    upgrade: OnUpgrade,
-    _place: OwnedSemaphorePermit,
-) {
+async fn follow(admin: ShenyuAdmin, namespace: String, upgrade: OnUpgrade, _place: Place) {
     let Ok(stream) = upgrade.await else { return };
-    let mut config = WebSocketConfig::default();
-    config.max_message_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
-    config.max_frame_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
-    let socket =
-        WebSocketStream::from_raw_socket(TokioIo::new(stream), Role::Server, Some(config)).await;
-    let changes = admin.book.subscribe();
-    let mut gateway = Gateway { admin, namespace, socket, changes, has_asked: false };
+    let mut gateway = Gateway::over(admin, namespace, TokioIo::new(stream)).await;
     let mut ending = gateway.admin.ending.subscribe();
     let outcome = tokio::select! {
         outcome = gateway.run() => outcome,
@@ -103,10 +104,10 @@ async fn follow(
     }
 }
 
-struct Gateway {
+struct Gateway<S> {
     admin: ShenyuAdmin,
     namespace: String,
-    socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    socket: WebSocketStream<S>,
     changes: Receiver<Change>,
     /// Whether it has everything, so that changes are of use to it.
     has_asked: bool,
@@ -120,12 +121,33 @@ enum End {
     StoreClosed,
 }
 
-impl Gateway {
+impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
+    async fn over(admin: ShenyuAdmin, namespace: String, stream: S) -> Self {
+        let mut config = WebSocketConfig::default();
+        config.max_message_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
+        config.max_frame_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+        let changes = admin.book.subscribe();
+        Self { admin, namespace, socket, changes, has_asked: false }
+    }
+
     async fn run(&mut self) -> Result<(), End> {
+        let mut pings = interval_at(Instant::now() + GATEWAY_PING_INTERVAL, GATEWAY_PING_INTERVAL);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
         loop {
             tokio::select! {
+                _ = pings.tick() => {
+                    if heard.elapsed() >= GATEWAY_SILENCE_MAX {
+                        return Err(End::Stalled);
+                    }
+                    self.send_message(Message::Ping(Bytes::new())).await?;
+                }
                 message = self.socket.next() => match message {
-                    Some(Ok(message)) => self.answer(message).await?,
+                    Some(Ok(message)) => {
+                        heard = Instant::now();
+                        self.answer(message).await?;
+                    }
                     Some(Err(error)) => return Err(End::Socket(Box::new(error))),
                     None => return Ok(()),
                 },
@@ -182,7 +204,10 @@ impl Gateway {
     }
 
     async fn send(&mut self, message: &Value) -> Result<(), End> {
-        let message = Message::text(message.to_string());
+        self.send_message(Message::text(message.to_string())).await
+    }
+
+    async fn send_message(&mut self, message: Message) -> Result<(), End> {
         let sent = timeout(STALL_MAX, self.socket.send(message)).await;
         sent.map_err(|_| End::Stalled)?.map_err(|error| End::Socket(Box::new(error)))
     }
@@ -210,4 +235,40 @@ fn messages(rows: &[Written], wanted: &str) -> Vec<Value> {
     }
     let to_json = |(kind, event, data): (Kind, &str, Vec<Value>)| json!({"groupType": kind.group(), "eventType": event, "data": data});
     messages.into_iter().map(to_json).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollhouse_store::Location;
+
+    use super::*;
+    use crate::tests::options;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_answers_no_ping_gives_its_place_back_and_one_that_does_stays() {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let admin = ShenyuAdmin::open(store, options()).await.expect("it opens");
+        let long = GATEWAY_SILENCE_MAX * 10;
+        for answers in [false, true] {
+            let (near, far) = tokio::io::duplex(1 << 20);
+            let mut gateway = Gateway::over(admin.clone(), String::new(), near).await;
+            let mut client = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
+            let began = Instant::now();
+            let reads = async {
+                if answers {
+                    while client.next().await.is_some() {}
+                }
+                std::future::pending::<()>().await;
+            };
+            let ended = tokio::select! {
+                ended = timeout(long, gateway.run()) => ended,
+                () = reads => unreachable!("it pends"),
+            };
+            assert_eq!(ended.is_err(), answers, "{ended:?}");
+            let expected = if answers { long } else { GATEWAY_SILENCE_MAX };
+            assert!(began.elapsed() < expected + Duration::from_secs(1), "{:?}", began.elapsed());
+        }
+    }
 }

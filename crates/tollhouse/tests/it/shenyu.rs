@@ -294,7 +294,8 @@ fn limits_and_breakers_answer_in_the_place_of_a_node() {
     .start();
     let mut client = gateway.client();
     assert_eq!(client.get("/limited").text(), "good");
-    assert_eq!(client.get("/limited").status(), 429);
+    // A token comes back each time a second of the clock begins, which may be between any two requests.
+    assert!((0..10).any(|_| client.get("/limited").status() == 429));
     for _ in 0..2 {
         assert!(client.get("/broken").status() >= 500);
     }

@@ -70,7 +70,8 @@ fn waf_rate_limiter_sign_jwt_key_auth_basic_auth_refuse_in_shenyus_words() {
         (
             "rateLimiter",
             "/limited",
-            json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 1}),
+            // A request costs more than the bucket ever holds, at whichever second of the clock it comes.
+            json!({"algorithmName": "tokenBucket", "burstCapacity": 1, "requestCount": 2}),
         ),
         ("sign", "/signed", json!({})),
         ("jwt", "/token", json!({})),
@@ -90,7 +91,6 @@ fn waf_rate_limiter_sign_jwt_key_auth_basic_auth_refuse_in_shenyus_words() {
         .resources(&resources)
         .start();
     let mut client = gateway.client();
-    assert_eq!(client.get("/limited").text(), "order");
     for (path, status, body) in [
         ("/waf", 403, r#"{"code":405,"message":" You are forbidden to visit"}"#),
         (

@@ -5,7 +5,7 @@
 mod read;
 mod write;
 
-pub use read::{ReadError, Reader};
+pub use read::{ReadError, Reader, VALUES_MAX};
 pub use write::Writer;
 
 #[cfg(test)]

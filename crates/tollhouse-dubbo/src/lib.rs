@@ -12,3 +12,4 @@ pub mod hessian;
 
 pub use call::{Failure, Invocation, read_reply, write_request};
 pub use frame::{FrameError, Frames, Message};
+pub use hessian::VALUES_MAX as REPLY_VALUES_MAX;

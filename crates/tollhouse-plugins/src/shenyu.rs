@@ -14,7 +14,8 @@ use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::{LocalFuture, Services};
 use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
 use tollhouse_shenyu::record_store::RecordPlace;
-use tollhouse_shenyu_gateway::{CallError, EngineError, Engines, RecordSink, Scripts};
+use tollhouse_shenyu_gateway::{CallError, CallResult, EngineError, Engines, RecordSink, Scripts};
+use tollhouse_stdx::MemoryBudget;
 
 use self::forms::Forms;
 use crate::shared::logging::batch::Outlet;
@@ -30,12 +31,15 @@ pub struct PluginEngines {
     sinks: Mutex<HashMap<RecordPlace, Weak<dyn RecordSink>>>,
     /// What sends forms; made with the first one.
     forms: OnceLock<Forms>,
+    /// What answers that are read whole take their bytes of; without bound where nothing is served.
+    memory: OnceLock<Arc<MemoryBudget>>,
 }
 
 impl PluginEngines {
     /// Engines that deliver with what the process offers plugins; by default nothing is delivered.
     pub fn new(services: &Services) -> Self {
-        Self { outlet: Outlet::from_services(services), ..Self::default() }
+        let memory = OnceLock::from(Arc::clone(&services.memory));
+        Self { outlet: Outlet::from_services(services), memory, ..Self::default() }
     }
 }
 
@@ -68,8 +72,8 @@ impl Engines for PluginEngines {
         &'a self,
         server: &'a str,
         call: &'a Invocation<'a>,
-    ) -> LocalFuture<'a, Result<Value, CallError>> {
-        Box::pin(dubbo::call(server, call))
+    ) -> LocalFuture<'a, Result<CallResult, CallError>> {
+        Box::pin(dubbo::call(server, call, self.memory.get_or_init(MemoryBudget::unlimited)))
     }
 }
 

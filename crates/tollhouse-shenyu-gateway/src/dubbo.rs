@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin as plugin;
-use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::{AnswerBody, RequestContext};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::divide::DivideNode;
 use tollhouse_shenyu::model::Metadata;
 use tollhouse_shenyu::rpc::dubbo::{DubboMethod, DubboRule};
+use tollhouse_stdx::Reservation;
 
-use crate::engines::{CallError, Engines};
+use crate::engines::{CallError, CallResult, Engines};
 use crate::turn::Turn;
 
 /// Bytes of a request's body: half of what servers of Dubbo take unless told otherwise.
@@ -26,6 +28,18 @@ pub(crate) struct DubboCaller {
     turns: Vec<String>,
     next: AtomicUsize,
     engines: Arc<dyn Engines>,
+}
+
+/// The text of an answer, with what it takes of the memory that all share.
+struct Held {
+    text: Vec<u8>,
+    _held: Reservation,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
 }
 
 /// Places among the turns that one server has at most, so that weights of thousands take no room.
@@ -80,7 +94,13 @@ impl DubboCaller {
         for call in turn.aftermath.calls.drain(..) {
             call.end(Some(status), now_ms);
         }
-        let answer = plugin::Answer::text(200, result?.to_string().into_bytes());
+        let CallResult { value, mut held } = result?;
+        let text = value.to_string().into_bytes();
+        drop(value);
+        // It may have become longer, by letters that JSON escapes: what is there already is not refused any more.
+        let _ = held.resize(text.len() as u64);
+        let body = AnswerBody::Shared(Bytes::from_owner(Held { text, _held: held }));
+        let answer = plugin::Answer { body, ..plugin::Answer::status(200) };
         Ok(answer.with_header("Content-Type", &b"application/json"[..]))
     }
 
@@ -89,7 +109,7 @@ impl DubboCaller {
         &self,
         method: &DubboMethod,
         (types, arguments): &(Vec<String>, Vec<serde_json::Value>),
-    ) -> Result<serde_json::Value, Answer> {
+    ) -> Result<CallResult, Answer> {
         let call = Invocation {
             service: &method.service,
             version: &method.version,
@@ -106,7 +126,7 @@ impl DubboCaller {
                 return Err(Answer::NoHealthyUpstream);
             };
             match self.engines.call_dubbo(server, &call).await {
-                Ok(value) => return Ok(value),
+                Ok(result) => return Ok(result),
                 Err(CallError::Unreachable(reason)) => {
                     tracing::debug!(server, reason, "a server of Dubbo cannot be reached");
                     last = Some(server);

@@ -3,10 +3,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::exchange::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 use tollhouse_shenyu::record_store::RecordPlace;
+use tollhouse_stdx::Reservation;
 
 /// Whoever has connections.
 pub trait Engines: Debug + Send + Sync {
@@ -27,7 +29,7 @@ pub trait Engines: Debug + Send + Sync {
         &'a self,
         server: &'a str,
         call: &'a Invocation<'a>,
-    ) -> LocalFuture<'a, Result<serde_json::Value, CallError>>;
+    ) -> LocalFuture<'a, Result<CallResult, CallError>>;
 }
 
 /// Why there can be no such servers.
@@ -50,6 +52,15 @@ pub enum CallError {
     TimedOut,
     /// It has failed, and why.
     Failed(String),
+}
+
+/// What a call has come to.
+#[derive(Debug)]
+pub struct CallResult {
+    /// The result.
+    pub value: Value,
+    /// What it takes of the memory that all share.
+    pub held: Reservation,
 }
 
 /// Scripts that run in Redis.

@@ -13,7 +13,7 @@ use tollhouse_stdx::civil::CivilTime;
 const DEPTH_MAX: usize = 64;
 
 /// Values that one message may grow to, copies among them: some twenty megabytes as JSON's tree.
-const VALUES_MAX: usize = 1 << 18;
+pub const VALUES_MAX: usize = 1 << 18;
 
 /// Bytes of texts that one message may grow to, copies among them: twice what a message may have.
 const TEXT_BYTES_MAX: usize = 16 << 20;

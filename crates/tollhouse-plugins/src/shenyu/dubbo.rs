@@ -2,14 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tollhouse_dubbo::{Frames, Invocation, Message, read_reply, write_request};
-use tollhouse_shenyu_gateway::CallError;
+use tollhouse_dubbo::{Frames, Invocation, Message, REPLY_VALUES_MAX, read_reply, write_request};
+use tollhouse_shenyu_gateway::{CallError, CallResult};
+use tollhouse_stdx::{MemoryBudget, Reservation};
 
 /// Connections that one core has open at a time: each call holds one, and clients can make any number.
 const OPEN_MAX: usize = 1024;
@@ -19,6 +20,9 @@ const KEPT_MAX: usize = 64;
 
 /// How long a connection is kept without a call: less than the three minutes after which servers close it.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// What a value of JSON takes in memory, in bytes.
+const VALUE_BYTES: u64 = 80;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -56,24 +60,43 @@ impl Drop for Open {
     }
 }
 
-/// Calls a method on a server, `host:port`.
-pub(super) async fn call(server: &str, call: &Invocation<'_>) -> Result<Value, CallError> {
+/// Calls a method on a server, `host:port`. What it answers takes its bytes of `memory`.
+pub(super) async fn call(
+    server: &str,
+    call: &Invocation<'_>,
+    memory: &Arc<MemoryBudget>,
+) -> Result<CallResult, CallError> {
     let timeout = Duration::from_millis(call.timeout_ms);
-    match tokio::time::timeout(timeout, attempt(server, call)).await {
+    match tokio::time::timeout(timeout, attempt(server, call, memory)).await {
         Ok(result) => result,
         // With it goes the connection, so that a late answer meets nobody.
         Err(_) => Err(CallError::TimedOut),
     }
 }
 
-async fn attempt(server: &str, call: &Invocation<'_>) -> Result<Value, CallError> {
+async fn attempt(
+    server: &str,
+    call: &Invocation<'_>,
+    memory: &Arc<MemoryBudget>,
+) -> Result<CallResult, CallError> {
+    let mut held = memory.take(0).ok_or_else(no_memory)?;
     let mut connection = match take(server) {
         Some(kept) => kept,
         None => connect(server).await?,
     };
-    let (status, body) = connection.exchange(call).await?;
+    let (status, body) = connection.exchange(call, &mut held).await?;
     keep(server, connection);
-    read_reply(status, &body).map_err(|failure| CallError::Failed(failure.to_string()))
+    let (bytes, values) = (body.len() as u64, body.len().min(REPLY_VALUES_MAX) as u64);
+    if !held.resize(bytes * 2 + values * VALUE_BYTES) {
+        return Err(no_memory());
+    }
+    let value = read_reply(status, &body);
+    let value = value.map_err(|failure| CallError::Failed(failure.to_string()))?;
+    Ok(CallResult { value, held })
+}
+
+fn no_memory() -> CallError {
+    CallError::Failed("there is no memory for what the server answers".to_owned())
 }
 
 async fn connect(server: &str) -> Result<Connection, CallError> {
@@ -143,7 +166,11 @@ impl Connection {
     }
 
     /// Status and body of the answer to a call.
-    async fn exchange(&mut self, call: &Invocation<'_>) -> Result<(u8, Vec<u8>), CallError> {
+    async fn exchange(
+        &mut self,
+        call: &Invocation<'_>,
+        held: &mut Reservation,
+    ) -> Result<(u8, Vec<u8>), CallError> {
         let failed = |error: &dyn std::fmt::Display| CallError::Failed(error.to_string());
         let id = self.next_id;
         self.next_id += 1;
@@ -167,7 +194,11 @@ impl Connection {
             }
             match self.stream.read(&mut piece).await {
                 Ok(0) => return Err(failed(&"the server closed the connection")),
-                Ok(count) => self.frames.push(&piece[..count]),
+                // Twice: as they come, and as a message.
+                Ok(count) if held.resize(held.bytes() + 2 * count as u64) => {
+                    self.frames.push(&piece[..count]);
+                }
+                Ok(_) => return Err(no_memory()),
                 Err(error) => return Err(failed(&error)),
             }
         }
@@ -188,6 +219,12 @@ mod tests {
             .build_local(Default::default())
             .expect("a runtime");
         runtime.block_on(future)
+    }
+
+    /// Calls with as much memory as it takes.
+    async fn call(server: &str, call: &Invocation<'_>) -> Result<serde_json::Value, CallError> {
+        let result = super::call(server, call, &MemoryBudget::unlimited()).await;
+        result.map(|result| result.value)
     }
 
     fn invocation(timeout_ms: u64) -> Invocation<'static> {
@@ -249,6 +286,39 @@ mod tests {
             assert_eq!(call(&server, &invocation(8000)).await, Ok(json!(2)));
         });
         assert_eq!(serving.join().expect("it served"), [0xc2, 0x22, 0xc2, 0x22]);
+    }
+
+    #[test]
+    fn an_answer_takes_its_bytes_of_the_budget_and_fails_where_there_are_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let server = listener.local_addr().expect("it is bound").to_string();
+        // A text of many bytes, in Hessian 2: `S` and its length.
+        const LETTERS: u16 = 40_000;
+        let serving = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().expect("a client");
+                let (_, id) = frame(&mut stream).expect("a call");
+                let mut body = vec![0x91, b'S'];
+                body.extend(LETTERS.to_be_bytes());
+                body.resize(body.len() + usize::from(LETTERS), b'x');
+                // The client hangs up where it has no room.
+                let _ = stream.write_all(&reply(id, &body));
+            }
+        });
+        wait(async {
+            let scarce = MemoryBudget::new(u64::from(LETTERS));
+            let refused = super::call(&server, &invocation(8000), &scarce).await;
+            assert!(matches!(&refused, Err(CallError::Failed(why)) if why.contains("no memory")));
+            drop(refused);
+            assert_eq!(scarce.held(), 0);
+            let ample = MemoryBudget::new(16 << 20);
+            let result = super::call(&server, &invocation(8000), &ample).await.expect("a text");
+            assert!(ample.held() >= u64::from(LETTERS), "for as long as it is there");
+            assert_eq!(result.value.as_str().map(str::len), Some(usize::from(LETTERS)));
+            drop(result);
+            assert_eq!(ample.held(), 0);
+        });
+        serving.join().expect("it served");
     }
 
     #[test]

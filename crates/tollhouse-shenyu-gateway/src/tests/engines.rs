@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 use tollhouse_shenyu::record_store::RecordPlace;
+use tollhouse_stdx::MemoryBudget;
 
-use crate::engines::{CallError, EngineError, Engines, RecordSink, Scripts};
+use crate::engines::{CallError, CallResult, EngineError, Engines, RecordSink, Scripts};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -62,14 +63,17 @@ impl Engines for FakeEngines {
         &'a self,
         server: &'a str,
         call: &'a tollhouse_dubbo::Invocation<'a>,
-    ) -> LocalFuture<'a, Result<Value, CallError>> {
+    ) -> LocalFuture<'a, Result<CallResult, CallError>> {
         let arguments = Value::from(call.arguments.to_vec());
         let called = format!("{server} {}.{}", call.service, call.method);
         self.called.note(format!("{called} {:?} {arguments}", call.types));
         let result = match server {
             "10.0.0.1:1" => Err(CallError::Unreachable("it is gone".to_owned())),
             "10.0.0.2:1" => Err(CallError::TimedOut),
-            _ => Ok(json!({"id": 7})),
+            _ => {
+                let held = MemoryBudget::unlimited().take(0).expect("there is no bound");
+                Ok(CallResult { value: json!({"id": 7}), held })
+            }
         };
         Box::pin(std::future::ready(result))
     }

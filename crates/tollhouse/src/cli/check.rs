@@ -22,6 +22,7 @@ use tollhouse_model::{Problem, Problems};
 use self::kind::FileKind;
 use self::report::Report;
 use super::configuration::Configuration;
+use super::explain::problems_of_shenyu;
 use super::problems::UNUSABLE;
 use super::run::log_filter;
 use super::{problems, stdout};
@@ -122,19 +123,32 @@ impl Check<'_> {
     }
 
     fn resources(&mut self, name: &str, text: &str, format: Format) {
-        let skipped = self.skipped_plugins();
-        let checked = resources::check(text, format, self.environment, &skipped);
+        let bootstrap = self.bootstrap_of_resources();
+        let skipped = bootstrap.as_ref().map(|it| it.skip_plugins.as_slice()).unwrap_or_default();
+        let mut checked = resources::check(text, format, self.environment, skipped);
+        if let Some(bootstrap) = &bootstrap
+            && !checked.shenyu.is_empty()
+        {
+            let settings = settings::data_plane(bootstrap);
+            match problems_of_shenyu(&checked.shenyu, (&settings, skipped)) {
+                Ok(problems) => checked.problems.extend(problems),
+                Err(error) => {
+                    let reason = format!("the objects cannot be compiled: {error}");
+                    checked.problems.push(Problem::error("shenyu", reason));
+                }
+            }
+        }
         self.report.resources(name, &checked);
     }
 
-    /// Plugins that the gateway which is to serve the resources would pass over. A bootstrap file that
-    /// is wrong lets none be.
-    fn skipped_plugins(&self) -> Vec<String> {
+    /// The bootstrap of the gateway which is to serve the resources. Of one that is wrong, the defaults.
+    fn bootstrap_of_resources(&self) -> Option<Bootstrap> {
         let configuration = &self.arguments.configuration;
         let text = configuration.config.as_deref().and_then(|path| read(path).ok());
         let overrides = &configuration.overrides;
         let loaded = Bootstrap::parse(text.as_deref(), &self.environment, overrides);
-        loaded.map(|loaded| loaded.bootstrap.skip_plugins).unwrap_or_default()
+        let loaded = loaded.or_else(|_| Bootstrap::parse(None, &|_: &str| None, overrides));
+        loaded.ok().map(|loaded| loaded.bootstrap)
     }
 
     /// Checks a bootstrap as the gateway would read it: with the environment and the flags over it.

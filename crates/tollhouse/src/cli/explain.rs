@@ -23,6 +23,7 @@ use tollhouse_model::{Problem, Problems};
 use tollhouse_proxy::Settings;
 use tollhouse_store::Entry;
 
+pub use self::offline::problems_of_shenyu;
 use self::offline::{Offline, View};
 use super::configuration::Configuration;
 use super::problems::{self, UNUSABLE};

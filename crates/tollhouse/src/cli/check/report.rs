@@ -53,6 +53,9 @@ impl Report {
         for (kind, count) in &checked.counts {
             write!(counts, "{}, ", plural(*count, singular(*kind))).expect(STRING);
         }
+        if let count @ 1.. = checked.shenyu.len() {
+            write!(counts, "{}, ", shenyu(count)).expect(STRING);
+        }
         self.file(name, " (resources)", &checked.problems, &counts);
     }
 
@@ -96,6 +99,10 @@ fn singular(kind: Kind) -> &'static str {
         Kind::StreamRoute => "stream route",
         Kind::Secret => "secret",
     }
+}
+
+fn shenyu(count: usize) -> String {
+    if count == 1 { "1 object of ShenYu".to_owned() } else { format!("{count} objects of ShenYu") }
 }
 
 fn plural(count: usize, noun: &str) -> String {

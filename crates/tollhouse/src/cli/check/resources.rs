@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
+use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::secret::{EnvironmentSource, SecretRef, resolve_in};
 use tollhouse_model::{
@@ -26,6 +27,8 @@ const END: &str = "#END";
 pub(super) struct Checked {
     /// Objects of each kind, bad ones included.
     pub(super) counts: BTreeMap<Kind, usize>,
+    /// ShenYu's objects, which are compiled as a whole.
+    pub(super) shenyu: Vec<ShenyuItem>,
     /// Everything that is wrong, in the order of the document.
     pub(super) problems: Problems,
 }
@@ -48,32 +51,32 @@ pub(super) fn check(
     };
     match ended {
         Ok(document) => {
-            let Checked { counts, problems: others } =
-                check_document(document, skipped_plugins, environment);
-            problems.extend(others);
-            Checked { counts, problems }
+            let mut checked = check_document(document, skipped_plugins, environment);
+            problems.extend(std::mem::take(&mut checked.problems));
+            Checked { problems, ..checked }
         }
         Err(others) => {
             if others != problems {
                 problems.extend(others);
             }
-            Checked { counts: BTreeMap::new(), problems }
+            Checked { problems, ..Checked::default() }
         }
     }
 }
 
 fn check_document(
-    document: Document,
+    mut document: Document,
     skipped_plugins: &[String],
     environment: Environment<'_>,
 ) -> Checked {
+    let shenyu = document.shenyu.take().unwrap_or_default();
     let mut counts = BTreeMap::new();
     let withheld = document.withheld.iter().map(|withheld| withheld.kind);
     for kind in document.items.iter().map(|item| item.kind).chain(withheld) {
         *counts.entry(kind).or_default() += 1;
     }
     let problems = check_beside(&document, &document, skipped_plugins, Some(environment));
-    Checked { counts, problems }
+    Checked { counts, shenyu, problems }
 }
 
 /// What is wrong with a document; names in it may lead to anything in `all`. Without an environment, what

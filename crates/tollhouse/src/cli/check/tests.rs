@@ -307,3 +307,24 @@ fn definitions_and_what_is_transcoded_to_them_are_told() {
     }
     assert!(!report.contains("routes[0]"), "{report}");
 }
+
+#[test]
+fn objects_of_shenyu_are_counted_and_compiled_as_the_gateway_would() {
+    let text = r#"
+shenyu:
+  plugins: [{name: divide, enabled: true}]
+  selectors:
+    - {id: s, pluginName: divide, name: order, type: 1, matchMode: 0, enabled: true, conditionList: [
+        {paramType: uri, operator: regex, paramValue: "("}]}
+#END
+"#;
+    let folder = Folder::with_files(&[("shenyu.yaml", text)]);
+    let (report, has_errors) = folder.check(&["@shenyu.yaml"]);
+    assert!(has_errors, "{report}");
+    for expected in ["shenyu.selectors[0]", "(resources): 2 objects of ShenYu, 1 error"] {
+        assert!(report.contains(expected), "{expected} in {report}");
+    }
+    let folder = Folder::with_files(&[("shenyu.yaml", &text.replace("\"(\"", "\"(a)\""))]);
+    let (report, has_errors) = folder.check(&["@shenyu.yaml"]);
+    assert!(!has_errors && report.contains("2 objects of ShenYu, 0 errors"), "{report}");
+}

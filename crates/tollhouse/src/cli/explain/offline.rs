@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tollhouse_config::Item;
+use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_control::resources::replace_shenyu;
-use tollhouse_model::{Id, Kind};
+use tollhouse_model::{Id, Kind, Problems};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_proxy::{Change, Compiler, Snapshot};
+use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
 use tollhouse_router::Mode;
 
 use super::Loaded;
@@ -45,14 +46,7 @@ impl Offline {
         if view == View::Revealing && settings.router_mode == Mode::HostUri {
             settings.router_mode = Mode::Uri;
         }
-        let resolver =
-            Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
-        let mut compiler = Compiler::new(
-            &settings,
-            resolver,
-            tollhouse_control::plugins::catalogue(),
-            tollhouse_control::plugins::bare_services(&loaded.skipped_plugins),
-        );
+        let mut compiler = compiler(&settings, &loaded.skipped_plugins, runtime);
         let mut switched_off = Vec::new();
         let changes = document.items.iter().map(|item| {
             let mut change = change(item);
@@ -73,6 +67,29 @@ impl Offline {
         let entries = self.routes.iter().filter_map(|id| self.snapshot.router.get(id));
         entries.flat_map(|entry| entry.route.uris.iter().map(|uri| (&entry.route.id, uri.as_str())))
     }
+}
+
+/// A compiler that asks nothing of the network.
+fn compiler(settings: &Settings, skipped_plugins: &[String], runtime: &Handle) -> Compiler {
+    let resolver =
+        Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
+    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
+    Compiler::new(settings, resolver, tollhouse_control::plugins::catalogue(), services)
+}
+
+/// What is wrong with objects of ShenYu's, as a gateway of these settings would find it.
+///
+/// # Errors
+/// When there is no runtime to be had.
+pub fn problems_of_shenyu(
+    items: &[ShenyuItem],
+    (settings, skipped_plugins): (&Settings, &[String]),
+) -> std::io::Result<Problems> {
+    // Nodes want a runtime to refresh names on; this one never runs.
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let mut compiler = compiler(settings, skipped_plugins, runtime.handle());
+    compiler.apply(replace_shenyu(items));
+    Ok(compiler.shenyu_problems().clone())
 }
 
 fn change(item: &Item) -> Change {

@@ -11,6 +11,7 @@ use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::limits::BODY_BYTES_MAX;
+use crate::registry;
 use crate::reply::Reply;
 use crate::resource;
 use crate::sign_in;
@@ -18,6 +19,8 @@ use crate::sign_in;
 mod certificates;
 mod changes;
 mod differences;
+mod export;
+mod import;
 mod objects;
 pub(crate) mod openapi;
 mod plugins;
@@ -81,6 +84,14 @@ where
     if let ["log" | "doctor" | "reload" | "bench", ..] = segments {
         return process::answer(admin, call, segments, body).await;
     }
+    match (segments, &call.method) {
+        (["export"], &Method::GET) => return export::answer(admin, call).await,
+        (["import"], &Method::POST) => {
+            let body = body::read(body, import::BYTES_MAX).await?;
+            return import::answer(admin, call, &body).await;
+        }
+        _ => {}
+    }
     if let ["shenyu", rest @ ..] = segments {
         return shenyu::answer(admin, call, rest, body).await;
     }
@@ -98,15 +109,7 @@ where
             let kind = RatedKind::find(kind).unwrap_or(RatedKind::Routes);
             source()?.live_objects(kind, argument("sort") == Some("failures"), argument("ids"))
         }
-        (["requests"], &Method::GET) => {
-            let own = |name| argument(name).map(str::to_owned);
-            source()?.requests(&RequestFilter {
-                code: own("code"),
-                status: own("status"),
-                route: own("route"),
-                search: own("q"),
-            })
-        }
+        (["requests"], &Method::GET) => source()?.requests(&filter_of(call)),
         (["nodes"], &Method::GET) => source()?.nodes(argument("q").unwrap_or_default()),
         (["explain"], &Method::POST) => {
             let body = body::read(body, QUESTION_BYTES_MAX).await?;
@@ -120,6 +123,10 @@ where
             auth::check_key(&admin.parts.options, call)?;
             admin.parts.options.mode.check_writable()?;
             return changes::undo(admin, call, change).await;
+        }
+        (["certificates", id, "check"], &Method::POST) => {
+            let body = body::read(body, BODY_BYTES_MAX).await?;
+            certificates::check(admin, call, id, &body).await?
         }
         (["validate", kind, id @ ..], &Method::POST) if id.len() < 2 => {
             let body = body::read(body, BODY_BYTES_MAX).await?;
@@ -136,6 +143,20 @@ where
     Ok(Reply::json(StatusCode::OK, &value))
 }
 
+/// What a call asks of recent requests.
+fn filter_of(call: &Call) -> RequestFilter {
+    let own = |name: &str| {
+        let value = call.arguments.get(name).filter(|value| !value.is_empty());
+        value.map(str::to_owned)
+    };
+    RequestFilter {
+        code: own("code"),
+        status: own("status"),
+        route: own("route"),
+        search: own("q"),
+    }
+}
+
 /// Whether something is answered at a path, by some method.
 fn is_known(segments: &[&str]) -> bool {
     matches!(
@@ -148,11 +169,15 @@ fn is_known(segments: &[&str]) -> bool {
             | "plugins"
             | "certificates"
             | "settings"
-            | "changes",]
+            | "changes"
+            | "export"
+            | "import"]
             | ["objects", ..]
             | ["plugins" | "changes", _]
             | ["changes", _, "undo"]
+            | ["certificates", _, "check"]
             | ["registry", "events"]
+            | ["schema", "rules", _]
             | ["live", "routes" | "upstreams" | "consumers"]
             | ["validate", _]
             | ["validate", _, _]
@@ -174,6 +199,7 @@ async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<
         ["plugins", name] => plugins::one(admin, name)?,
         ["certificates"] => certificates::list(admin, call).await?,
         ["registry", "events"] => registry_events::list(admin, call)?,
+        ["schema", "rules", kind] => registry::rule_schema(admin, kind)?,
         ["changes"] => changes::list(admin, call).await?,
         ["changes", change] => changes::one(admin, change).await?,
         _ => return Ok(None),

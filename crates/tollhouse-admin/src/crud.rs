@@ -12,12 +12,14 @@ use crate::resource::{Resource, Verb};
 mod checks;
 mod delete;
 mod guards;
+pub(crate) mod many;
 mod patch;
 mod precondition;
 mod read;
 mod record;
 mod request;
 pub(crate) mod undo;
+mod undo_import;
 mod write;
 
 pub(crate) use record::way_of;

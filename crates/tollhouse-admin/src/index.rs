@@ -21,10 +21,12 @@ use crate::references::Place;
 pub(crate) mod changes;
 pub(crate) mod collections;
 pub(crate) mod facts;
+pub(crate) mod orders;
 
 use self::changes::Changes;
-use self::collections::{Collections, Creation};
+use self::collections::{Collections, Creation, collections_of};
 use self::facts::{Facts, GLOBAL_RULES, Identity};
+use self::orders::{Ordered, Orders, SortBy};
 
 /// Makes facts of a value; the path is without the key prefix: `routes/1`.
 pub(crate) type Inspect = dyn Fn(&str, &[u8]) -> Facts + Send + Sync;
@@ -62,8 +64,12 @@ impl Following {
 pub(crate) struct Known {
     /// Up to where the store's commits are known.
     revision: Revision,
+    /// Where objects were changed last.
+    objects_revision: Revision,
     objects: HashMap<Box<str>, Object>,
     collections: Collections,
+    /// Collections in other orders.
+    orders: Orders,
     users: HashMap<Box<str>, BTreeSet<User>>,
     owners: HashMap<Identity, BTreeSet<Box<str>>>,
     /// Which global rules have a plugin.
@@ -77,6 +83,14 @@ pub(crate) struct Known {
 struct Object {
     facts: Facts,
     created: Revision,
+    changed: Revision,
+}
+
+impl Object {
+    fn ordered<'a>(&'a self, path: &'a str) -> Ordered<'a> {
+        let Self { facts, created, changed } = self;
+        Ordered { path, listed: &facts.listed, created: *created, changed: *changed }
+    }
 }
 
 /// An object that names another: its collection's rank, how, and its path.
@@ -216,7 +230,7 @@ async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<
         let Listing { revision, entries } =
             store.list_page(prefix, &after, OBJECTS_PER_TURN).await?;
         if after.is_empty() {
-            known.revision = revision;
+            (known.revision, known.objects_revision) = (revision, revision);
         }
         let Some(last) = entries.last() else { return Ok(known) };
         // Behind the last of them: no key is greater and begins so.
@@ -240,6 +254,10 @@ pub(crate) fn holds_object(key: &str, value: &[u8]) -> bool {
 impl Known {
     fn apply(&mut self, changes: &Commit, prefix: &str, inspect: &Inspect) {
         self.revision = changes.revision;
+        let folder = format!("{prefix}{OWN_KEYS}");
+        if changes.events.iter().any(|event| !event.key().starts_with(&folder)) {
+            self.objects_revision = changes.revision;
+        }
         for event in &changes.events {
             match event {
                 Event::Put(entry) => self.put(entry, prefix, inspect),
@@ -267,11 +285,17 @@ impl Known {
         if !holds_object(path, &entry.value) {
             return;
         }
-        self.insert(path, inspect(path, &entry.value), entry.create_revision);
+        let versions = (entry.create_revision, entry.mod_revision);
+        self.insert(path, inspect(path, &entry.value), versions);
     }
 
-    /// Takes an object in.
-    pub(crate) fn insert(&mut self, path: &str, facts: Facts, created: Revision) {
+    /// Takes an object in, which was created and changed at these revisions.
+    pub(crate) fn insert(
+        &mut self,
+        path: &str,
+        facts: Facts,
+        (created, changed): (Revision, Revision),
+    ) {
         let rank = rank_of(path);
         for (target, place) in &facts.references {
             self.users.entry(target.clone()).or_default().insert((rank, *place, path.into()));
@@ -286,11 +310,17 @@ impl Known {
             *self.plugin_uses.entry(plugin.clone()).or_default() += 1;
         }
         self.collections.insert(path, created);
-        self.objects.insert(path.into(), Object { facts, created });
+        let object = Object { facts, created, changed };
+        let collections: Vec<&str> = collections_of(path).collect();
+        self.orders.insert(&collections, object.ordered(path));
+        self.objects.insert(path.into(), object);
     }
 
     fn remove(&mut self, path: &str) {
-        let Some(Object { facts, created }) = self.objects.remove(path) else { return };
+        let Some(object) = self.objects.remove(path) else { return };
+        let collections: Vec<&str> = collections_of(path).collect();
+        self.orders.remove(&collections, object.ordered(path));
+        let Object { facts, created, .. } = object;
         self.collections.remove(path, created);
         let rank = rank_of(path);
         let path: Box<str> = path.into();
@@ -313,6 +343,16 @@ impl Known {
     /// Up to where the store's commits are known.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// The last commit that put an object or took one away; rows and guards are none.
+    pub(crate) fn objects_revision(&self) -> Revision {
+        self.objects_revision
+    }
+
+    /// The paths of all objects, in no defined order.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.objects.keys().map(|path| &**path)
     }
 
     /// The rows about writes.
@@ -353,6 +393,30 @@ impl Known {
         last: Option<&'k Creation>,
     ) -> impl Iterator<Item = &'k Creation> {
         self.collections.after(collection, last)
+    }
+
+    /// Makes a part of an order, of so many objects; whether it is whole.
+    pub(crate) fn make_order(&mut self, collection: &str, by: SortBy, objects_max: usize) -> bool {
+        let Err(made_to) = self.orders.progress(collection, by) else { return true };
+        let part = self.collections.after(collection, made_to.as_ref()).take(objects_max);
+        let part: Vec<&Creation> = part.collect();
+        let last = part.last().filter(|_| part.len() == objects_max).map(|it| (*it).clone());
+        let is_whole = last.is_none();
+        let objects = part
+            .into_iter()
+            .filter_map(|(_, path)| self.objects.get(path).map(|object| object.ordered(path)));
+        self.orders.extend((collection, by), objects, last);
+        is_whole
+    }
+
+    /// The paths of a collection in an order that was made, those behind a place or all; each with its place.
+    pub(crate) fn in_order<'k>(
+        &'k self,
+        (collection, by): (&str, SortBy),
+        last: Option<&'k str>,
+        is_descending: bool,
+    ) -> impl Iterator<Item = (&'k str, &'k str)> {
+        self.orders.after((collection, by), last, is_descending)
     }
 
     /// The first object of these collections that names the one of this path.

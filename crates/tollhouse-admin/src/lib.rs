@@ -45,6 +45,7 @@ mod shape;
 mod shenyu;
 mod sign_in;
 mod standalone;
+pub mod transfer;
 mod ui;
 mod validate;
 mod yaml;

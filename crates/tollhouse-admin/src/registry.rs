@@ -5,6 +5,7 @@
 //! [`RegistryDialect`](part::RegistryDialect) knows the few things that depend on one.
 
 mod aliases;
+mod bulk;
 mod clients;
 mod incoming;
 mod instances;
@@ -18,11 +19,13 @@ pub(crate) mod part;
 mod refused;
 mod request;
 mod rules;
+mod search;
 mod services;
 mod status;
 mod watch;
 
 use hyper::StatusCode;
+use serde_json::Value;
 use tollhouse_registry::{RuleKind, ServiceRef};
 
 use crate::auth;
@@ -31,6 +34,7 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
+use part::RegistryPart;
 use request::Request;
 
 /// Answers a call below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
@@ -39,9 +43,7 @@ where
     B: RequestBody,
 {
     auth::check_key(&admin.parts.options, call)?;
-    let part = admin.parts.registry.as_ref().ok_or_else(|| {
-        Reply::refusal(StatusCode::NOT_FOUND, "the registry is off; see listen.registry_grpc")
-    })?;
+    let part = part(admin)?;
     let body = body::read(body, BODY_BYTES_MAX).await?;
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();
     let request = Request { part, call, body };
@@ -51,6 +53,17 @@ where
         noted::keep(admin, &request, &segments, before, &reply).await;
     }
     Ok(reply)
+}
+
+fn part(admin: &Admin) -> Result<&RegistryPart, Reply> {
+    admin.parts.registry.as_ref().ok_or_else(|| {
+        Reply::refusal(StatusCode::NOT_FOUND, "the registry is off; see listen.registry_grpc")
+    })
+}
+
+/// What rules of a kind are made of.
+pub(crate) fn rule_schema(admin: &Admin, kind: &str) -> Result<Value, Reply> {
+    Ok(part(admin)?.dialect.rule_schema(rules::kind_of(kind)?))
 }
 
 /// Leads a path to what answers it.

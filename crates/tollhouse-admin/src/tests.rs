@@ -28,12 +28,15 @@ mod preconditions;
 mod races;
 mod references;
 mod registry;
+mod registry_bulk;
+mod renewal;
 mod resources;
 mod restored;
 mod schemas;
 mod served;
 mod serving;
 mod shenyu;
+mod transfer;
 mod wrapper;
 
 /// A key of each role.

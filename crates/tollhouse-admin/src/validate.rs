@@ -159,7 +159,7 @@ fn metadata_of(document: &Fields) -> Known {
     for item in items.into_iter().flatten() {
         if let Some(id) = id_of(item, "id") {
             let facts = Facts { metadata: Some(item.clone()), ..Facts::default() };
-            known.insert(&format!("plugin_metadata/{id}"), facts, Revision::ZERO);
+            known.insert(&format!("plugin_metadata/{id}"), facts, (Revision::ZERO, Revision::ZERO));
         }
     }
     known

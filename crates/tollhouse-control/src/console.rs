@@ -102,6 +102,10 @@ impl ConsoleSource for RunningProcess {
         })
     }
 
+    fn problems(&self) -> Value {
+        self.cx.configuration.status()["problems"].take()
+    }
+
     fn live(&self, since: u64) -> Value {
         self.cx.sampler.after(since)
     }

@@ -13,6 +13,9 @@ pub const FOLDER: &str = "tollhouse/changes/";
 /// kept. Objects have a few KiB.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024;
 
+/// Where the row about an import says that it is: it tells of many objects, and its `below` has what stood there before.
+pub const IMPORTED: &str = "import/objects";
+
 /// By which way a change came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -163,6 +166,20 @@ impl ChangeRow {
             undoes: None,
         };
         row.within(BODIES_BYTES_MAX)
+    }
+
+    /// The paths of the objects that the row of an import tells of.
+    pub fn imported(&self) -> Vec<String> {
+        if self.path != IMPORTED {
+            return Vec::new();
+        }
+        let after = self.after.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let after = after.as_ref().and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let mut paths: Vec<String> = after.cloned().collect();
+        paths.extend(self.below.iter().map(|(path, _)| path.clone()));
+        paths.sort_unstable();
+        paths.dedup();
+        paths
     }
 
     /// Leaves out what stood and stands there where it is more than so many bytes.

@@ -5,10 +5,12 @@
 //! back when it is handed out. So what this edition does not know of a rule survives.
 
 pub(crate) mod first_generation;
+mod form;
 mod lanes;
 mod layout;
 mod targets;
 
+pub use form::rule_schema;
 pub use layout::{Layout, layout_of};
 
 use crate::code::Code;

@@ -24,6 +24,8 @@ pub enum Command {
     Deregister(Arc<str>),
     /// Changes an instance that is there.
     UpdateInstance(Arc<str>, Box<InstanceChange>),
+    /// Changes many instances that are there in the same way, all of them or none.
+    UpdateInstances(Vec<Arc<str>>, Box<InstanceChange>),
     /// Creates a namespace.
     CreateNamespace(Arc<str>, NamespaceChange),
     /// Changes a namespace.
@@ -70,6 +72,7 @@ impl Command {
             | Self::DeleteContract(_) => true,
             Self::Register(_)
             | Self::UpdateInstance(..)
+            | Self::UpdateInstances(..)
             | Self::CreateNamespace(..)
             | Self::UpdateNamespace(..)
             | Self::CreateService(..)
@@ -90,6 +93,8 @@ impl Command {
 pub enum Outcome {
     /// An instance, as it now stands.
     Instance(Arc<Instance>),
+    /// The instances that changed, as they now stand.
+    Instances(Vec<Arc<Instance>>),
     /// An instance is gone; `None` when there was none.
     Deregistered(Option<Arc<Instance>>),
     /// A namespace, as it now stands.

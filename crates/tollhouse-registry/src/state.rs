@@ -144,6 +144,7 @@ impl State {
             Command::Register(new) => self.register(*new, change),
             Command::Deregister(id) => Ok(Outcome::Deregistered(self.deregister(&id, change))),
             Command::UpdateInstance(id, what) => self.update_instance(&id, *what, change),
+            Command::UpdateInstances(ids, what) => self.update_instances(&ids, &what, change),
             Command::CreateNamespace(name, what) => self.create_namespace(&name, what, change),
             Command::UpdateNamespace(name, what) => self.update_namespace(&name, what, change),
             Command::DeleteNamespace(name) => self.delete_namespace(&name, change),

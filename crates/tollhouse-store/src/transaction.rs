@@ -259,7 +259,7 @@ impl Transaction {
     }
 
     /// Bytes of all keys and values.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let keys = self.conditions.iter().filter_map(Condition::key);
         let conditions: usize = keys.map(str::len).sum();
         let operations: usize =

@@ -1,16 +1,22 @@
-//! `/console/v1/certificates`: what the certificates among the objects say of themselves, and what is wrong with them.
-//! Private keys are not looked at; whether one fits is judged when it is written.
+//! `/console/v1/certificates`: what the certificates among the objects say of themselves, and what is wrong with them; and
+//! what would become of one with another certificate in it. Private keys are never told, only whether one fits.
 
+use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hyper::StatusCode;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::certificate::{self, CertificateFacts, CertificateView, Validity};
 
-use super::search::{self, Search};
+use super::search::{self, Asked, Found};
+use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
+use crate::crud::undo::place_of;
+use crate::encrypt;
 use crate::reply::Reply;
 
 /// The collection of certificates.
@@ -31,17 +37,60 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);
     let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
-    let search = Search::parse(call.arguments.get("q").unwrap_or_default())?;
+    let asked = Asked::parse(call, &HashMap::new())?;
     admin.index.catch_up().await?;
-    let paths = search::matching(admin, SSLS, &search).await;
+    let skip = (page - 1).saturating_mul(rows);
+    let Found { total, paths } = search::page(admin, SSLS, &asked, (skip, rows)).await;
     let mut found = Vec::new();
-    for path in paths.iter().skip((page - 1).saturating_mul(rows)).take(rows) {
+    for path in &paths {
         let Some(entry) = admin.parts.store.get(&admin.key_of(path)).await? else { continue };
         let value: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
         let id = path.split_once('/').map_or("", |(_, id)| id);
         found.push(row(id, &value, entry.mod_revision.0));
     }
-    Ok(json!({ "total": paths.len(), "page": page, "page_size": rows, "rows": found }))
+    Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": found }))
+}
+
+/// A certificate that is to take the place of one, and its key where that is another.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Renewed {
+    cert: String,
+    #[serde(default)]
+    key: Option<String>,
+}
+
+/// Answers what would differ, and whether the key that is stored goes with it; nothing is written.
+pub(super) async fn check(
+    admin: &Admin,
+    call: &Call,
+    id: &str,
+    body: &[u8],
+) -> Result<Value, Reply> {
+    // Whether a certificate goes with a stored key is for those who could write it.
+    auth::check_key(&admin.parts.options, call)?;
+    let renewed: Renewed = serde_json::from_slice(body)
+        .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
+    let path = format!("{SSLS}/{id}");
+    let entry = admin.parts.store.get(&admin.key_of(&path)).await?;
+    let entry = entry
+        .ok_or_else(|| Reply::refusal(StatusCode::NOT_FOUND, format!("there is no {path}")))?;
+    let stored: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
+    certificate::check_chain(&renewed.cert).map_err(|error| Reply::bad(error.to_string()))?;
+    let fits = |key: &str| certificate::check_pair(&renewed.cert, key).is_ok();
+    let (resource, ..) = place_of(&path).ok_or_else(Reply::key_not_found)?;
+    let opened = encrypt::opened(resource, &stored, &admin.parts);
+    let stored_key_fits = opened.get("key").and_then(Value::as_str).is_some_and(fits);
+    let mut after = stored.clone();
+    after["cert"] = renewed.cert.as_str().into();
+    let revision = entry.mod_revision.0;
+    Ok(json!({
+        "revision": revision,
+        "before": row(id, &stored, revision),
+        "after": row(id, &after, revision),
+        "stored_key_fits": stored_key_fits,
+        "key_fits": renewed.key.as_deref().map(fits),
+    }))
 }
 
 fn row(id: &str, value: &Value, revision: u64) -> Value {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tollhouse_model::change_row::{self, ChangeRow};
+use tollhouse_model::change_row::{self, ChangeRow, IMPORTED};
 use tollhouse_store::Revision;
 
 use super::{differences, shenyu_changes};
@@ -37,12 +37,15 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let before = number("before").map_or(Revision(u64::MAX), Revision);
     let (kind, id) = (argument("kind"), argument("id"));
     let (actor, way) = (argument("actor"), argument("way"));
-    let is_wanted = |revision: Revision, row: &Summary| {
-        let (collection, rest) = row.path.split_once('/').unwrap_or((&row.path, ""));
-        revision < before
-            && kind.is_none_or(|kind| kind == collection)
+    let is_about = |path: &str| {
+        let (collection, rest) = path.split_once('/').unwrap_or((path, ""));
+        kind.is_none_or(|kind| kind == collection)
             // What lies below an object is part of its history.
             && id.is_none_or(|id| rest == id || rest.strip_prefix(id).is_some_and(|it| it.starts_with('/')))
+    };
+    let is_wanted = |revision: Revision, row: &Summary| {
+        revision < before
+            && row.paths().any(is_about)
             && actor.is_none_or(|actor| row.actor.as_deref() == Some(actor))
             && way.is_none_or(|way| way == row.way.name())
     };
@@ -98,14 +101,13 @@ pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
     let key = admin.key_of(&row.path);
     let current = admin.parts.store.get(&key).await?.map(|entry| entry.mod_revision.0);
     let mut value = summary(admin, &row, &name, revision);
-    let (before, after) = (
-        visible_object(admin, &row.path, row.before.as_deref()),
-        visible_object(admin, &row.path, row.after.as_deref()),
-    );
+    let (before, after) = sides(admin, &row);
     value["differences"] = differences::between(&before, &after, DIFFERENCES_MAX).into();
     value["before"] = before;
     value["after"] = after;
-    value["below"] = row.below.iter().map(|(path, _)| path.as_str()).collect();
+    // Of an import it is what stood there before, which is shown already.
+    let below = row.below.iter().filter(|_| row.path != IMPORTED);
+    value["below"] = below.map(|(path, _)| path.as_str()).collect();
     value["current_revision"] = current.into();
     value["is_newest"] = (current == row.after.as_ref().map(|_| revision.0)).into();
     value["undo_refused"] = undo::reason_against(&row).into();
@@ -142,9 +144,8 @@ async fn read(admin: &Admin, name: &str) -> Result<Option<ChangeRow>, Reply> {
 
 fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Value {
     let (kind, id) = row.path.split_once('/').unwrap_or((&row.path, ""));
-    let before = visible_object(admin, &row.path, row.before.as_deref());
-    let after = visible_object(admin, &row.path, row.after.as_deref());
-    let both = row.before.is_some() && row.after.is_some();
+    let (before, after) = sides(admin, row);
+    let both = !before.is_null() && !after.is_null();
     let differences = if both {
         // One more than is listed tells that there are more, without looking for all of them.
         differences::between(&before, &after, DIFFERENCES_LISTED + 1)
@@ -167,6 +168,25 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
         "is_cut": row.is_cut,
         "undoes": row.undoes,
     })
+}
+
+/// What stood there before and after, as anybody may see it: of an import the objects by their paths.
+fn sides(admin: &Admin, row: &ChangeRow) -> (Value, Value) {
+    if row.path != IMPORTED || row.is_cut {
+        let side = |stored: &Option<String>| visible_object(admin, &row.path, stored.as_deref());
+        return (side(&row.before), side(&row.after));
+    }
+    let before = row.below.iter();
+    let before = before
+        .map(|(path, text)| (path.clone(), visible_object(admin, path, Some(text))))
+        .collect();
+    let after: Value =
+        row.after.as_deref().and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+    let after =
+        after.as_object().into_iter().flatten().map(|(path, value)| {
+            (path.clone(), visible_object(admin, path, Some(&value.to_string())))
+        });
+    (before, after.collect())
 }
 
 /// An object of a row as anybody may see it.

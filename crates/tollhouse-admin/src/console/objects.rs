@@ -1,13 +1,13 @@
 //! `/console/v1/objects/{kind}`: a search over all objects of a kind, by what people remember of them. Only the rows
 //! of a page are read from the store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::differences;
-use super::search::{self, Search};
+use super::search::{self, Asked, Found};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::crud::undo::place_of;
@@ -23,6 +23,9 @@ const ROWS: usize = 50;
 
 /// Most rows of a page.
 const ROWS_MAX: usize = 500;
+
+/// Problems that are looked at: a configuration with more has one cause.
+const PROBLEMS_MAX: usize = 10_000;
 
 /// Users of an object that are named; it is said how many there are.
 const USERS_SHOWN_MAX: usize = 100;
@@ -81,19 +84,47 @@ async fn search_in(admin: &Admin, call: &Call, collection: &str) -> Result<Value
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);
     let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
-    let search = Search::parse(call.arguments.get("q").unwrap_or_default())?;
+    let problems = problems(admin);
+    let asked = Asked::parse(call, &problems)?;
     admin.index.catch_up().await?;
-    let paths = search::matching(admin, collection, &search).await;
     let skip = (page - 1).saturating_mul(rows);
+    let Found { total, paths } = search::page(admin, collection, &asked, (skip, rows)).await;
     let mut found = Vec::new();
-    for path in paths.iter().skip(skip).take(rows) {
+    for path in &paths {
         let key = admin.key_of(path);
         if let Some(entry) = admin.parts.store.get(&key).await? {
             let id = &path[collection.len() + 1..];
-            found.push(row(id, &entry.value, entry.mod_revision.0));
+            let mut row = row(id, &entry.value, entry.mod_revision.0);
+            if let Some(problem) = problems.get(path) {
+                row["problem"] = problem.as_str().into();
+            }
+            found.push(row);
         }
     }
-    Ok(json!({ "total": paths.len(), "page": page, "page_size": rows, "rows": found }))
+    Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": found }))
+}
+
+/// Objects that the data plane has problems with, by their paths, each with its first one.
+fn problems(admin: &Admin) -> HashMap<String, String> {
+    let told = admin.parts.console.as_ref().map_or(Value::Null, |source| source.problems());
+    let known = admin.index.known();
+    let mut found = HashMap::new();
+    for problem in told.as_array().into_iter().flatten().take(PROBLEMS_MAX) {
+        let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
+        let place = text("path");
+        // Ids have dots too: the longest beginning that is an object is what it is about.
+        let ends = place.char_indices().filter(|(_, letter)| ".[".contains(*letter));
+        let mut ends: Vec<usize> = ends.map(|(at, _)| at).chain([place.len()]).collect();
+        ends.reverse();
+        let path = ends.into_iter().map(|end| &place[..end]).find(|path| known.exists(path));
+        if let Some(path) = path {
+            let rest = place[path.len()..].trim_start_matches('.');
+            let colon = if rest.is_empty() { "" } else { ": " };
+            let told = format!("{rest}{colon}{}", text("reason"));
+            found.entry(path.to_owned()).or_insert(told);
+        }
+    }
+    found
 }
 
 /// Answers one object: its value with secrets sealed, what it uses and is used by, and who changed it last.
@@ -121,7 +152,7 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
         shown["exists"] = known.exists(path).into();
         shown
     });
-    let last = known.changes().newest().find(|(_, _, row)| *row.path == *path);
+    let last = known.changes().newest().find(|(_, _, row)| row.paths().any(|it| it == path));
     Ok(json!({
         "kind": kind,
         "id": id.join("/"),

@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 38] = [
+const OPERATIONS: [Operation; 42] = [
     ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
@@ -127,6 +127,17 @@ const OPERATIONS: [Operation; 38] = [
                 "Words that are all found in one of them, whatever their case. `host:`, `label:`, `plugin:` and \
                  `uses:` before a word look there alone; `status:off` and `status:on` for what is switched.",
             ),
+            ("host", "As `host:` in q; so are `label`, `plugin` and `status`."),
+            ("upstream", "Only those that name this upstream."),
+            (
+                "problem",
+                "`true` for those that the gateway has a problem with, `false` for all others.",
+            ),
+            (
+                "sort",
+                "`id`, `name`, `host`, `uri`, `status`, `plugins`, `created` or `changed`, with a `-` before it for the \
+                 last first; by creation where it is not said.",
+            ),
             ("page", "Which page, from 1."),
             ("page_size", "Rows a page, at most 500."),
         ],
@@ -167,6 +178,14 @@ const OPERATIONS: [Operation; 38] = [
             ("page", "Which page, from 1."),
             ("page_size", "Rows a page, at most 200."),
         ],
+    ),
+    (
+        "/console/v1/certificates/{id}/check",
+        "post",
+        "console_check_certificate",
+        "What would differ with another certificate in the place of one, and whether the stored key goes with it; \
+         nothing is written. Takes a key that may write",
+        &[],
     ),
     ("/console/v1/log", "get", "console_log", "The level of the process' own log", &[]),
     (
@@ -282,6 +301,44 @@ const OPERATIONS: [Operation; 38] = [
          unless `If-Match` says that this was seen",
         &[("dry_run", "`true` to be told whether it could be, and write nothing.")],
     ),
+    (
+        "/console/v1/export",
+        "get",
+        "console_export",
+        "Objects as a document that an import reads, with their secrets sealed",
+        &[
+            ("kind", "Only objects of this kind; consumers come with their credentials."),
+            ("ids", "Only these of the kind, with commas between them."),
+            ("q", "Only those of the kind that a search of objects finds."),
+            ("format", "`yaml`, or `json`."),
+            (
+                "reveal_secrets",
+                "`true` for secrets in the clear. Takes a key of the role admin, and no cookie.",
+            ),
+        ],
+    ),
+    (
+        "/console/v1/schema/rules/{kind}",
+        "get",
+        "console_rule_schema",
+        "What governance rules of a kind, such as `routing`, are made of, as a JSON Schema",
+        &[],
+    ),
+    (
+        "/console/v1/import",
+        "post",
+        "console_import",
+        "Make the objects of a document, YAML or JSON, in one commit that can be taken back. With `If-Match` and the \
+         revision that a plan named only while no object was changed since: else 412. 413 where the document is too \
+         large for one commit",
+        &[
+            (
+                "dry_run",
+                "`true` to be told what would be created, replaced, deleted, left, and what is wrong.",
+            ),
+            ("prune", "`true` to delete the objects that the document does not have."),
+        ],
+    ),
 ];
 
 /// Adds the calls.
@@ -320,8 +377,14 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
         let body = match identifier {
             "console_sign_in" => Some(sign_in()),
             "console_explain" => Some(question()),
+            "console_check_certificate" => Some(renewed()),
             _ => None,
         };
+        if identifier == "console_import" {
+            let text = json!({"schema": {"type": "string"}});
+            operation["requestBody"] =
+                json!({"required": true, "content": {"application/yaml": text}});
+        }
         if let Some(schema) = body {
             operation["requestBody"] =
                 json!({"required": true, "content": {"application/json": {"schema": schema}}});
@@ -333,6 +396,18 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
 
 fn sign_in() -> Value {
     json!({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]})
+}
+
+fn renewed() -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    json!({
+        "type": "object",
+        "properties": {
+            "cert": text("The new certificate with those that sign it, in PEM."),
+            "key": text("Its private key in PEM, to be told whether it goes with it."),
+        },
+        "required": ["cert"],
+    })
 }
 
 fn question() -> Value {

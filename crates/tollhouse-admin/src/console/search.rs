@@ -1,8 +1,14 @@
 //! What people type to find objects, and which objects of a collection it finds. Everything is asked of the index; no
 //! object is read.
 
+use std::collections::HashMap;
+
+use crate::call::Call;
 use crate::context::Admin;
+use crate::index::Known;
+use crate::index::collections::Creation;
 use crate::index::facts::{Facts, Listed};
+use crate::index::orders::SortBy;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 
@@ -13,6 +19,167 @@ const WORDS_MAX: usize = 16;
 /// Words that an object must all have.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Search(Vec<Word>);
+
+/// Arguments that stand for a word of a search, and the word that each begins.
+const ARGUMENTS: [(&str, &str); 5] = [
+    ("host", "host:"),
+    ("label", "label:"),
+    ("plugin", "plugin:"),
+    ("upstream", "uses:upstreams/"),
+    ("status", "status:"),
+];
+
+/// What is asked of a list, beside the page.
+#[derive(Default)]
+pub(super) struct Asked {
+    search: Search,
+    /// By what it is ordered, and whether the last comes first; by creation where nobody says.
+    order: Option<(SortBy, bool)>,
+    /// Objects with problems by their paths, where only those are asked for or all the others.
+    problems: Option<(HashMap<String, String>, bool)>,
+}
+
+impl Asked {
+    /// Of the arguments of a call: `q`, `sort`, `problem`, and those that stand for words.
+    pub(super) fn parse(call: &Call, problems: &HashMap<String, String>) -> Result<Self, Reply> {
+        let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
+        let mut search = Search::parse(argument("q").unwrap_or_default())?;
+        for (name, start) in ARGUMENTS {
+            if let Some(value) = argument(name) {
+                search.0.push(word(&format!("{start}{value}"))?);
+            }
+        }
+        let problems = match argument("problem") {
+            None => None,
+            Some("true") => Some((problems.clone(), true)),
+            Some("false") => Some((problems.clone(), false)),
+            Some(_) => return Err(Reply::bad("problem is true or false")),
+        };
+        Ok(Self { search, order: argument("sort").map(order).transpose()?, problems })
+    }
+
+    fn finds_all(&self) -> bool {
+        self.search.0.is_empty() && self.problems.is_none()
+    }
+
+    fn finds(&self, known: &Known, path: &str) -> bool {
+        let is_wanted = match &self.problems {
+            Some((problems, wanted)) => problems.contains_key(path) == *wanted,
+            None => true,
+        };
+        is_wanted
+            && (self.search.0.is_empty()
+                || known.facts(path).is_some_and(|facts| self.search.finds(path, facts)))
+    }
+}
+
+fn order(text: &str) -> Result<(SortBy, bool), Reply> {
+    let (name, is_descending) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+    let by = SortBy::parse(name).ok_or_else(|| {
+        Reply::bad(format!("sort is one of {}; a - before it turns it round", SortBy::names()))
+    })?;
+    Ok((by, is_descending))
+}
+
+/// A page of what a list was asked for, and how much there is of it.
+pub(super) struct Found {
+    pub(super) total: usize,
+    pub(super) paths: Vec<String>,
+}
+
+/// Finds it; others get their turn between.
+pub(super) async fn page(
+    admin: &Admin,
+    collection: &str,
+    asked: &Asked,
+    (skip, rows): (usize, usize),
+) -> Found {
+    if let Some((by, _)) = asked.order {
+        while !admin.index.known().make_order(collection, by, OBJECTS_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut found = Found { total: 0, paths: Vec::new() };
+    if asked.finds_all() {
+        let known = admin.index.known();
+        found.total = known.count(collection);
+        let paths = walk(&known, collection, asked, &Place::Start).map(|(path, _)| path.to_owned());
+        found.paths = paths.skip(skip).take(rows).collect();
+        return found;
+    }
+    let mut place = Place::Start;
+    loop {
+        {
+            let known = admin.index.known();
+            let mut next = Place::End;
+            for (seen, (path, at)) in walk(&known, collection, asked, &place).enumerate() {
+                if asked.finds(&known, path) {
+                    if found.total >= skip && found.paths.len() < rows {
+                        found.paths.push(path.to_owned());
+                    }
+                    found.total += 1;
+                }
+                if seen + 1 == OBJECTS_PER_TURN {
+                    next = at.to_owned();
+                    break;
+                }
+            }
+            place = next;
+        }
+        if matches!(place, Place::End) {
+            return found;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Where a look at a list goes on.
+enum Place {
+    Start,
+    /// Behind an object, by creation.
+    Created(Creation),
+    /// Behind a place of an order.
+    Ordered(String),
+    End,
+}
+
+/// The same, of something that is looked at.
+enum At<'a> {
+    Created(&'a Creation),
+    Ordered(&'a str),
+}
+
+impl At<'_> {
+    fn to_owned(&self) -> Place {
+        match self {
+            Self::Created(creation) => Place::Created((*creation).clone()),
+            Self::Ordered(place) => Place::Ordered((*place).to_owned()),
+        }
+    }
+}
+
+/// The objects of a list from a place on, each with where it stands.
+fn walk<'k>(
+    known: &'k Known,
+    collection: &'k str,
+    asked: &Asked,
+    place: &'k Place,
+) -> Box<dyn Iterator<Item = (&'k str, At<'k>)> + 'k> {
+    if let Some((by, is_descending)) = asked.order {
+        let last = match place {
+            Place::Ordered(last) => Some(last.as_str()),
+            _ => None,
+        };
+        let found = known.in_order((collection, by), last, is_descending);
+        return Box::new(found.map(|(at, path)| (path, At::Ordered(at))));
+    }
+    let last = match place {
+        Place::Created(last) => Some(last),
+        _ => None,
+    };
+    let found = known.created_after(collection, last);
+    Box::new(found.map(|creation| (&*creation.1, At::Created(creation))))
+}
 
 /// A word in lower case, and where it is looked for.
 #[derive(Debug, PartialEq, Eq)]

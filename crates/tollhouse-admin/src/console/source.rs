@@ -64,6 +64,9 @@ pub trait ConsoleSource: Send + Sync {
     /// The process as a whole: version, configuration in service, what is down, what ends soon.
     fn overview(&self) -> Value;
 
+    /// All problems of the configuration in service: each with its `path`, such as `routes/1.uri`, and its `reason`.
+    fn problems(&self) -> Value;
+
     /// Traffic second by second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 

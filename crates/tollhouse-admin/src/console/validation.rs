@@ -52,7 +52,8 @@ pub(super) async fn answer(
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
 }
 
-fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
+/// All that is wrong with an object.
+pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {
         found.extend(beyond_schema(resource, candidate));

@@ -10,7 +10,7 @@ use super::request::Request;
 use crate::context::Admin;
 use crate::index;
 use crate::reply::Reply;
-use crate::resource::{self, Layout};
+use crate::resource::{self, Layout, Resource};
 use crate::served;
 use crate::shape;
 
@@ -82,7 +82,7 @@ async fn below(
     request: &Request<'_>,
     path: &str,
 ) -> Result<Vec<(String, String)>, Reply> {
-    if !has_children(request) {
+    if !has_children(request.resource) {
         return Ok(Vec::new());
     }
     let listing = admin.parts.store.list(&format!("{}/", admin.key_of(path))).await?;
@@ -95,8 +95,9 @@ async fn below(
     Ok(texts.collect())
 }
 
-fn has_children(request: &Request<'_>) -> bool {
-    resource::ALL.iter().any(|child| child.layout == Layout::Child(request.resource.name))
+/// Whether objects may lie below those of a resource.
+pub(super) fn has_children(resource: &Resource) -> bool {
+    resource::ALL.iter().any(|child| child.layout == Layout::Child(resource.name))
 }
 
 /// The object and what lies below it, with their guards.
@@ -106,7 +107,7 @@ pub(super) fn removal(admin: &Admin, request: &Request<'_>, path: &str) -> Trans
     if request.is_guarded() {
         transaction = transaction.delete(guard.as_str());
     }
-    if has_children(request) {
+    if has_children(request.resource) {
         transaction =
             transaction.delete_prefix(format!("{key}/")).delete_prefix(format!("{guard}/"));
     }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tollhouse_model::change_row::{ChangeRow, Deed};
+use tollhouse_model::change_row::{ChangeRow, Deed, IMPORTED};
 use tollhouse_store::{Entry, Operation, Revision, Transaction};
 
 use super::checks::validate;
@@ -13,6 +13,7 @@ use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::{self, Precondition};
 use super::record::{Before, ChangeNote};
 use super::request::Request;
+use super::undo_import;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt;
@@ -53,6 +54,9 @@ pub(crate) async fn run(
     if let Some(reason) = reason_against(row) {
         return Err(Reply::refusal(StatusCode::CONFLICT, reason));
     }
+    if path == IMPORTED {
+        return undo_import::run(admin, call, change, undoing).await;
+    }
     let request = request_about(call, path)
         .ok_or_else(|| Reply::bad(format!("there are no objects at {path}")))?;
     let key = admin.key_of(path);
@@ -88,7 +92,7 @@ pub(crate) async fn run(
 
 /// What keeps any change like this from being taken back.
 pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
-    if place_of(&row.path).is_none() {
+    if place_of(&row.path).is_none() && row.path != IMPORTED {
         return Some(
             "this was not a change of one object of the gateway; write it back where it was made",
         );

@@ -34,6 +34,8 @@ pub(crate) struct Summary {
     pub deed: Deed,
     /// To which object.
     pub path: Box<str>,
+    /// The objects that an import has changed.
+    also: Box<[Box<str>]>,
     /// Its size.
     bytes: usize,
 }
@@ -46,7 +48,22 @@ impl Summary {
         (way, deed): (Way, Deed),
         path: &str,
     ) -> Self {
-        Self { at_ms, actor: actor.map(Into::into), way, deed, path: path.into(), bytes: 0 }
+        Self {
+            at_ms,
+            actor: actor.map(Into::into),
+            way,
+            deed,
+            path: path.into(),
+            also: Box::default(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Summary {
+    /// The objects that were changed.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.path).chain(self.also.iter().map(|path| &**path))
     }
 }
 
@@ -57,6 +74,7 @@ impl Changes {
         let Some(row) = ChangeRow::parse(&entry.value) else { return };
         let summary = Summary {
             at_ms: row.at_ms,
+            also: row.imported().into_iter().map(String::into_boxed_str).collect(),
             actor: row.actor.map(String::into_boxed_str),
             way: row.way,
             deed: row.deed,

@@ -50,7 +50,7 @@ impl Collections {
 
 /// The collection that an object lies in: `routes`, `consumers/jack/credentials`. Secrets are listed
 /// both by their manager and all together.
-fn collections_of(path: &str) -> impl Iterator<Item = &str> {
+pub(super) fn collections_of(path: &str) -> impl Iterator<Item = &str> {
     let nearest = path.rsplit_once('/').map(|(collection, _)| collection);
     let all = nearest.and_then(|nearest| nearest.split_once('/')).map(|(all, _)| all);
     nearest.into_iter().chain(all.filter(|all| *all == "secrets"))

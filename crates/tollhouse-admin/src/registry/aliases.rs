@@ -6,12 +6,16 @@ use tollhouse_registry::{
 };
 
 use super::incoming::AliasIn;
-use super::listing::{self, Page, Pattern, reply};
+use super::listing::{self, Page, Pattern, Sort, SortKey, reply};
 use super::outgoing::AliasOut;
 use super::refused;
 use super::request::Request;
+use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
+
+/// What the list may be ordered by.
+const SORTS: [&str; 4] = ["namespace", "name", "target", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     match request.call.method {
@@ -33,18 +37,36 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let arguments = &request.call.arguments;
     let page = Page::parse(arguments)?;
     let pattern = Pattern::parse(arguments)?;
+    let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
     let found: Vec<_> = state
         .aliases()
         .filter(|alias| listing::is(arguments, "namespace", &alias.key.namespace))
         .filter(|alias| pattern.admits(&alias.key.name))
+        .filter(|alias| words.admit(|| texts(alias)))
         .filter(|alias| listing::is(arguments, "target_namespace", &alias.target.namespace))
         .filter(|alias| listing::is(arguments, "target", &alias.target.name))
         .collect();
     let total = found.len();
-    let listed = page.sort_and_cut(found, |alias| &alias.key);
+    let listed =
+        page.sort_and_cut(found, |alias| (sort.directed(key_of(alias, sort.by)), &alias.key));
     let list = listed.into_iter().map(|alias| AliasOut::from_alias(alias)).collect();
     Ok(page.reply(request, list, total))
+}
+
+/// What an alias is found by.
+fn texts(alias: &Alias) -> [&str; 6] {
+    let Alias { key, target, comment, owners, .. } = alias;
+    [&key.name, &key.namespace, &target.name, &target.namespace, comment, owners]
+}
+
+fn key_of<'a>(alias: &'a Alias, by: &str) -> SortKey<'a> {
+    match by {
+        "name" => SortKey::from(&*alias.key.name),
+        "target" => SortKey::from(&*alias.target.name),
+        "changed" => SortKey::Number(alias.modified_at),
+        _ => SortKey::from(&*alias.key.namespace),
+    }
 }
 
 pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<Reply, Reply> {

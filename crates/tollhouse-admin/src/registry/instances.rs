@@ -11,10 +11,11 @@ use tollhouse_registry::{
 };
 
 use super::incoming::InstanceIn;
-use super::listing::{self, Label, Page, reply};
+use super::listing::{self, Label, Page, Sort, SortKey, reply};
 use super::outgoing::InstanceOut;
 use super::request::Request;
-use super::{refused, services, watch};
+use super::search::Words;
+use super::{bulk, refused, services, watch};
 use crate::arguments::Arguments;
 use crate::body;
 use crate::limits::OBJECTS_PER_TURN;
@@ -26,7 +27,14 @@ struct Filters<'a> {
     healthy: Option<bool>,
     isolated: Option<bool>,
     label: Label,
+    words: Words,
+    /// By what they are ordered; by service and id where nobody says.
+    sort: Option<Sort<'a>>,
 }
+
+/// What lists of instances may be ordered by.
+const SORTS: [&str; 8] =
+    ["service", "id", "host", "version", "weight", "healthy", "isolated", "changed"];
 
 impl<'a> Filters<'a> {
     fn parse(arguments: &'a Arguments) -> Result<Self, Reply> {
@@ -35,6 +43,12 @@ impl<'a> Filters<'a> {
             healthy: listing::flag(arguments, "healthy")?,
             isolated: listing::flag(arguments, "isolated")?,
             label: Label::parse(arguments),
+            words: Words::parse(arguments)?,
+            sort: arguments
+                .get("sort")
+                .filter(|sort| !sort.is_empty())
+                .map(|_| Sort::parse(arguments, &SORTS))
+                .transpose()?,
         })
     }
 
@@ -47,7 +61,10 @@ impl<'a> Filters<'a> {
     /// Whether every instance of an admitted service is listed.
     fn admit_all(&self) -> bool {
         let says = |name: &&str| self.arguments.get(name).is_some_and(|text| !text.is_empty());
-        !["healthy", "isolated", "host", "protocol", "version", "port", "label"].iter().any(says)
+        self.words.is_empty()
+            && !["healthy", "isolated", "host", "protocol", "version", "port", "label"]
+                .iter()
+                .any(says)
     }
 
     fn admit(&self, instance: &Instance) -> bool {
@@ -60,6 +77,34 @@ impl<'a> Filters<'a> {
             && is("version", &instance.version)
             && port.is_none_or(|port| port.parse() == Ok(instance.port))
             && self.label.admits(&instance.metadata)
+            && self.words.admit(|| texts(instance))
+    }
+}
+
+/// What an instance is found by.
+fn texts(instance: &Instance) -> impl Iterator<Item = &str> {
+    let own = [
+        &*instance.id,
+        &*instance.host,
+        &*instance.version,
+        &*instance.protocol,
+        &*instance.service.name,
+        &*instance.service.namespace,
+    ];
+    let pairs = instance.metadata.iter().flat_map(|(key, value)| [&**key, &**value]);
+    own.into_iter().chain(pairs)
+}
+
+fn key_of<'i>(instance: &'i Instance, by: &str) -> SortKey<'i> {
+    match by {
+        "service" => SortKey::from(&*instance.service.name),
+        "host" => SortKey::from(&*instance.host),
+        "version" => SortKey::from(&*instance.version),
+        "weight" => u32::from(instance.weight).into(),
+        "healthy" => u32::from(!instance.healthy).into(),
+        "isolated" => u32::from(!instance.isolated).into(),
+        "changed" => SortKey::Number(instance.modified_at),
+        _ => SortKey::from(&*instance.id),
     }
 }
 
@@ -74,7 +119,8 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
             list(request, &views, &filters).await
         }
         Method::POST => register(request, request.read()?, None).await,
-        _ => Err(request.wrong_method("GET or POST")),
+        Method::PATCH => bulk::patch(request).await,
+        _ => Err(request.wrong_method("GET, POST or PATCH")),
     }
 }
 
@@ -115,6 +161,9 @@ async fn list(
     filters: &Filters<'_>,
 ) -> Result<Reply, Reply> {
     let page = Page::parse(&request.call.arguments)?;
+    if let Some(sort) = filters.sort {
+        return Ok(sorted(request, views, filters, (page, sort)).await);
+    }
     let mut found = InstancePage::new(page.start(), page.size());
     let mut seen = 0;
     for view in views {
@@ -133,6 +182,33 @@ async fn list(
     let (instances, total) = found.finish();
     let list = instances.into_iter().map(|instance| InstanceOut::from_instance(instance)).collect();
     Ok(page.reply(request, list, total))
+}
+
+/// The same in another order, for which all that are found are looked at.
+async fn sorted(
+    request: &Request<'_>,
+    views: &[Arc<ServiceView>],
+    filters: &Filters<'_>,
+    (page, sort): (Page, Sort<'_>),
+) -> Reply {
+    let mut found: Vec<&Arc<Instance>> = Vec::new();
+    let mut seen = 0;
+    for view in views {
+        found.extend(view.instances().filter(|instance| filters.admit(instance)));
+        seen += 1 + view.counts.total as usize;
+        if seen >= OBJECTS_PER_TURN {
+            seen = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+    let total = found.len();
+    // What is alike goes by its id, so that pages follow each other.
+    let listed = page.sort_and_cut(found, |instance| {
+        let instance: &Instance = instance;
+        (sort.directed(key_of(instance, sort.by)), &*instance.id)
+    });
+    let list = listed.into_iter().map(|instance| InstanceOut::from_instance(instance)).collect();
+    page.reply(request, list, total)
 }
 
 pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply> {

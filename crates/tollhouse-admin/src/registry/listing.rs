@@ -1,5 +1,8 @@
 //! Lists: which part of what is found is shown, and the filters that several lists share.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
 use fancy_regex::Regex;
 use hyper::StatusCode;
 use schemars::JsonSchema;
@@ -146,6 +149,58 @@ impl Label {
         let Some((key, value)) = &self.0 else { return true };
         let found = metadata.get(key.as_str());
         found.is_some_and(|found| value.as_ref().is_none_or(|value| **found == **value))
+    }
+}
+
+/// By what a list is ordered: `sort=`, with a `-` before it for the last first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sort<'a> {
+    pub(super) by: &'a str,
+    is_descending: bool,
+}
+
+/// What an object is ordered by; of one list all are of one kind.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SortKey<'a> {
+    Text(Cow<'a, str>),
+    Number(u64),
+}
+
+/// A key, or the same the other way round; of one list all are of one kind.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Directed<'a> {
+    Up(SortKey<'a>),
+    Down(Reverse<SortKey<'a>>),
+}
+
+impl<'a> Sort<'a> {
+    /// The order that is asked for, or the first of those that there are.
+    pub(super) fn parse(arguments: &'a Arguments, known: &[&'a str]) -> Result<Self, Reply> {
+        let text = arguments.get("sort").filter(|text| !text.is_empty());
+        let text = text.or(known.first().copied()).unwrap_or_default();
+        let (by, is_descending) = text.strip_prefix('-').map_or((text, false), |by| (by, true));
+        if known.contains(&by) {
+            return Ok(Self { by, is_descending });
+        }
+        let known = known.join(", ");
+        Err(Reply::bad(format!("sort is one of {known}; a - before it turns it round")))
+    }
+
+    /// A key in the direction that is asked for.
+    pub(super) fn directed<'k>(self, key: SortKey<'k>) -> Directed<'k> {
+        if self.is_descending { Directed::Down(Reverse(key)) } else { Directed::Up(key) }
+    }
+}
+
+impl<'a> From<&'a str> for SortKey<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<u32> for SortKey<'_> {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
     }
 }
 

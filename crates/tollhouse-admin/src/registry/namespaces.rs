@@ -6,12 +6,16 @@ use hyper::{Method, StatusCode};
 use tollhouse_registry::{Command, Noun, Refusal};
 
 use super::incoming::NamespaceIn;
-use super::listing::{Label, Page, Pattern, reply};
+use super::listing::{Label, Page, Pattern, Sort, SortKey, reply};
 use super::outgoing::NamespaceOut;
 use super::refused;
 use super::request::Request;
+use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
+
+/// What the list may be ordered by.
+const SORTS: [&str; 4] = ["name", "services", "instances", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     match request.call.method {
@@ -30,14 +34,28 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let arguments = &request.call.arguments;
     let page = Page::parse(arguments)?;
     let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
+    let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
     let found: Vec<_> = state
         .namespaces()
+        .filter(|view| {
+            let namespace = &view.namespace;
+            words.admit(|| [&*namespace.name, &*namespace.comment, &*namespace.owners])
+        })
         .filter(|view| pattern.admits(&view.namespace.name))
         .filter(|view| label.admits(&view.namespace.metadata))
         .collect();
     let total = found.len();
-    let listed = page.sort_and_cut(found, |view| &view.namespace.name);
+    let listed = page.sort_and_cut(found, |view| {
+        let namespace = &view.namespace;
+        let key = match sort.by {
+            "services" => view.services.len().into(),
+            "instances" => view.counts.total.into(),
+            "changed" => SortKey::Number(namespace.modified_at),
+            _ => SortKey::from(&*namespace.name),
+        };
+        (sort.directed(key), &namespace.name)
+    });
     let list = listed.into_iter().map(|view| NamespaceOut::from_view(view)).collect();
     Ok(page.reply(request, list, total))
 }

@@ -6,6 +6,7 @@ use hyper::Method;
 use serde_json::Value;
 use tollhouse_model::change_row::{ChangeRow, Deed, Way};
 
+use super::bulk;
 use super::request::Request;
 use crate::arguments::Arguments;
 use crate::auth;
@@ -40,8 +41,35 @@ pub(super) async fn look(request: &Request<'_>, segments: &[&str]) -> Option<Bef
     if !is_write || !is_noted {
         return None;
     }
+    if is_bulk(segments, call) {
+        let before = bulk::named(request).into_iter().collect();
+        return Some(Before { path: segments.join("/"), object: Some(before) });
+    }
     let object = if call.method == Method::POST { None } else { read(request, segments).await };
     Some(Before { path: segments.join("/"), object })
+}
+
+/// Whether a call changes many instances at once.
+fn is_bulk(segments: &[&str], call: &Call) -> bool {
+    segments == ["instances"] && call.method == Method::PATCH
+}
+
+/// Keeps the one row about all instances that a call has changed.
+async fn keep_bulk(admin: &Admin, call: &Call, before: &Value, answer: &Value) {
+    let after = bulk::changed(answer);
+    if after.is_empty() {
+        return;
+    }
+    let text = |value: &Value| Some(value.to_string());
+    let both = after.iter().map(|(path, after)| {
+        let before = before.get(path).and_then(text);
+        (path.clone(), (before, text(after)))
+    });
+    let both = both.collect();
+    let actor = auth::caller(&admin.parts.options, call).map(|key| key.name.clone());
+    let who = (chronicle::now_ms(), actor, crud::way_of(call));
+    let row = ChangeRow::about_many(who, "registry/instances", (&both, 0));
+    chronicle::keep(admin, ChangeRow { deed: Deed::Patch, ..row }).await;
 }
 
 /// What stands at a path.
@@ -61,6 +89,11 @@ pub(super) async fn keep(
     reply: &Reply,
 ) {
     let call = request.call;
+    if is_bulk(segments, call) {
+        let (before, answer) = (before.object.unwrap_or_default(), reply.value());
+        keep_bulk(admin, call, &before, &answer.unwrap_or_default()).await;
+        return;
+    }
     let after = match call.method {
         Method::DELETE => None,
         _ => reply.value().filter(Value::is_object),

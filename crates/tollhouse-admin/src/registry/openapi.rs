@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_registry::RuleKind;
 
 use self::calls::{Answer, CALLS, Call, FILTERS};
+use super::bulk::{BulkIn, BulkOut};
 use super::clients::ClientOut;
 use super::incoming::{AliasIn, InstanceIn, NamespaceIn, RuleText, ServiceIn, SwitchIn};
 use super::instances::BeatOut;
@@ -139,6 +140,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
         ("registry_service_write", sent::<ServiceIn>()),
         ("instance", answered::<InstanceOut<'_>>()),
         ("instance_write", sent::<InstanceIn>()),
+        ("instances_patch", sent::<BulkIn>()),
+        ("instances_patched", answered::<BulkOut<'_>>()),
         ("alias", answered::<AliasOut<'_>>()),
         ("alias_write", sent::<AliasIn>()),
         ("rule", answered::<RuleOut<'_>>()),

@@ -24,6 +24,9 @@ pub trait RegistryDialect: fmt::Debug + Send + Sync {
     /// What is wrong with it.
     fn read_rule(&self, kind: RuleKind, value: &Value) -> Result<NewRule, String>;
 
+    /// What rules of a kind are made of, as a JSON Schema.
+    fn rule_schema(&self, kind: RuleKind) -> Value;
+
     /// What a client reported about itself, in JSON.
     fn show_client(&self, client: &Client) -> Value;
 }

@@ -6,10 +6,11 @@ use hyper::{Method, StatusCode};
 use tollhouse_registry::{Command, NewRule, Noun, Outcome, Refusal, Rule, RuleKind};
 
 use super::incoming::SwitchIn;
-use super::listing::{self, Page, Pattern, reply};
+use super::listing::{self, Page, Pattern, Sort, SortKey, reply};
 use super::outgoing::RuleOut;
 use super::refused;
 use super::request::Request;
+use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
@@ -28,6 +29,7 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
     let page = Page::parse(arguments)?;
     let pattern = Pattern::parse(arguments)?;
     let enabled = listing::flag(arguments, "enabled")?;
+    let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
     let concerns = |rule: &Rule| {
         let mut names = rule.targets.iter().map(|target| &*target.name);
@@ -41,11 +43,37 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
         .filter(|rule| pattern.admits(&rule.name))
         .filter(|rule| enabled.is_none_or(|enabled| rule.enabled == enabled))
         .filter(|rule| concerns(rule))
+        .filter(|rule| words.admit(|| texts(rule)))
         .collect();
     let total = found.len();
-    let listed = page.sort_and_cut(found, |rule| (rule.kind, &rule.id));
+    let listed = page
+        .sort_and_cut(found, |rule| (sort.directed(key_of(rule, sort.by)), rule.kind, &rule.id));
     let list = listed.into_iter().map(|rule| out(request, rule)).collect();
     Ok(page.reply(request, list, total))
+}
+
+/// What the list may be ordered by: where nobody says, by kind and id.
+const SORTS: [&str; 6] = ["kind", "name", "namespace", "priority", "enabled", "changed"];
+
+/// What a rule is found by.
+fn texts(rule: &Rule) -> impl Iterator<Item = &str> {
+    let own = [&*rule.name, &*rule.id, &*rule.namespace, rule.kind.name()];
+    own.into_iter().chain(rule.targets.iter().flat_map(|it| [&*it.namespace, &*it.name]))
+}
+
+fn key_of<'r>(rule: &'r Rule, by: &str) -> SortKey<'r> {
+    match by {
+        "name" => SortKey::from(if rule.name.is_empty() { &*rule.id } else { &*rule.name }),
+        "namespace" => SortKey::from(&*rule.namespace),
+        "priority" => rule.priority.into(),
+        "enabled" => u32::from(!rule.enabled).into(),
+        "changed" => SortKey::Number(rule.modified_at),
+        // The kinds have an order of their own.
+        _ => RuleKind::ALL
+            .iter()
+            .position(|kind| *kind == rule.kind)
+            .map_or(SortKey::Number(0), |at| SortKey::Number(at as u64)),
+    }
 }
 
 pub(super) async fn collection(request: &Request<'_>, kind: RuleKind) -> Result<Reply, Reply> {

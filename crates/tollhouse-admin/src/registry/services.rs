@@ -4,16 +4,21 @@ use std::collections::HashMap;
 
 use hyper::{Method, StatusCode};
 use tollhouse_registry::{
-    Command, DEFAULT_NAMESPACE, MassExpiry, Noun, Refusal, ServiceRef, State,
+    Command, DEFAULT_NAMESPACE, MassExpiry, Noun, Refusal, ServiceRef, ServiceView, State,
 };
 
 use super::incoming::ServiceIn;
-use super::listing::{self, Label, Page, Pattern, reply};
+use super::listing::{self, Label, Page, Pattern, Sort, SortKey, reply};
 use super::outgoing::ServiceOut;
 use super::refused;
 use super::request::Request;
+use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
+
+/// What the list may be ordered by.
+const SORTS: [&str; 7] =
+    ["namespace", "name", "instances", "healthy", "unhealthy", "isolated", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     match request.call.method {
@@ -35,16 +40,19 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let arguments = &request.call.arguments;
     let page = Page::parse(arguments)?;
     let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
+    let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
     let found: Vec<_> = state
         .services()
+        .filter(|view| words.admit(|| texts(view)))
         .filter(|view| listing::is(arguments, "namespace", &view.service.key.namespace))
         .filter(|view| pattern.admits(&view.service.key.name))
         .filter(|view| label.admits(&view.service.metadata))
         .collect();
     let total = found.len();
     let expiries: HashMap<_, _> = state.mass_expiries().collect();
-    let listed = page.sort_and_cut(found, |view| &view.service.key);
+    let listed =
+        page.sort_and_cut(found, |view| (sort.directed(key_of(view, sort.by)), &view.service.key));
     let listed = listed.into_iter();
     let list = listed
         .map(|view| {
@@ -52,6 +60,29 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         })
         .collect();
     Ok(page.reply(request, list, total))
+}
+
+/// What a service is found by.
+fn texts(view: &ServiceView) -> impl Iterator<Item = &str> {
+    let service = &view.service;
+    let details = &service.details;
+    let own = [&*service.key.name, &*service.key.namespace];
+    let told = [&details.business, &details.department, &details.owners, &details.comment];
+    let pairs = service.metadata.iter().flat_map(|(key, value)| [&**key, &**value]);
+    own.into_iter().chain(told.into_iter().map(String::as_str)).chain(pairs)
+}
+
+fn key_of<'v>(view: &'v ServiceView, by: &str) -> SortKey<'v> {
+    match by {
+        "namespace" => SortKey::from(&*view.service.key.namespace),
+        "name" => SortKey::from(&*view.service.key.name),
+        "instances" => view.counts.total.into(),
+        "healthy" => view.counts.healthy.into(),
+        "unhealthy" => view.counts.total.saturating_sub(view.counts.healthy).into(),
+        "isolated" => view.counts.isolated.into(),
+        "changed" => SortKey::Number(view.service.modified_at),
+        _ => SortKey::Number(0),
+    }
 }
 
 pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<Reply, Reply> {

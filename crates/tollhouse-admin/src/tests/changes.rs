@@ -5,24 +5,24 @@ use tollhouse_model::change_row::FOLDER;
 use super::*;
 
 impl Fixture {
-    async fn console(&self, key: &str, method: &str, path: &str) -> Answer {
+    pub(super) async fn console(&self, key: &str, method: &str, path: &str) -> Answer {
         let request = Request::builder().method(method).uri(format!("/console/v1{path}"));
         let request = request.header("Host", "127.0.0.1:9180").header("X-API-KEY", key);
         self.send(request.body(Full::default()).expect("it is a request")).await
     }
 
-    async fn changes(&self, query: &str) -> Vec<Value> {
+    pub(super) async fn changes(&self, query: &str) -> Vec<Value> {
         let answer = self.console(VIEWER, "GET", &format!("/changes{query}")).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()["rows"].as_array().expect("there are rows").clone()
     }
 
-    async fn stored(&self, path: &str) -> Option<String> {
+    pub(super) async fn stored(&self, path: &str) -> Option<String> {
         let entry = self.store.get(&format!("/apisix/{path}")).await.expect("memory is there");
         entry.map(|entry| String::from_utf8(entry.value.to_vec()).expect("it is text"))
     }
 
-    async fn undo(&self, row: &Value) -> Answer {
+    pub(super) async fn undo(&self, row: &Value) -> Answer {
         let name = row["name"].as_str().expect("a name");
         self.console(ADMIN, "POST", &format!("/changes/{name}/undo")).await
     }

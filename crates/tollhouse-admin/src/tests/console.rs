@@ -13,6 +13,13 @@ impl ConsoleSource for Quiet {
         json!({"version": "1"})
     }
 
+    fn problems(&self) -> Value {
+        json!([
+            {"path": "routes/a.b.upstream.nodes", "reason": "is empty"},
+            {"path": "routes/none", "reason": "is gone"},
+        ])
+    }
+
     fn live(&self, since: u64) -> Value {
         json!({"since": since})
     }
@@ -511,4 +518,88 @@ async fn an_object_tells_where_its_secrets_stand_and_who_names_it() {
     assert_eq!(fixture.delete("/secrets/vault/1").await.status, 200);
     let consumer = get("objects/consumers/jack").await.json();
     assert_eq!(consumer["uses"][0]["exists"], json!(false));
+}
+
+/// Routes in an order of creation that is none of their names.
+async fn listed_routes() -> Fixture {
+    let mut fixture = Fixture::new().await;
+    fixture.put_console(Arc::new(Quiet)).await;
+    for (id, name, uri, host) in [
+        ("a.b", "Orders", "/c", "z.example.com"),
+        ("2", "billing", "/b", "y.example.com"),
+        ("3", "cart", "/a", "x.example.com"),
+    ] {
+        let route =
+            json!({"name": name, "uri": uri, "host": host, "upstream": {"nodes": {"a:1": 1}}});
+        fixture.given(&[(&format!("/routes/{id}"), route)]).await;
+    }
+    fixture
+}
+
+async fn ids(fixture: &Fixture, query: &str) -> Vec<String> {
+    let answer = fixture.console(ADMIN, "GET", &format!("/objects/routes?{query}")).await;
+    assert_eq!(answer.status, 200, "{query}: {answer:?}");
+    let value = answer.json();
+    let rows = value["rows"].as_array().expect("there are rows");
+    rows.iter().filter_map(|row| row["id"].as_str()).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn lists_come_in_the_order_that_is_asked_for() {
+    let fixture = listed_routes().await;
+    for (query, expected) in [
+        ("", ["a.b", "2", "3"]),
+        ("sort=name", ["2", "3", "a.b"]),
+        ("sort=-name", ["a.b", "3", "2"]),
+        ("sort=uri", ["3", "2", "a.b"]),
+        ("sort=host", ["3", "2", "a.b"]),
+        ("sort=-created", ["3", "2", "a.b"]),
+        ("sort=id", ["2", "3", "a.b"]),
+        ("sort=-changed&q=example", ["3", "2", "a.b"]),
+    ] {
+        assert_eq!(ids(&fixture, query).await, expected, "{query}");
+    }
+    assert_eq!(ids(&fixture, "sort=name&page=2&page_size=2").await, ["a.b"]);
+    fixture.call("PATCH", "/routes/2", r#"{"name": "zebra"}"#).await;
+    fixture.delete("/routes/3").await;
+    assert_eq!(ids(&fixture, "sort=name").await, ["a.b", "2"], "it follows what is written");
+    assert_eq!(ids(&fixture, "sort=-changed").await, ["2", "a.b"]);
+    let refused = fixture.console(ADMIN, "GET", "/objects/routes?sort=colour").await;
+    assert!(refused.status == 400 && refused.error().contains("changed"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn objects_with_problems_are_told_and_found() {
+    let fixture = listed_routes().await;
+    assert_eq!(ids(&fixture, "problem=true").await, ["a.b"]);
+    assert_eq!(ids(&fixture, "problem=false&sort=name").await, ["2", "3"]);
+    let answer = fixture.console(ADMIN, "GET", "/objects/routes?problem=true").await.json();
+    assert_eq!(answer["rows"][0]["problem"], "upstream.nodes: is empty");
+    assert_eq!(ids(&fixture, "host=x.example&status=on").await, ["3"]);
+    assert_eq!(fixture.console(ADMIN, "GET", "/objects/routes?problem=1").await.status, 400);
+}
+
+#[tokio::test]
+async fn a_page_in_any_order_is_found_among_many_objects() {
+    let mut fixture = Fixture::new().await;
+    let mut all = tollhouse_store::Transaction::new();
+    for at in 0..3000 {
+        let route = json!({"name": format!("r{:04}", (at * 7919) % 3000), "uri": "/"});
+        all = all.put(format!("/apisix/routes/{at}"), route.to_string());
+    }
+    fixture.store.commit(all).await.expect("memory is there");
+    fixture.put_console(Arc::new(Quiet)).await;
+    let page = |query: &str| {
+        let path = format!("/objects/routes?page_size=2&{query}");
+        let fixture = &fixture;
+        async move {
+            let value = fixture.console(ADMIN, "GET", &path).await.json();
+            let names = value["rows"].as_array().expect("rows").iter();
+            let names = names.filter_map(|row| row["name"].as_str().map(str::to_owned));
+            (value["total"].as_u64(), names.collect::<Vec<_>>())
+        }
+    };
+    let expected = |total: u64, names: [&str; 2]| (Some(total), names.map(str::to_owned).to_vec());
+    assert_eq!(page("sort=name&page=1000").await, expected(3000, ["r1998", "r1999"]));
+    assert_eq!(page("sort=-name&q=r2&page=500").await, expected(1000, ["r2001", "r2000"]));
 }

@@ -11,7 +11,7 @@ pub(super) fn certificate() -> (String, String) {
     (pem("CERTIFICATE", made.cert.der()), pem("PRIVATE KEY", made.signing_key.serialized_der()))
 }
 
-fn pem(label: &str, der: &[u8]) -> String {
+pub(super) fn pem(label: &str, der: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line).into_owned());
     let lines: Vec<String> = lines.collect();

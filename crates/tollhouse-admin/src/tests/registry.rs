@@ -36,20 +36,24 @@ impl RegistryDialect for PlainDialect {
         })
     }
 
+    fn rule_schema(&self, kind: RuleKind) -> Value {
+        json!({"type": "object", "title": kind.name()})
+    }
+
     fn show_client(&self, client: &Client) -> Value {
         String::from_utf8_lossy(&client.body).into()
     }
 }
 
 /// An Admin API with a registry behind it.
-struct Registered {
-    fixture: Fixture,
-    registry: tollhouse_registry::Registry,
+pub(super) struct Registered {
+    pub(super) fixture: Fixture,
+    pub(super) registry: tollhouse_registry::Registry,
     part: RegistryPart,
 }
 
 impl Registered {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::with(options()).await
     }
 
@@ -64,16 +68,20 @@ impl Registered {
         Self { fixture, registry, part }
     }
 
-    async fn call(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub(super) async fn call(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
         self.fixture.send(registry_request(method, path, body)).await
     }
 
-    async fn register(&self, body: &Value) -> Answer {
+    pub(super) async fn register(&self, body: &Value) -> Answer {
         self.call("POST", "/instances", body.to_string()).await
     }
 }
 
-fn registry_request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+pub(super) fn registry_request(
+    method: &str,
+    path: &str,
+    body: impl Into<Bytes>,
+) -> Request<Full<Bytes>> {
     let mut request = request(method, "", body);
     let uri = format!("http://127.0.0.1:9180/registry/v1{path}");
     *request.uri_mut() = uri.parse().expect("it is a URI");

@@ -5,7 +5,7 @@ use tollhouse_admin::RegistryDialect;
 use tollhouse_polaris::descriptors;
 use tollhouse_polaris::json;
 use tollhouse_polaris::registration::computed_id;
-use tollhouse_polaris::rules::{layout_of, read_rule, rule_message};
+use tollhouse_polaris::rules::{layout_of, read_rule, rule_message, rule_schema};
 use tollhouse_polaris::wire::InstanceRequest;
 use tollhouse_registry::{Client, NewRule, Rule, RuleKind, ServiceRef};
 
@@ -34,6 +34,10 @@ impl RegistryDialect for PolarisDialect {
         let message = json::read_kept(&descriptor, value.to_string().as_bytes());
         let message = message.map_err(|error| error.to_string())?;
         read_rule(kind, &message).map_err(|code| code.info().to_owned())
+    }
+
+    fn rule_schema(&self, kind: RuleKind) -> Value {
+        rule_schema(kind)
     }
 
     fn show_client(&self, client: &Client) -> Value {

@@ -17,6 +17,10 @@ impl HeldBytes for Command {
         let long = match self {
             Self::Register(new) => new.held_bytes(),
             Self::UpdateInstance(id, what) => id.len() + what.held_bytes(),
+            Self::UpdateInstances(ids, what) => {
+                let names: usize = ids.iter().map(|id| size_of_val(id) + id.len()).sum();
+                names + what.held_bytes()
+            }
             Self::CreateNamespace(name, what) | Self::UpdateNamespace(name, what) => {
                 name.len() + what.held_bytes()
             }

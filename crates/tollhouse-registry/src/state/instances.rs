@@ -1,5 +1,6 @@
 //! Instances: registered, changed, expired, recovered, removed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::check;
@@ -176,12 +177,43 @@ impl State {
         what: InstanceChange,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
+        let changed = self.changed_instance(id, what, change)?.ok_or(Refusal::NoChange)?;
+        Ok(Outcome::Instance(self.put_changed(changed, change)))
+    }
+
+    /// Changes many in the same way. All of them are looked at before the first is changed, so that a refusal leaves
+    /// none changed; those that are so already are left as they are.
+    pub(super) fn update_instances(
+        &mut self,
+        ids: &[Arc<str>],
+        what: &InstanceChange,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for id in ids.iter().filter(|id| seen.insert(Arc::clone(id))) {
+            all.extend(self.changed_instance(id, what.clone(), change)?);
+        }
+        if all.is_empty() {
+            return Err(Refusal::NoChange);
+        }
+        let put = |changed| self.put_changed(changed, change);
+        Ok(Outcome::Instances(all.into_iter().map(put).collect()))
+    }
+
+    /// An instance as a change makes it, with what it was; `None` where nothing differs.
+    fn changed_instance(
+        &mut self,
+        id: &str,
+        what: InstanceChange,
+        change: &Change<'_>,
+    ) -> Result<Option<Changed>, Refusal> {
         let before = self.instance(id).ok_or(Refusal::NotFound(Noun::Instance))?;
         let before = Arc::clone(before);
         let mut instance = Instance::clone(&before);
         set(&mut instance, what)?;
         if is_alike(&instance, &before) {
-            return Err(Refusal::NoChange);
+            return Ok(None);
         }
         if instance.healthy != before.healthy {
             instance.expired_after_beat = None;
@@ -189,10 +221,15 @@ impl State {
         instance.modified_at = change.now_seconds();
         instance.revision = self.next_revision();
         let record = self.record_instance(&instance, Some(&before))?;
+        Ok(Some(Changed { before, instance, record }))
+    }
+
+    fn put_changed(&mut self, changed: Changed, change: &mut Change<'_>) -> Arc<Instance> {
+        let Changed { before, instance, record } = changed;
         change.journal.put(record, Before::Present);
         let instance = self.put_instance(instance);
         change.events.push(InstanceEvent::Changed(Arc::clone(&instance), before));
-        Ok(Outcome::Instance(instance))
+        instance
     }
 
     /// Makes an instance unhealthy that has fallen silent, unless it is already. Made durable later.
@@ -216,6 +253,13 @@ impl State {
         instance.revision = self.next_revision();
         Some(self.put_instance(instance))
     }
+}
+
+/// An instance that is about to be changed.
+struct Changed {
+    before: Arc<Instance>,
+    instance: Instance,
+    record: Record,
 }
 
 fn recount(total: &mut Counts, before: Counts, after: Counts) {

@@ -3,12 +3,11 @@
 //!
 //! In order: the document is read and judged as `check` does it, compared with what is there, the
 //! difference printed and agreed to, and only then anything written. Comparing is in
-//! `import/plan.rs`, printing in `import/render.rs`; where objects are kept, in the store of this
+//! `tollhouse_admin::transfer`, as for the console; printing in `import/render.rs`; where objects are kept, in the store of this
 //! machine, one that gateways share or behind an Admin API, is `import/target.rs`, `import/whole.rs` and
 //! `import/admin.rs`.
 
 mod admin;
-mod plan;
 mod render;
 mod target;
 mod whole;
@@ -20,17 +19,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use tollhouse_admin::transfer::{Plan, Prune};
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_config::{Bootstrap, Document, declarative};
-use tollhouse_model::encryption::{Certainty, Keyring, Unopened};
+use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Problem, Problems};
-use tollhouse_plugin::sealing::{self, PrivateKeys};
 
-use self::plan::{Plan, Prune};
 use self::target::Target;
 use super::configuration::Configuration;
 use super::export::DocumentFormat;
-use super::objects::{self, Object, Objects};
+use super::objects::{self, Objects};
 use super::problems::UNUSABLE;
 use super::{check, configured_store, problems, registry_moves, shenyu, stdout};
 
@@ -154,7 +152,9 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(UNUSABLE));
     }
     let prune = if arguments.prune { Prune::Absent } else { Prune::Nothing };
-    let plan = Plan::make(there, wanted(&document)?, prune, target.hides_private_keys());
+    let wanted =
+        objects::from_document(&document).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let plan = Plan::make(there, wanted, prune, target.hides_private_keys());
     carry_out(arguments, &plan, &mut target)
 }
 
@@ -230,26 +230,11 @@ fn read(path: &Path, format: Option<DocumentFormat>) -> Result<Document, Problem
     Ok(document)
 }
 
-/// The document with its secrets in the clear, as they are judged and compared. What was sealed
-/// elsewhere stays sealed, and is refused when it is judged; what only looks so is told.
+/// The document with its secrets in the clear, as they are judged and compared.
 fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
-    let Some(keyring) = keyring else { return document };
-    let catalogue = tollhouse_control::plugins::catalogue();
-    for item in &mut document.items {
-        // What cannot be read is said when it is judged.
-        let Ok(mut value) = item.value() else { continue };
-        let before = value.clone();
-        let keys = PrivateKeys::Opened;
-        let unopened = sealing::unseal(item.kind, &mut value, &catalogue, keyring, keys);
-        let likely = unopened.into_iter().filter(|it| it.certainty == Certainty::Likely);
-        for Unopened { field, .. } in likely {
-            let reason = "it has the look of a value that another keyring encrypted";
-            let problem = Problem::warning(format!("{}.{field}", item.path), reason);
-            document.problems.push(problem.with_hint("it is taken as it is written"));
-        }
-        if value != before {
-            item.text = Arc::from(value.to_string());
-        }
+    if let Some(keyring) = keyring {
+        let catalogue = tollhouse_control::plugins::catalogue();
+        objects::open_document(&mut document, &catalogue, keyring);
     }
     document
 }
@@ -270,19 +255,6 @@ fn remaining(there: &Objects, document: &Document, arguments: &ImportArguments) 
         text: Arc::from(object.value.to_string()),
     }));
     all
-}
-
-/// The objects of a document that has been judged.
-fn wanted(document: &Document) -> anyhow::Result<Objects> {
-    let mut wanted = Objects::new();
-    for item in &document.items {
-        let value = item.value().map_err(|problem| anyhow::anyhow!("{problem}"))?;
-        if let serde_json::Value::Object(fields) = value {
-            let object = Object::new(item.kind, &item.id, fields);
-            wanted.insert((item.kind, item.id.clone()), object);
-        }
-    }
-    Ok(wanted)
 }
 
 #[cfg(test)]

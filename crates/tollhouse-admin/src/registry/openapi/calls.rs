@@ -137,6 +137,14 @@ pub(super) const CALLS: &[Call] = &[
         Some("instance_write"),
         Put("instance"),
     ),
+    (
+        "patch",
+        "instances",
+        "patch_instances",
+        "Isolate, take back in or weight many instances in one commit, all of them or none",
+        Some("instances_patch"),
+        One("instances_patched"),
+    ),
     ("get", "instances/{id}", "read_instance", "Read an instance", None, One("instance")),
     (
         "put",
@@ -222,13 +230,27 @@ pub(super) const CALLS: &[Call] = &[
 
 /// Filters of lists by path, with what they say.
 pub(super) const FILTERS: &[(&str, &[(&str, &str)])] = &[
-    ("namespaces", &[("name", "Regular expression that is found in the name."), ("label", LABEL)]),
+    (
+        "namespaces",
+        &[
+            ("name", "Regular expression that is found in the name."),
+            ("label", LABEL),
+            ("q", WORDS),
+            ("sort", "`name`, `services`, `instances` or `changed`; with a `-` the last first."),
+        ],
+    ),
     (
         "services",
         &[
             ("namespace", "The namespace."),
             ("name", "Regular expression that is found in the name."),
             ("label", LABEL),
+            ("q", WORDS),
+            (
+                "sort",
+                "`namespace`, `name`, `instances`, `healthy`, `unhealthy`, `isolated` or `changed`; with a `-` the last \
+                 first.",
+            ),
         ],
     ),
     ("instances", INSTANCE_FILTERS),
@@ -240,12 +262,16 @@ pub(super) const FILTERS: &[(&str, &[(&str, &str)])] = &[
             ("name", "Regular expression that is found in the name."),
             ("target_namespace", "The namespace of its service."),
             ("target", "The name of its service."),
+            ("q", WORDS),
+            ("sort", "`namespace`, `name`, `target` or `changed`; with a `-` the last first."),
         ],
     ),
     ("rules", RULE_FILTERS),
     ("rules/{kind}", RULE_FILTERS),
     ("clients", &[("name", "Regular expression that is found in the id.")]),
 ];
+
+const WORDS: &str = "Words that are all found in what it says of itself, whatever their case.";
 
 const LABEL: &str = "A key of metadata, or `key:value`.";
 
@@ -259,6 +285,11 @@ const INSTANCE_FILTERS: &[(&str, &str)] = &[
     ("healthy", "`true` or `false`."),
     ("isolated", "`true` or `false`."),
     ("label", LABEL),
+    ("q", WORDS),
+    (
+        "sort",
+        "`service`, `id`, `host`, `version`, `weight`, `healthy`, `isolated` or `changed`; with a `-` the last first.",
+    ),
 ];
 
 const RULE_FILTERS: &[(&str, &str)] = &[
@@ -266,4 +297,9 @@ const RULE_FILTERS: &[(&str, &str)] = &[
     ("name", "Regular expression that is found in the name."),
     ("service", "The name of a service that it is for."),
     ("enabled", "`true` or `false`."),
+    ("q", WORDS),
+    (
+        "sort",
+        "`kind`, `name`, `namespace`, `priority`, `enabled` or `changed`; with a `-` the last first.",
+    ),
 ];

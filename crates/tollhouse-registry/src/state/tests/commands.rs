@@ -132,6 +132,32 @@ fn an_unchanged_update_is_told_so() {
 }
 
 #[test]
+fn many_instances_change_together_or_not_at_all() {
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c"] {
+        bench.register(instance(id, "s"));
+    }
+    let off = || InstanceChange { isolated: Some(true), ..InstanceChange::default() };
+    let update = |ids: &[&str], what: InstanceChange| {
+        let ids = ids.iter().map(|id| (*id).into()).collect();
+        Command::UpdateInstances(ids, Box::new(what))
+    };
+    let is_isolated = |bench: &Bench, id: &str| bench.state.instance(id).expect("there").isolated;
+    let missing = bench.apply(update(&["a", "x"], off())).err();
+    assert_eq!(missing, Some(Refusal::NotFound(Noun::Instance)));
+    let heavy = InstanceChange { weight: Some(65_536), ..off() };
+    assert_eq!(bench.apply(update(&["a"], heavy)).err(), Some(Refusal::Parameter("weight")));
+    assert!(!is_isolated(&bench, "a"), "a refusal leaves all as they were");
+    bench.apply(update(&["b"], off())).expect("good");
+    let Ok(Outcome::Instances(changed)) = bench.apply(update(&["a", "b", "a"], off())) else {
+        panic!("two are asked for, one of which is isolated already")
+    };
+    assert_eq!(changed.iter().map(|it| &*it.id).collect::<Vec<_>>(), ["a"]);
+    assert!(is_isolated(&bench, "a") && is_isolated(&bench, "b") && !is_isolated(&bench, "c"));
+    assert_eq!(bench.apply(update(&["a", "b"], off())).err(), Some(Refusal::NoChange));
+}
+
+#[test]
 fn what_others_depend_on_stays() {
     let mut bench = Bench::new();
     bench.register(instance("i", "s"));

@@ -8,11 +8,11 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::{Map, Value};
+use tollhouse_admin::transfer::Change;
 use tollhouse_config::Bootstrap;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Credential, Id, Kind};
 
-use super::plan::Change;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::objects::{Object, Objects};
 use tollhouse_control::secrets;

@@ -5,13 +5,11 @@
 use std::fmt::Write;
 
 use serde_json::Value;
+use tollhouse_admin::transfer::{self, Change, Plan, changed_fields};
 use tollhouse_load::report::paint::Paint;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::excerpt;
-use tollhouse_plugin::sealing;
-
-use super::plan::{Change, Plan, changed_fields};
 
 /// Changes printed; more are not read by anybody, and are counted all the same.
 const CHANGES_SHOWN_MAX: usize = 500;
@@ -57,8 +55,9 @@ fn add_change(text: &mut String, change: &Change, paint: Paint, keyring: &Keyrin
         return;
     };
     writeln!(text, "{} {place}", painted(paint, '~')).expect(STRING);
-    let before = masked(kind, &old.value, keyring);
-    let after = masked(kind, &new.value, keyring);
+    let catalogue = tollhouse_control::plugins::catalogue();
+    let before = transfer::masked(kind, &old.value, &catalogue, keyring);
+    let after = transfer::masked(kind, &new.value, &catalogue, keyring);
     // Found in what is stored and printed masked: a secret that changed is named, and not disclosed.
     for path in changed_fields(&old.value, &new.value) {
         let name = path.join(".");
@@ -81,46 +80,6 @@ fn add_change(text: &mut String, change: &Change, paint: Paint, keyring: &Keyrin
 
 fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
-}
-
-/// The object with stars for its secrets: for all that sealing it would change.
-fn masked(kind: Kind, plain: &Value, keyring: &Keyring) -> Value {
-    let mut sealed = plain.clone();
-    sealing::seal(kind, &mut sealed, &tollhouse_control::plugins::catalogue(), keyring);
-    if kind == Kind::PluginMetadata {
-        return with_everything_hidden(plain);
-    }
-    with_differences_hidden(plain, &sealed)
-}
-
-/// What metadata says is the plugin's own business, and may be a password.
-fn with_everything_hidden(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| (name.clone(), with_everything_hidden(value)))
-            .collect(),
-        Value::String(_) => Value::from("***"),
-        other => other.clone(),
-    }
-}
-
-fn with_differences_hidden(plain: &Value, sealed: &Value) -> Value {
-    match (plain, sealed) {
-        (Value::Object(plain), Value::Object(sealed)) => plain
-            .iter()
-            .map(|(name, value)| {
-                let sealed = sealed.get(name).unwrap_or(value);
-                (name.clone(), with_differences_hidden(value, sealed))
-            })
-            .collect(),
-        (Value::Array(plain), Value::Array(sealed)) => {
-            let pairs = plain.iter().zip(sealed);
-            pairs.map(|(plain, sealed)| with_differences_hidden(plain, sealed)).collect()
-        }
-        (plain, sealed) if plain == sealed => plain.clone(),
-        _ => Value::from("***"),
-    }
 }
 
 /// A sign in its colour.

@@ -6,6 +6,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use tollhouse_admin::transfer::{Change, PrivateKeys};
 use tollhouse_config::{Bootstrap, store_keys};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::sealing;
@@ -13,7 +14,6 @@ use tollhouse_store::{Operation, Revision, StoreError};
 
 use super::ImportArguments;
 use super::admin::AdminApi;
-use super::plan::{Change, PrivateKeys};
 use super::whole::WholeImport;
 use crate::cli::configured_store::{self, OpenStore};
 use crate::cli::objects::{self, Objects};

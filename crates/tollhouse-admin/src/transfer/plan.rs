@@ -1,4 +1,5 @@
-//! What leads from the objects that are there to those that a document wants.
+//! What leads from the objects that are there to those that a document wants: the plan of an import, by the command
+//! line and by the console alike. Who carries it out is not known here.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +7,11 @@ use serde_json::Value;
 use tollhouse_model::encryption::SSL_FIELDS;
 use tollhouse_model::{Id, Kind};
 
-use crate::cli::objects::{Object, Objects};
+use super::objects::{Object, Objects};
 
 /// Whether objects go that the document does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Prune {
+pub enum Prune {
     /// They stay.
     Nothing,
     /// They go.
@@ -19,7 +20,7 @@ pub(super) enum Prune {
 
 /// Whether the private keys of certificates can be seen where objects are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PrivateKeys {
+pub enum PrivateKeys {
     /// As all other fields.
     Seen,
     /// Never: the certificate tells whether its key changed.
@@ -28,29 +29,32 @@ pub(super) enum PrivateKeys {
 
 /// A change to one object.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Change {
-    pub(super) kind: Kind,
-    pub(super) id: Id,
+pub struct Change {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: Id,
     /// What is there.
-    pub(super) old: Option<Object>,
+    pub old: Option<Object>,
     /// What is wanted.
-    pub(super) new: Option<Object>,
+    pub new: Option<Object>,
 }
 
 /// All changes, in an order in which no object is written before one that it names, and none
 /// deleted before one that names it.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Plan {
-    pub(super) changes: Vec<Change>,
+pub struct Plan {
+    /// The changes.
+    pub changes: Vec<Change>,
     /// Objects that are as they should be.
-    pub(super) unchanged: usize,
+    pub unchanged: usize,
     /// Objects that the document does not have, and that stay.
-    pub(super) left: usize,
+    pub left: usize,
 }
 
 impl Plan {
     /// Compares.
-    pub(super) fn make(
+    pub fn make(
         mut there: Objects,
         wanted: Objects,
         prune: Prune,
@@ -117,7 +121,7 @@ fn is_same(kind: Kind, old: &Object, new: &Object, private_keys: PrivateKeys) ->
 }
 
 /// The paths of the fields that differ: as deep as both sides are objects, lists as a whole.
-pub(super) fn changed_fields(old: &Value, new: &Value) -> Vec<Vec<String>> {
+pub fn changed_fields(old: &Value, new: &Value) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut waiting = vec![(Vec::new(), old, new)];
     while let Some((path, old, new)) = waiting.pop() {

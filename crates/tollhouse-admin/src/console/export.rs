@@ -1,0 +1,130 @@
+//! `GET /console/v1/export`: objects of the store as a document that an import reads, all of them or those of a kind, of a
+//! search, or of these ids. Secrets are sealed as they are for `tollhouse export`; in the clear they go to keys of the role
+//! admin that ask for it, and to no page.
+
+use std::collections::HashSet;
+
+use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
+use serde_json::Value;
+use tollhouse_config::{Format, declarative};
+use tollhouse_model::Kind;
+use tollhouse_model::encryption::Form;
+use tollhouse_plugin::sealing;
+
+use super::search::{self, Search};
+use crate::auth;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::limits::{DOCUMENT_BYTES_MAX, OBJECTS_PER_TURN};
+use crate::options::Role;
+use crate::reply::Reply;
+use crate::transfer::{self, Objects};
+
+/// Ids that may be named at a time: more than a page of a list has rows.
+const IDS_MAX: usize = 1000;
+
+/// Answers the document.
+pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
+    if admin.document.is_some() {
+        return Err(Reply::bad("this gateway has one document; GET /apisix/admin/configs has it"));
+    }
+    let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
+    let reveals = call.arguments.is("reveal_secrets", "true");
+    if reveals && auth::reader_role(&admin.parts.options, call) != Role::Admin {
+        let text = "secrets in the clear are for keys of the role admin, and for no page";
+        return Err(Reply::refusal(StatusCode::FORBIDDEN, text));
+    }
+    let format = match argument("format") {
+        None | Some("yaml") => Format::Yaml,
+        Some("json") => Format::Json,
+        Some(_) => return Err(Reply::bad("format is yaml or json")),
+    };
+    let wanted = wanted(admin, call).await?;
+    let prefix = admin.parts.options.key_prefix.as_str();
+    let listing = admin.parts.store.list(&format!("{prefix}/")).await?;
+    let (mut found, _) = transfer::from_listing(&listing, prefix);
+    drop(listing);
+    if let Some(wanted) = wanted {
+        found.retain(|(kind, id), _| wanted.contains(&transfer::path_of(*kind, id)));
+    }
+    let items = sealed(admin, found, reveals).await;
+    let text = declarative::write(&items, format);
+    if text.len() > DOCUMENT_BYTES_MAX {
+        let text = format!(
+            "the document has {} bytes, and {DOCUMENT_BYTES_MAX} are given here; export it in parts, by kind, or with \
+             `tollhouse export`",
+            text.len()
+        );
+        return Err(Reply::refusal(StatusCode::PAYLOAD_TOO_LARGE, text));
+    }
+    let (reply, name) = match format {
+        Format::Yaml => {
+            (Reply::yaml(StatusCode::OK, text), "attachment; filename=\"objects.yaml\"")
+        }
+        Format::Json => {
+            (Reply::text(StatusCode::OK, text), "attachment; filename=\"objects.json\"")
+        }
+    };
+    Ok(reply.with(CONTENT_DISPOSITION, HeaderValue::from_static(name)))
+}
+
+/// The paths of the objects that are asked for; `None` for all. Credentials go with their consumer.
+async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, Reply> {
+    let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
+    let Some(kind) = argument("kind") else {
+        let is_narrowed = argument("ids").or_else(|| argument("q")).is_some();
+        return match is_narrowed {
+            true => Err(Reply::bad("ids and q go with a kind")),
+            false => Ok(None),
+        };
+    };
+    if !Kind::lists().any(|known| known.plural() == kind) {
+        return Err(Reply::bad(format!("there are no objects of kind {kind}")));
+    }
+    admin.index.catch_up().await?;
+    let paths: Vec<String> = match argument("ids") {
+        Some(ids) => {
+            let ids: Vec<&str> = ids.split(',').filter(|id| !id.is_empty()).collect();
+            if ids.len() > IDS_MAX {
+                return Err(Reply::bad(format!("at most {IDS_MAX} ids are named at a time")));
+            }
+            ids.into_iter().map(|id| format!("{kind}/{id}")).collect()
+        }
+        None => {
+            let search = Search::parse(argument("q").unwrap_or_default())?;
+            search::matching(admin, kind, &search).await
+        }
+    };
+    let mut all: HashSet<String> = paths.into_iter().collect();
+    if kind == Kind::Consumer.plural() {
+        let known = admin.index.known();
+        let below = known.paths().filter(|path| {
+            path.split_once("/credentials/").is_some_and(|(owner, _)| all.contains(owner))
+        });
+        let below: Vec<String> = below.map(str::to_owned).collect();
+        drop(known);
+        all.extend(below);
+    }
+    Ok(Some(all))
+}
+
+/// The objects as they go out; others get their turn between.
+async fn sealed(admin: &Admin, found: Objects, reveals: bool) -> Vec<(Kind, Value)> {
+    let parts = &admin.parts;
+    let marked = parts.keyring.as_ref().clone().with_form(Form::Marked);
+    let mut items = Vec::with_capacity(found.len());
+    for (at, ((kind, _), mut object)) in found.into_iter().enumerate() {
+        if reveals {
+            object.unseal(kind, &parts.catalogue, Some(&parts.keyring));
+        } else {
+            // Whatever lies open is sealed by this too.
+            sealing::reseal(kind, &mut object.value, &parts.catalogue, &marked);
+        }
+        items.push((kind, object.value));
+        if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    items
+}

@@ -1,0 +1,320 @@
+//! `POST /console/v1/import`: a document becomes objects of the store, as one commit that can be taken back. With
+//! `dry_run=true` it is only said what would change, and under which revision; `If-Match` with that revision then has it
+//! carried out only while nobody has changed any object since. What is compared with what is `transfer`'s, as for
+//! `tollhouse import`.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hyper::StatusCode;
+use hyper::header::IF_MATCH;
+use serde_json::{Value, json};
+use tollhouse_config::{Document, declarative};
+use tollhouse_model::encryption::Keyring;
+use tollhouse_model::problem::Severity;
+use tollhouse_model::{Kind, Problem};
+use tollhouse_store::{Entry, Revision};
+
+use super::{differences, validation};
+use crate::auth;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::crud::many::{self, Step, Written};
+use crate::crud::undo::place_of;
+use crate::encrypt;
+use crate::index::Known;
+use crate::limits::OBJECTS_PER_TURN;
+use crate::reply::Reply;
+use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
+use crate::yaml;
+
+/// Largest document, in bytes: some thousand objects, as much as fits in one commit with room for what stood there before.
+pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Changes of a plan that are told, and differences of each; it says how many there are.
+const CHANGES_TOLD_MAX: usize = 500;
+const DIFFERENCES_MAX: usize = 100;
+
+/// Problems that are told.
+const PROBLEMS_TOLD_MAX: usize = 200;
+
+/// What an import comes to.
+struct Import {
+    /// Of when the objects are that were compared.
+    revision: Revision,
+    plan: Plan,
+    steps: Vec<Step>,
+    problems: Vec<Value>,
+    problem_count: usize,
+    is_refused: bool,
+}
+
+/// Answers the plan, or carries it out.
+pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
+    auth::check_key(&admin.parts.options, call)?;
+    if admin.document.is_some() {
+        return Err(Reply::bad(
+            "this gateway has one document; PUT /apisix/admin/configs replaces it",
+        ));
+    }
+    let is_dry = call.arguments.is("dry_run", "true");
+    if !is_dry {
+        admin.parts.options.mode.check_writable()?;
+    }
+    let prune = if call.arguments.is("prune", "true") { Prune::Absent } else { Prune::Nothing };
+    let document = read(body)?;
+    admin.index.catch_up().await?;
+    let seen = expected(call)?;
+    let import = compare(admin, document, prune).await?;
+    if is_dry {
+        return Ok(Reply::json(StatusCode::OK, &told(admin, call, &import)?));
+    }
+    let changed_at = admin.index.known().objects_revision();
+    if seen.is_some_and(|seen| seen < changed_at) {
+        let text = format!(
+            "nothing was written: objects were changed at revision {}, after the plan was made; make it anew",
+            changed_at.0
+        );
+        return Err(Reply::refusal(StatusCode::PRECONDITION_FAILED, text));
+    }
+    if import.is_refused {
+        let body = json!({
+            "error_msg": "nothing was written: the document has faults",
+            "problems": import.problems,
+        });
+        return Err(Reply::json(StatusCode::BAD_REQUEST, &body));
+    }
+    carry_out(admin, call, &import).await
+}
+
+async fn carry_out(admin: &Admin, call: &Call, import: &Import) -> Result<Reply, Reply> {
+    let mut value = counts(&import.plan);
+    if !import.steps.is_empty() {
+        let row = many::row(admin, call, &import.steps, None);
+        let transaction = many::transaction(admin, call, &import.steps, &row)?;
+        value["revision"] = many::commit(admin, transaction).await?.0.into();
+    }
+    Ok(Reply::json(StatusCode::OK, &value))
+}
+
+/// The revision that `If-Match` names.
+fn expected(call: &Call) -> Result<Option<Revision>, Reply> {
+    let Some(tag) = call.headers.get(IF_MATCH) else { return Ok(None) };
+    let number = tag.to_str().ok().and_then(|tag| tag.trim().trim_matches('"').parse().ok());
+    let number = number.ok_or_else(|| {
+        Reply::bad("If-Match is the revision that the plan named, in quotes: If-Match: \"12\"")
+    })?;
+    Ok(Some(Revision(number)))
+}
+
+/// Takes a document apart. Texts in it stand for themselves: whoever writes it may not read this process' environment.
+fn read(body: &[u8]) -> Result<Document, Reply> {
+    let text = std::str::from_utf8(body).map_err(|_| Reply::bad("the document is no text"))?;
+    if text.trim().is_empty() {
+        return Err(Reply::bad("the document is empty; a document without objects is `{}`"));
+    }
+    let parsed = match text.trim_start().starts_with('{') {
+        true => declarative::parse_literal(text),
+        false => {
+            let value = yaml::parse(text)
+                .map_err(|error| Reply::bad(format!("the document is no YAML: {error}")))?;
+            let value = if value.is_null() { json!({}) } else { value };
+            declarative::parse_literal(&value.to_string())
+        }
+    };
+    parsed.map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))
+}
+
+async fn compare(admin: &Admin, mut document: Document, prune: Prune) -> Result<Import, Reply> {
+    let parts = &admin.parts;
+    let (catalogue, keyring) = (&parts.catalogue, &parts.keyring);
+    transfer::open_document(&mut document, catalogue, keyring);
+    let mut found: Vec<Problem> = document.problems.iter().cloned().collect();
+    if document.shenyu.as_ref().is_some_and(|items| !items.is_empty()) {
+        let problem = Problem::warning("shenyu", "ShenYu's objects are not imported here");
+        found.push(problem.with_hint("use `tollhouse import shenyu`"));
+    }
+    for withheld in &document.withheld {
+        let path = format!("{}/{}", withheld.kind, withheld.id);
+        found.push(Problem::error(path, "cannot be told, so that nothing can be said of it"));
+    }
+    let wanted = transfer::from_document(&document).map_err(|it| Reply::bad(it.to_string()))?;
+    let prefix = parts.options.key_prefix.as_str();
+    let listing = parts.store.list(&format!("{prefix}/")).await?;
+    let (mut there, _) = transfer::from_listing(&listing, prefix);
+    for (at, ((kind, _), object)) in there.iter_mut().enumerate() {
+        object.unseal(*kind, catalogue, Some(keyring));
+        if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let places = places(&document);
+    let plan = Plan::make(there, wanted, prune, PrivateKeys::Seen);
+    let entries: HashMap<Box<str>, Entry> =
+        listing.entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+    let steps: Vec<Step> =
+        plan.changes.iter().filter_map(|change| step(admin, change, &entries)).collect();
+    let prospect = many::prospect(admin, &steps).await;
+    let mut import = Import {
+        revision: listing.revision,
+        plan,
+        steps,
+        problems: Vec::new(),
+        problem_count: 0,
+        is_refused: false,
+    };
+    for problem in &found {
+        import.add_problem(&problem.path, "", problem);
+    }
+    judge(admin, &mut import, &prospect, &places).await;
+    Ok(import)
+}
+
+/// Where the objects of a document stand in it, by their paths in the store.
+fn places(document: &Document) -> HashMap<String, String> {
+    document.items.iter().map(|it| (transfer::path_of(it.kind, &it.id), it.path.clone())).collect()
+}
+
+fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> Option<Step> {
+    let path = transfer::path_of(change.kind, &change.id);
+    let (resource, ..) = place_of(&path)?;
+    let before = entries.get(admin.key_of(&path).as_str()).cloned();
+    let after = change.new.as_ref().map(|new| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut stored = new.to_store(change.kind, &change.id, now.as_secs());
+        let mut plain = stored.clone();
+        if let Value::Object(fields) = &mut plain {
+            for time in ["create_time", "update_time"] {
+                fields.shift_remove(time);
+            }
+        }
+        let old = before.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        encrypt::seal_over(resource, &mut stored, old, &admin.parts);
+        Written { plain, stored: stored.to_string() }
+    });
+    Step::new(&path, before, after)
+}
+
+impl Import {
+    fn add_problem(&mut self, place: &str, pointer: &str, problem: &Problem) {
+        self.problem_count += 1;
+        let is_error = problem.severity == Severity::Error;
+        self.is_refused |= is_error;
+        if self.problems.len() < PROBLEMS_TOLD_MAX {
+            self.problems.push(json!({
+                "place": place,
+                "pointer": pointer,
+                "text": problem.reason,
+                "hint": problem.hint,
+                "severity": if is_error { "error" } else { "warning" },
+            }));
+        }
+    }
+}
+
+/// Finds all that is wrong with the objects, as writes would find it; others get their turn between.
+async fn judge(
+    admin: &Admin,
+    import: &mut Import,
+    prospect: &Known,
+    places: &HashMap<String, String>,
+) {
+    let mut found = Vec::new();
+    for (at, step) in import.steps.iter().enumerate() {
+        let place = match places.get(&step.path) {
+            Some(place) => format!("{} ({place})", step.path),
+            None => step.path.clone(),
+        };
+        if let Some(reason) = many::kept_by(step, prospect) {
+            found.push((place.clone(), String::new(), reason));
+        }
+        if let Some(written) = &step.after {
+            let candidate = many::candidate(admin, prospect, &step.path, &written.plain);
+            let faults = validation::faults(step.resource, &candidate).into_iter();
+            found.extend(faults.map(|fault| (place.clone(), fault.pointer, fault.text)));
+            if let Some(owner) = step.path.split_once("/credentials/").map(|(owner, _)| owner)
+                && !prospect.exists(owner)
+            {
+                let text = format!("there is no {owner} whose credential it could be");
+                found.push((place, String::new(), text));
+            }
+        }
+        if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    for (place, pointer, text) in found {
+        import.add_problem(&place, &pointer, &Problem::error("", text));
+    }
+}
+
+fn counts(plan: &Plan) -> Value {
+    let count = |old: bool, new: bool| {
+        let changes = plan.changes.iter();
+        changes.filter(|it| it.old.is_some() == old && it.new.is_some() == new).count()
+    };
+    json!({
+        "created": count(false, true),
+        "replaced": count(true, true),
+        "deleted": count(true, false),
+        "unchanged": plan.unchanged,
+        "left": plan.left,
+    })
+}
+
+/// The plan as it is shown: secrets are stars on both sides.
+fn told(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply> {
+    // Nobody has this key: whatever it changes in an object is a secret.
+    let keyring = Keyring::generate().map_err(|error| Reply::unavailable(error.to_string()))?;
+    let changes = import.plan.changes.iter().take(CHANGES_TOLD_MAX);
+    let changes = changes.map(|change| told_change(admin, change, &keyring));
+    let row = many::row(admin, call, &import.steps, None);
+    let size = many::transaction(admin, call, &import.steps, &row);
+    let mut value = counts(&import.plan);
+    value["revision"] = import.revision.0.into();
+    value["changes"] = changes.collect();
+    value["more"] = import.plan.changes.len().saturating_sub(CHANGES_TOLD_MAX).into();
+    value["problems"] = import.problems.clone().into();
+    value["problem_count"] = import.problem_count.into();
+    value["valid"] = (!import.is_refused && size.is_ok()).into();
+    // Said before it is done, for afterwards it is too late.
+    value["too_large"] = size.err().map(|refusal| refusal.error_text()).into();
+    value["can_be_undone"] = (!row.is_cut && !row.was_to_end).into();
+    Ok(value)
+}
+
+fn told_change(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
+    let side = |object: &Option<transfer::Object>| {
+        object.as_ref().map_or(Value::Null, |object| {
+            transfer::masked(change.kind, &object.value, &admin.parts.catalogue, keyring)
+        })
+    };
+    let (before, after) = (side(&change.old), side(&change.new));
+    let deed = match (&change.old, &change.new) {
+        (None, _) => "create",
+        (_, None) => "delete",
+        _ => "replace",
+    };
+    let mut told = json!({
+        "kind": if change.kind == Kind::Credential { "consumers" } else { change.kind.plural() },
+        "id": change.id.as_str(),
+        "deed": deed,
+    });
+    if deed == "replace" {
+        let mut places = differences::between(&before, &after, DIFFERENCES_MAX);
+        places.extend(hidden_changes(change, &places));
+        told["differences"] = places.into();
+    }
+    told["before"] = before;
+    told["after"] = after;
+    told
+}
+
+/// Secrets that change: they look the same on both sides, and are told all the same.
+fn hidden_changes(change: &Change, shown: &[Value]) -> Vec<Value> {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
+    let all = differences::between(&old.value, &new.value, DIFFERENCES_MAX);
+    let is_shown = |place: &Value| shown.iter().any(|it| it["pointer"] == place["pointer"]);
+    let hidden = all.into_iter().filter(|it| !is_shown(it));
+    hidden.map(|it| json!({"pointer": it["pointer"], "before": "***", "after": "***"})).collect()
+}

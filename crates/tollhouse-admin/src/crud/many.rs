@@ -1,0 +1,270 @@
+//! Writes of many objects that are one commit with one row: an import, and the way back from one. What is to be written is
+//! decided elsewhere; here it is judged as a whole, since objects that come together may name each other.
+
+use std::collections::{BTreeMap, HashSet};
+
+use hyper::StatusCode;
+use serde_json::Value;
+use tollhouse_model::change_row::{self, BODIES_BYTES_MAX, ChangeRow, Deed, IMPORTED, Way};
+use tollhouse_store::{Condition, Entry, Operation, Revision, Transaction};
+
+use super::delete;
+use super::guards::{Attempt, Attempts, Guards};
+use super::record::way_of;
+use super::undo::{place_of, request_about};
+use crate::auth;
+use crate::call::Call;
+use crate::chronicle;
+use crate::context::Admin;
+use crate::index::Known;
+use crate::index::facts::Facts;
+use crate::limits::OBJECTS_PER_TURN;
+use crate::reply::Reply;
+use crate::resource::{Candidate, ReferenceCheck, Resource};
+
+/// What stands in the place of an object that a row has no room for.
+const LEFT_OUT: &str = "…";
+
+/// One object that is to be written or to go.
+pub(crate) struct Step {
+    /// `routes/1`.
+    pub(crate) path: String,
+    /// Its resource.
+    pub(crate) resource: &'static Resource,
+    /// What stands there.
+    pub(crate) before: Option<Entry>,
+    /// What is to stand there; nothing where it is to go.
+    pub(crate) after: Option<Written>,
+}
+
+/// An object that is to be written.
+pub(crate) struct Written {
+    /// As it is judged: secrets in the clear, without its times.
+    pub(crate) plain: Value,
+    /// As it is stored.
+    pub(crate) stored: String,
+}
+
+impl Step {
+    /// A step at a path; `None` where no objects lie.
+    pub(crate) fn new(path: &str, before: Option<Entry>, after: Option<Written>) -> Option<Self> {
+        let (resource, ..) = place_of(path)?;
+        Some(Self { path: path.to_owned(), resource, before, after })
+    }
+}
+
+/// All objects as they will be once the steps are taken; others get their turn between.
+pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Known {
+    let touched: HashSet<&str> = steps.iter().map(|step| step.path.as_str()).collect();
+    let paths: Vec<Box<str>> = {
+        let known = admin.index.known();
+        known.paths().filter(|path| !touched.contains(path)).map(Box::from).collect()
+    };
+    let mut prospect = Known::default();
+    for some in paths.chunks(OBJECTS_PER_TURN) {
+        {
+            let known = admin.index.known();
+            for path in some {
+                if let Some(facts) = known.facts(path) {
+                    prospect.insert(path, facts.clone(), (Revision::ZERO, Revision::ZERO));
+                }
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    let (catalogue, keyring) = (&admin.parts.catalogue, &admin.parts.keyring);
+    for (at, step) in steps.iter().enumerate() {
+        if let Some(written) = &step.after {
+            let facts = Facts::inspect(&step.path, written.stored.as_bytes(), catalogue, keyring);
+            prospect.insert(&step.path, facts, (Revision::ZERO, Revision::ZERO));
+        }
+        if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    prospect
+}
+
+/// What keeps an object from going: who still names it, once all steps are taken.
+pub(crate) fn kept_by(step: &Step, prospect: &Known) -> Option<String> {
+    if step.after.is_some() {
+        return None;
+    }
+    if delete::has_children(step.resource) {
+        let folder = format!("{}/", step.path);
+        if let Some(below) = prospect.paths().find(|path| path.starts_with(&folder)) {
+            return Some(format!("{below} lies below it, and would go with it; delete that first"));
+        }
+    }
+    (step.resource.guard)(&step.path, prospect)
+}
+
+/// An object as it is judged, among all that will be there.
+pub(crate) fn candidate<'a>(
+    admin: &'a Admin,
+    prospect: &'a Known,
+    path: &'a str,
+    value: &'a Value,
+) -> Candidate<'a> {
+    Candidate { path, value, known: prospect, parts: &admin.parts, references: ReferenceCheck::On }
+}
+
+/// The row about all of them: what stood there before, so that it can stand there again, and as much of what stands
+/// there now as there is room for.
+pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&str>) -> ChangeRow {
+    let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
+    let below: Vec<(String, String)> = steps
+        .iter()
+        .filter_map(|step| Some((step.path.clone(), text(step.before.as_ref()?)?)))
+        .collect();
+    let written = || steps.iter().filter_map(|step| Some((&step.path, step.after.as_ref()?)));
+    let whole: BTreeMap<&String, Value> = written()
+        .map(|(path, it)| (path, serde_json::from_str(&it.stored).unwrap_or_default()))
+        .collect();
+    let names = || -> BTreeMap<&String, Value> {
+        written().map(|(path, _)| (path, LEFT_OUT.into())).collect()
+    };
+    let json = |map: &BTreeMap<&String, Value>| serde_json::to_string(map).unwrap_or_default();
+    let bytes: usize = below.iter().map(|(path, value)| path.len() + value.len()).sum();
+    let mut after = json(&whole);
+    if bytes + after.len() > BODIES_BYTES_MAX {
+        after = json(&names());
+    }
+    let row = ChangeRow {
+        at_ms: chronicle::now_ms(),
+        actor: auth::caller(&admin.parts.options, call).map(|key| key.name.clone()),
+        way: if undoes.is_some() { way_of(call) } else { Way::Import },
+        deed: if undoes.is_some() { Deed::Undo } else { Deed::Replace },
+        path: IMPORTED.to_owned(),
+        before: None,
+        after: Some(after),
+        below,
+        was_to_end: steps
+            .iter()
+            .any(|step| step.before.as_ref().is_some_and(|entry| entry.expires_at_ms.is_some())),
+        is_cut: false,
+        undoes: undoes.map(str::to_owned),
+    };
+    // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
+    row.within(admin.parts.store.limits().value_bytes_max / 2)
+}
+
+/// All steps as one commit, which holds only while each object is what was looked at.
+///
+/// # Errors
+/// They are more than the store takes at once, or the system gives no random numbers.
+pub(crate) fn transaction(
+    admin: &Admin,
+    call: &Call,
+    steps: &[Step],
+    row: &ChangeRow,
+) -> Result<Transaction, Reply> {
+    let made: HashSet<String> = steps
+        .iter()
+        .filter(|step| step.before.is_none())
+        .map(|step| admin.key_of(&step.path))
+        .collect();
+    let mut all = chronicle::room(admin);
+    let known = admin.index.known();
+    for step in steps {
+        let key = admin.key_of(&step.path);
+        let guards = match &step.after {
+            Some(written) => {
+                let object = candidate(admin, &known, &step.path, &written.plain);
+                all = all.then(Operation::put(key.clone(), written.stored.clone()));
+                Guards::for_write(admin, step.resource, &object)
+            }
+            None => {
+                let request = request_about(call, &step.path);
+                let request = request.ok_or_else(|| Reply::bad("there are no such objects"))?;
+                all.operations.extend(delete::removal(admin, &request, &step.path).operations);
+                Guards::for_deletion(admin, &step.path, &known)
+            }
+        };
+        all = guards.add_to(all);
+        let key = key.as_str().into();
+        all = all.when(match &step.before {
+            Some(entry) => Condition::ModifiedAt { key, revision: entry.mod_revision },
+            None => Condition::Absent { key },
+        });
+    }
+    drop(known);
+    // What comes with this commit need not be there before it.
+    all.conditions.retain(|condition| match condition {
+        Condition::Exists { key } => !made.contains(&**key),
+        _ => true,
+    });
+    once_each(&mut all);
+    let none = || Reply::unavailable("the system gives no random numbers");
+    let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
+    let key = admin.key_of(&format!("{}{name}", change_row::FOLDER));
+    let all = all.then(Operation::put(key, row.to_text()));
+    check_size(admin, &all)?;
+    Ok(all)
+}
+
+/// Guards that several objects share are put and asked once, and what goes with what it lies below is named once.
+fn once_each(transaction: &mut Transaction) {
+    let folders: Vec<Box<str>> = transaction
+        .operations
+        .iter()
+        .filter_map(|operation| match operation {
+            Operation::DeletePrefix { prefix } => Some(prefix.clone()),
+            Operation::Put { .. } | Operation::Delete { .. } => None,
+        })
+        .collect();
+    let mut put = HashSet::new();
+    transaction.operations.retain(|operation| match operation {
+        Operation::Put { key, .. } => put.insert(key.clone()),
+        Operation::Delete { key } => !folders.iter().any(|folder| key.starts_with(&**folder)),
+        Operation::DeletePrefix { .. } => true,
+    });
+    let mut asked: Vec<Condition> = Vec::new();
+    let mut seen = HashSet::new();
+    for condition in transaction.conditions.drain(..) {
+        if seen.insert(format!("{condition:?}")) {
+            asked.push(condition);
+        }
+    }
+    transaction.conditions = asked;
+}
+
+fn check_size(admin: &Admin, transaction: &Transaction) -> Result<(), Reply> {
+    let limits = admin.parts.store.limits();
+    let parts = transaction.operations.len().max(transaction.conditions.len());
+    if parts <= limits.operations_max && transaction.bytes() <= limits.transaction_bytes_max {
+        return Ok(());
+    }
+    let text = format!(
+        "these changes are too many for one commit of this store: they come to {parts} operations and {} bytes, and \
+         it takes {} and {}; import the document in parts, or with `tollhouse import`",
+        transaction.bytes(),
+        limits.operations_max,
+        limits.transaction_bytes_max,
+    );
+    Err(Reply::refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
+}
+
+/// Commits, and waits until it serves.
+///
+/// # Errors
+/// 412 where an object was changed since it was looked at.
+pub(crate) async fn commit(admin: &Admin, transaction: Transaction) -> Result<Revision, Reply> {
+    match Attempts::new(admin).commit(transaction).await? {
+        Attempt::Committed(committed) => Ok(committed.revision),
+        Attempt::Changed(key) => {
+            let key = key.strip_prefix(&admin.key_of("")).unwrap_or(&key);
+            let path = key.strip_prefix("tollhouse/guard/").unwrap_or(key);
+            Err(changed(&[path]))
+        }
+    }
+}
+
+/// Refuses what was decided on objects that have changed since.
+pub(crate) fn changed(paths: &[&str]) -> Reply {
+    let text = format!(
+        "nothing was written: somebody has changed {} since; look again at what would change",
+        paths.join(", ")
+    );
+    Reply::refusal(StatusCode::PRECONDITION_FAILED, text)
+}

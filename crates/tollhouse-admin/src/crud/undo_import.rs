@@ -1,0 +1,102 @@
+//! An import is taken back: what it has replaced and deleted stands there again, byte for byte, and what it has made goes.
+//! It happens only while every object is as the import has left it, as one commit, after all checks of a write.
+
+use std::collections::BTreeMap;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tollhouse_model::change_row::ChangeRow;
+
+use super::many::{self, Step, Written};
+use super::undo::{Change, Undoing, place_of};
+use crate::call::Call;
+use crate::context::Admin;
+use crate::encrypt;
+use crate::index::Known;
+use crate::reply::Reply;
+use crate::resource;
+
+/// Objects that a refusal names; it says how many there are.
+const NAMED_MAX: usize = 5;
+
+/// Takes it back, or only says whether that could be.
+///
+/// # Errors
+/// 412 where an object was changed since, or what a write is refused with.
+pub(super) async fn run(
+    admin: &Admin,
+    call: &Call,
+    change: &Change<'_>,
+    undoing: Undoing,
+) -> Result<Reply, Reply> {
+    admin.index.catch_up().await?;
+    let steps = steps(admin, change).await?;
+    let prospect = many::prospect(admin, &steps).await;
+    check(admin, &steps, &prospect)?;
+    if undoing == Undoing::Try {
+        return Ok(Reply::json(StatusCode::OK, &json!({ "valid": true })));
+    }
+    let row = many::row(admin, call, &steps, Some(change.name));
+    let transaction = many::transaction(admin, call, &steps, &row)?;
+    let revision = many::commit(admin, transaction).await?;
+    Ok(Reply::json(StatusCode::OK, &json!({ "revision": revision.0 })))
+}
+
+async fn steps(admin: &Admin, change: &Change<'_>) -> Result<Vec<Step>, Reply> {
+    let row: &ChangeRow = change.row;
+    let before: BTreeMap<&str, &str> =
+        row.below.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let written: Value = serde_json::from_str(row.after.as_deref().unwrap_or("{}"))
+        .map_err(|error| Reply::unavailable(error.to_string()))?;
+    let mut steps = Vec::new();
+    let mut changed = Vec::new();
+    for path in row.imported() {
+        let entry = admin.parts.store.get(&admin.key_of(&path)).await?;
+        let was_written = written.get(&path).is_some();
+        let is_as_left = match &entry {
+            Some(entry) => was_written && entry.mod_revision == change.revision,
+            None => !was_written,
+        };
+        if !is_as_left {
+            changed.push(path.clone());
+        }
+        let after = before.get(&*path).map(|stored| restored(admin, &path, stored)).transpose()?;
+        steps.extend(Step::new(&path, entry, after));
+    }
+    if changed.is_empty() {
+        return Ok(steps);
+    }
+    let more = changed.len().saturating_sub(NAMED_MAX);
+    let mut named: Vec<&str> = changed.iter().take(NAMED_MAX).map(String::as_str).collect();
+    let others = format!("{more} more");
+    if more > 0 {
+        named.push(&others);
+    }
+    Err(many::changed(&named))
+}
+
+fn restored(admin: &Admin, path: &str, stored: &str) -> Result<Written, Reply> {
+    let mut plain: Value =
+        serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
+    if let Some((resource, ..)) = place_of(path) {
+        encrypt::open_written(resource, &mut plain, &admin.parts)?;
+    }
+    Ok(Written { plain, stored: stored.to_owned() })
+}
+
+/// Refuses what a write of any of them would be refused with.
+fn check(admin: &Admin, steps: &[Step], prospect: &Known) -> Result<(), Reply> {
+    for step in steps {
+        if let Some(reason) = many::kept_by(step, prospect) {
+            return Err(Reply::bad(reason));
+        }
+        if let Some(written) = &step.after {
+            let candidate = many::candidate(admin, prospect, &step.path, &written.plain);
+            resource::validate(step.resource, &candidate)?;
+            if step.resource.holds_identities() {
+                resource::consumers::check_unique(&candidate)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Objects on their way between the store and a document: what an export writes and an import
+//! compares. Where they come from is not known here.
+//!
+//! A document names credentials by `<username>/credentials/<id>` and metadata by the plugin, and
+//! leaves out when objects were made; the store has all of it in other places.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tollhouse_config::{Document, store_keys};
+use tollhouse_model::encryption::{Certainty, Keyring, Unopened};
+use tollhouse_model::{Id, Kind, Problem, Problems};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, PrivateKeys};
+use tollhouse_store::Listing;
+
+/// When an object was made and changed, where known, in seconds of Unix time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Times {
+    /// When it was made.
+    pub created: Option<Value>,
+    /// When it was changed last.
+    pub updated: Option<Value>,
+}
+
+/// An object as a document has it, apart from its times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object {
+    /// Its fields, the one that names it first.
+    pub value: Value,
+    /// Its times.
+    pub times: Times,
+}
+
+/// Objects by what names them.
+pub type Objects = BTreeMap<(Kind, Id), Object>;
+
+/// Where an object lies in a store, without what all keys begin with: `routes/1`. Credentials lie below their consumers.
+pub fn path_of(kind: Kind, id: &Id) -> String {
+    let list = if kind == Kind::Credential { Kind::Consumer } else { kind };
+    format!("{}/{id}", list.plural())
+}
+
+const CREATED: &str = "create_time";
+const UPDATED: &str = "update_time";
+
+/// The objects among the entries of a store. Values that are none are problems; keys that hold no
+/// object are passed over.
+pub fn from_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
+    let (mut objects, mut problems) = (Objects::new(), Problems::new());
+    for entry in &listing.entries {
+        let Some((kind, id)) = store_keys::parse_store_key(prefix, &entry.key) else { continue };
+        match serde_json::from_slice(&entry.value) {
+            Ok(Value::Object(fields)) => {
+                objects.insert((kind, id.clone()), Object::new(kind, &id, fields));
+            }
+            _ => {
+                let problem = Problem::error(&*entry.key, "the value is no JSON object");
+                problems.push(problem.with_hint("write the object anew; nothing serves this one"));
+            }
+        }
+    }
+    (objects, problems)
+}
+
+/// The objects of a document that was taken apart.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn from_document(document: &Document) -> Result<Objects, Problem> {
+    let mut found = Objects::new();
+    for item in &document.items {
+        if let Value::Object(fields) = item.value()? {
+            let object = Object::new(item.kind, &item.id, fields);
+            found.insert((item.kind, item.id.clone()), object);
+        }
+    }
+    Ok(found)
+}
+
+/// Opens the secrets of a document that were sealed with these keys, as they are judged and compared. What was sealed
+/// elsewhere stays sealed, and is refused when it is judged; what only looks so is told.
+pub fn open_document(document: &mut Document, catalogue: &Catalogue, keyring: &Keyring) {
+    for item in &mut document.items {
+        // What cannot be read is said when it is judged.
+        let Ok(mut value) = item.value() else { continue };
+        let before = value.clone();
+        let keys = PrivateKeys::Opened;
+        let unopened = sealing::unseal(item.kind, &mut value, catalogue, keyring, keys);
+        let likely = unopened.into_iter().filter(|it| it.certainty == Certainty::Likely);
+        for Unopened { field, .. } in likely {
+            let reason = "it has the look of a value that another keyring encrypted";
+            let problem = Problem::warning(format!("{}.{field}", item.path), reason);
+            document.problems.push(problem.with_hint("it is taken as it is written"));
+        }
+        if value != before {
+            item.text = Arc::from(value.to_string());
+        }
+    }
+}
+
+impl Object {
+    /// Of the fields that a store or a document has.
+    pub fn new(kind: Kind, id: &Id, mut fields: Map<String, Value>) -> Self {
+        let times =
+            Times { created: fields.shift_remove(CREATED), updated: fields.shift_remove(UPDATED) };
+        let mut ordered = Map::with_capacity(fields.len() + 1);
+        let name = if kind == Kind::Consumer { "username" } else { "id" };
+        // A consumer may carry an id beside its username, which names nothing.
+        fields.shift_remove("id");
+        fields.shift_remove(name);
+        ordered.insert(name.to_owned(), Value::from(id.as_str()));
+        ordered.extend(fields);
+        Self { value: Value::Object(ordered), times }
+    }
+
+    /// The value with its times, as a document has it that tells them.
+    pub fn with_times(&self) -> Value {
+        let mut value = self.value.clone();
+        if let Value::Object(fields) = &mut value {
+            let times = [(CREATED, &self.times.created), (UPDATED, &self.times.updated)];
+            for (name, time) in times {
+                fields.extend(time.clone().map(|time| (name.to_owned(), time)));
+            }
+        }
+        value
+    }
+
+    /// The value as the store keeps it; `now_s` stands for times that are not known.
+    pub fn to_store(&self, kind: Kind, id: &Id, now_s: u64) -> Value {
+        let mut value = self.value.clone();
+        if let Value::Object(fields) = &mut value {
+            let last = id.as_str().rsplit('/').next().unwrap_or_default();
+            match kind {
+                Kind::PluginMetadata => drop(fields.shift_remove("id")),
+                Kind::Credential => drop(fields.insert("id".to_owned(), Value::from(last))),
+                _ => {}
+            }
+            let times = [(CREATED, &self.times.created), (UPDATED, &self.times.updated)];
+            for (name, time) in times {
+                let time = time.clone().unwrap_or_else(|| Value::from(now_s));
+                fields.insert(name.to_owned(), time);
+            }
+        }
+        value
+    }
+
+    /// Opens what the keys open.
+    pub fn unseal(&mut self, kind: Kind, catalogue: &Catalogue, keyring: Option<&Keyring>) {
+        if let Some(keyring) = keyring {
+            sealing::unseal(kind, &mut self.value, catalogue, keyring, PrivateKeys::Opened);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: Kind, id: &str, value: Value) -> Object {
+        let Value::Object(fields) = value else { panic!("an object is given") };
+        Object::new(kind, &Id::new(id), fields)
+    }
+
+    #[test]
+    fn objects_go_from_the_store_to_a_document_and_back() {
+        let times = json!({"create_time": 1, "update_time": 2});
+        let table = [
+            (Kind::Route, "1", json!({"uri": "/", "id": "1"}), json!({"id": "1", "uri": "/"})),
+            (Kind::Consumer, "jack", json!({"username": "jack"}), json!({"username": "jack"})),
+            (
+                Kind::Credential,
+                "jack/credentials/c1",
+                json!({"id": "c1", "plugins": {}}),
+                json!({"id": "jack/credentials/c1", "plugins": {}}),
+            ),
+            (Kind::PluginMetadata, "cors", json!({"a": 1}), json!({"id": "cors", "a": 1})),
+            (
+                Kind::Secret,
+                "vault/1",
+                json!({"id": "vault/1", "uri": "u"}),
+                json!({"id": "vault/1", "uri": "u"}),
+            ),
+        ];
+        for (kind, id, stored, expected) in table {
+            let mut with_times = stored.clone();
+            with_times
+                .as_object_mut()
+                .expect("it is one")
+                .extend(times.as_object().expect("it is one").clone());
+            let found = object(kind, id, with_times.clone());
+            assert_eq!(found.value, expected, "{kind}");
+            assert_eq!(found.to_store(kind, &Id::new(id), 9), with_times, "{kind}");
+            assert_eq!(object(kind, id, expected).value, found.value, "{kind}");
+        }
+    }
+
+    #[test]
+    fn ids_written_as_numbers_and_unknown_times_are_settled() {
+        let found = object(Kind::Route, "7", json!({"uri": "/", "id": 7}));
+        assert_eq!(found.value, json!({"id": "7", "uri": "/"}));
+        assert_eq!(found.with_times(), found.value);
+        let stored = found.to_store(Kind::Route, &Id::new("7"), 9);
+        assert_eq!(stored, json!({"id": "7", "uri": "/", "create_time": 9, "update_time": 9}));
+    }
+}

@@ -81,6 +81,17 @@ pub struct Withheld {
     pub id: Id,
     /// How many items stand before it in the document.
     pub position: usize,
+    /// Where it stands, such as `routes[3]`.
+    pub path: String,
+    /// JSON text of what can be told of it: `null` stands where something cannot.
+    pub rest: Arc<str>,
+}
+
+impl Withheld {
+    /// What can be told of it; `null` where that is nothing.
+    pub fn rest(&self) -> Value {
+        serde_json::from_str(&self.rest).unwrap_or_default()
+    }
 }
 
 /// All items of a document in its order, and what was wrong on the way to them.
@@ -89,7 +100,7 @@ pub struct Document {
     /// In the document's order; no two have one kind and id.
     pub items: Vec<Item>,
     /// Items that are there but cannot be told, such as those that name a variable which is not
-    /// set: what serves under their ids goes on serving.
+    /// set: what serves under their ids goes on serving. Where nothing does, they refuse what is their own.
     pub withheld: Vec<Withheld>,
     /// Kinds whose list cannot be told at all: what serves of them goes on serving.
     pub withheld_kinds: Vec<Kind>,

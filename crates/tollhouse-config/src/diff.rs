@@ -7,12 +7,14 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tollhouse_model::Id;
 
-use crate::declarative::{Document, Item, Kind};
+use crate::declarative::{Document, Item, Kind, Withheld};
 
 /// What is remembered of a document: each item's text, shared with the document, and its place.
 #[derive(Debug, Clone, Default)]
 pub struct Fingerprints {
     items: HashMap<(Kind, Id), Fingerprint>,
+    /// What is withheld and was never anything else: what can be told of each.
+    withheld: HashMap<(Kind, Id), Arc<str>>,
     /// How many documents there have been.
     documents: u64,
 }
@@ -66,11 +68,14 @@ impl Fingerprints {
             (key, print)
         };
         let mut items: HashMap<_, _> = document.items.iter().enumerate().map(print).collect();
+        let mut all_withheld = HashMap::new();
         for withheld in &document.withheld {
             let key = (withheld.kind, withheld.id.clone());
             if let Some(before) = self.items.get(&key) {
                 let kept = Fingerprint { position: withheld.position, ..before.clone() };
                 items.entry(key).or_insert(kept);
+            } else if !items.contains_key(&key) {
+                all_withheld.insert(key, Arc::clone(&withheld.rest));
             }
         }
         // A kind whose list cannot be read says nothing about its objects: all of them stay as they were.
@@ -79,7 +84,12 @@ impl Fingerprints {
                 items.insert(key.clone(), before.clone());
             }
         }
-        Self { items, documents: number }
+        for (key, rest) in &self.withheld {
+            if document.withheld_kinds.contains(&key.0) {
+                all_withheld.insert(key.clone(), Arc::clone(rest));
+            }
+        }
+        Self { items, withheld: all_withheld, documents: number }
     }
 
     /// The items of one kind, in the order of the document.
@@ -121,10 +131,13 @@ impl Fingerprint {
 pub struct Changes {
     /// Items that are new or say something else, in the new document's order.
     pub upserts: Vec<Item>,
+    /// Items that are withheld, are not known as anything else, and were not withheld before, or not with the same rest;
+    /// in the new document's order.
+    pub withheld: Vec<Withheld>,
     /// Items that are gone, in the old document's order.
     pub deletes: Vec<(Kind, Id)>,
     /// Kinds whose order differs from what deletes and upserts alone lead to, when an upsert of a
-    /// known id keeps its place and one of a new id goes last. Where order matters, as among routes
+    /// known id keeps its place and one of a new id goes last; and those with something in `withheld`. Where order matters, as among routes
     /// of one path and priority, such a kind is to be built anew in the new document's order.
     pub rearranged: Vec<Kind>,
 }
@@ -132,12 +145,13 @@ pub struct Changes {
 impl Changes {
     /// Whether the two documents mean the same.
     pub fn is_empty(&self) -> bool {
-        self.upserts.is_empty() && self.deletes.is_empty() && self.rearranged.is_empty()
+        let Self { upserts, withheld, deletes, rearranged } = self;
+        upserts.is_empty() && withheld.is_empty() && deletes.is_empty() && rearranged.is_empty()
     }
 }
 
 /// Compares a document with the one that `old` is of. What the document withholds is neither
-/// changed nor deleted.
+/// changed nor deleted where it is known.
 pub fn diff(old: &Fingerprints, new: &Document) -> Changes {
     let mut changes = Changes::default();
     let mut orders: HashMap<Kind, Order> = HashMap::new();
@@ -153,18 +167,29 @@ pub fn diff(old: &Fingerprints, new: &Document) -> Changes {
             changes.upserts.push(item.clone());
         }
     }
-    if kept < old.items.len() {
+    let is_news = |it: &&Withheld| {
+        let key = (it.kind, it.id.clone());
+        !old.items.contains_key(&key) && old.withheld.get(&key) != Some(&it.rest)
+    };
+    changes.withheld = new.withheld.iter().filter(is_news).cloned().collect();
+    if kept < old.items.len() || !old.withheld.is_empty() {
         changes.deletes = deletes(old, new);
     }
-    changes.rearranged =
-        Kind::ALL.into_iter().filter(|kind| orders.get(kind).is_some_and(|o| o.broken)).collect();
+    let is_rearranged = |kind: &Kind| {
+        let is_broken = orders.get(kind).is_some_and(|order| order.broken);
+        is_broken || changes.withheld.iter().any(|withheld| withheld.kind == *kind)
+    };
+    changes.rearranged = Kind::ALL.into_iter().filter(is_rearranged).collect();
     changes
 }
 
 fn deletes(old: &Fingerprints, new: &Document) -> Vec<(Kind, Id)> {
     let present = old.followed_by(new);
-    let gone = |key: &&(Kind, Id)| !present.items.contains_key(*key);
-    let mut keys: Vec<&(Kind, Id)> = old.items.keys().filter(gone).collect();
+    let gone = |key: &&(Kind, Id)| {
+        !present.items.contains_key(*key) && !present.withheld.contains_key(*key)
+    };
+    let mut keys: Vec<&(Kind, Id)> =
+        old.items.keys().chain(old.withheld.keys()).filter(gone).collect();
     // What was withheld shares its position with the item after it, so that the key decides.
     keys.sort_by_key(|key| (old.items.get(*key).map(|print| print.position), *key));
     keys.into_iter().cloned().collect()
@@ -243,6 +268,50 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_told_from_the_start_is_withheld_until_it_can_or_is_gone() {
+        let lookup = |name: &str| (name == "SET").then(|| "/set".to_owned());
+        let parsed = |text: &str| parse(text, Format::Json, &lookup).expect("it is a document");
+        let told = |changes: &Changes| {
+            let withheld = changes.withheld.iter();
+            let withheld: Vec<_> =
+                withheld.map(|it| format!("{}@{}: {}", it.id, it.position, it.rest)).collect();
+            format!("{} !{}", described(changes), withheld.join(" "))
+        };
+        let route = |uri: &str| {
+            format!(
+                r#"{{"routes":[{{"id":"a"}},{{"id":"b","uri":"{uri}","host":"h"}},{{"id":"c"}}]}}"#
+            )
+        };
+        let bad = parsed(&route("${{NOT_SET}}"));
+        let first = diff(&Fingerprints::new(), &bad);
+        let rest = r#"{"id":"b","uri":null,"host":"h"}"#;
+        assert_eq!(told(&first), format!("+a,c - [Route] !b@1: {rest}"));
+        let prints = Fingerprints::from_document(&bad);
+        assert_eq!(prints.len(), 2, "it is nobody's object");
+        assert!(diff(&prints, &bad).is_empty());
+        assert_eq!(told(&diff(&prints, &parsed(&route("${{SET}}")))), "+b - [Route] !");
+        let without = parsed(r#"{"routes":[{"id":"a"},{"id":"c"}]}"#);
+        assert_eq!(told(&diff(&prints, &without)), "+ -b [] !");
+        assert!(diff(&prints, &parsed(r#"{"routes":1}"#)).is_empty());
+    }
+
+    #[test]
+    fn what_has_no_id_of_its_own_goes_by_its_place() {
+        let parsed = |text: &str| parse(text, Format::Json, &|_| None).expect("it is a document");
+        for (text, expected) in [
+            (r#"{"routes":[{"id":"a"},{"id":"a","uri":"/b"}]}"#, r#"arr_2 {"id":"a","uri":"/b"}"#),
+            (r#"{"routes":[{"id":"a/b","uri":"/"}]}"#, r#"arr_1 {"id":"a/b","uri":"/"}"#),
+            (r#"{"routes":[{"id":"${{X}}"}]}"#, r#"arr_1 {"id":null}"#),
+            (r#"{"routes":[7]}"#, "arr_1 null"),
+            (r#"{"plugin_metadata":[{"uri":"/"}]}"#, ""),
+        ] {
+            let document = parsed(text);
+            let withheld = document.withheld.iter().map(|it| format!("{} {}", it.id, it.rest));
+            assert_eq!(withheld.collect::<Vec<_>>().join("; "), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_list_of_consumers_that_cannot_be_told_keeps_their_credentials_too() {
         let parsed = |text: &str| parse(text, Format::Json, &|_| None).expect("it is a document");
         let good = r#"{"consumers":[{"username":"a"},{"id":"a/credentials/c","plugins":{}}]}"#;
@@ -300,9 +369,12 @@ mod tests {
             old in prop::collection::vec(("[a-f]", 0u32..3), 0..6),
             new in prop::collection::vec(("[a-f]", 0u32..3), 0..6),
         ) {
+            // Of two with one id the second is withheld, which is no part of this.
             let borrowed = |routes: &[(String, u32)]| -> Document {
+                let mut seen = hashbrown::HashSet::new();
+                let new = routes.iter().filter(|(id, _)| seen.insert(id.clone()));
                 let routes: Vec<(&str, u32)> =
-                    routes.iter().map(|(id, number)| (id.as_str(), *number)).collect();
+                    new.map(|(id, number)| (id.as_str(), *number)).collect();
                 document(&routes)
             };
             let (old, new) = (borrowed(&old), borrowed(&new));

@@ -20,7 +20,8 @@ pub(crate) fn is_needed(text: &str) -> bool {
     text.contains(OPEN)
 }
 
-/// Replaces in every text and key below `value`; `path` is where it stands.
+/// Replaces in every text and key below `value`; `path` is where it stands. A text that cannot be replaced becomes `null`,
+/// and one of `problems`.
 pub(crate) fn substitute(
     value: &mut Value,
     path: &str,
@@ -30,7 +31,10 @@ pub(crate) fn substitute(
     match value {
         Value::String(text) if is_needed(text) => match replaced(text, environment) {
             Ok(text) => *value = retyped(text),
-            Err(problem) => problems.push(Problem { path: path.to_owned(), ..problem }),
+            Err(problem) => {
+                problems.push(Problem { path: path.to_owned(), ..problem });
+                *value = Value::Null;
+            }
         },
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {

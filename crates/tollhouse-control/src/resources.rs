@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tollhouse_config::declarative::ShenyuItem;
-use tollhouse_config::{Changes, Document, Fingerprints, Item, diff};
-use tollhouse_model::{Problem, Problems};
+use tollhouse_config::{Changes, Document, Fingerprints, diff};
+use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::{Change, Compiler, Settings, ShenyuChange, Snapshot, SnapshotCell};
 use tollhouse_stdx::LogLimit;
@@ -335,17 +335,40 @@ pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
 ///
 /// Values are read one by one as the compiler takes them: all of a large document at once would be most of the memory
 /// of a start.
-fn expand<'d>(changes: &'d Changes, document: &'d Document) -> impl Iterator<Item = Change> + 'd {
-    let is_rearranged = |item: &&Item| changes.rearranged.contains(&item.kind);
+pub fn expand<'d>(
+    changes: &'d Changes,
+    document: &'d Document,
+) -> impl Iterator<Item = Change> + 'd {
     let deletes = changes.deletes.iter();
     let deletes = deletes.map(|(kind, id)| Change::Delete { kind: *kind, id: id.clone() });
-    let moves = document.items.iter().filter(is_rearranged);
-    let moves = moves.map(|item| Change::Move { kind: item.kind, id: item.id.clone() });
     let upserts = changes.upserts.iter().map(|item| Change::Upsert {
         kind: item.kind,
         id: item.id.clone(),
         value: item.value(),
         path: item.path.clone(),
     });
-    deletes.chain(moves).chain(upserts)
+    let withheld = changes.withheld.iter().map(|withheld| Change::Withheld {
+        kind: withheld.kind,
+        id: withheld.id.clone(),
+        rest: withheld.rest(),
+        path: withheld.path.clone(),
+    });
+    deletes.chain(moves(changes, document)).chain(upserts).chain(withheld)
+}
+
+/// Has all of the kinds whose order changed in the order of the document, what it withholds among them.
+fn moves<'d>(changes: &'d Changes, document: &'d Document) -> impl Iterator<Item = Change> + 'd {
+    let is_rearranged = |kind: &Kind| changes.rearranged.contains(kind);
+    let mut withheld = document.withheld.iter().peekable();
+    let end = document.items.len();
+    let items = document.items.iter().map(|item| (item.kind, &item.id));
+    let places = items.map(Some).chain([None]).enumerate().flat_map(move |(at, item)| {
+        let mut here = Vec::new();
+        while let Some(it) = withheld.next_if(|it| it.position <= at || at == end) {
+            here.push((it.kind, &it.id));
+        }
+        here.into_iter().chain(item)
+    });
+    let places = places.filter(move |(kind, _)| is_rearranged(kind));
+    places.map(|(kind, id)| Change::Move { kind, id: id.clone() })
 }

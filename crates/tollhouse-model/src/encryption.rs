@@ -17,7 +17,9 @@ mod sealed;
 #[cfg(test)]
 mod tests;
 
-pub use fields::{Certainty, Sealing, Unopened, open_fields, seal_fields, sealed_field};
+pub use fields::{
+    Certainty, Sealing, Unopened, open_fields, open_or_mark_fields, seal_fields, sealed_field,
+};
 
 /// The fields of an SSL object that are kept encrypted.
 pub const SSL_FIELDS: [&str; 2] = ["key", "keys"];

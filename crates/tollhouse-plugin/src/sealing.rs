@@ -6,7 +6,7 @@
 use serde_json::Value;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::{
-    Keyring, SSL_FIELDS, Sealing, Unopened, open_fields, seal_fields,
+    Keyring, SSL_FIELDS, Sealing, Unopened, open_fields, open_or_mark_fields, seal_fields,
 };
 
 use crate::catalogue::Catalogue;
@@ -84,6 +84,15 @@ pub fn unseal(
         all.extend(open_fields(part, owner, fields, keyring));
     });
     all
+}
+
+/// Opens an object as the store has it, where all secrets lie sealed. What no key of the ring opens is marked as sealed,
+/// in whatever form it was, and is met where it is used: taken as it is, it would be a secret that everybody knows who has
+/// seen the store.
+pub fn unseal_stored(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) {
+    each_part(kind, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
+        open_or_mark_fields(part, owner, fields, keyring);
+    });
 }
 
 /// Calls `apply` with each part of an object that has secret fields, and who the fields belong to.

@@ -5,6 +5,7 @@
 
 mod body_variables;
 mod certificates;
+mod claim;
 mod consumers;
 mod dependents;
 mod driven;
@@ -61,6 +62,18 @@ pub enum Change {
         id: Id,
         /// Its content, or why that cannot be read.
         value: Result<Value, Problem>,
+        /// Where it stands, for problems.
+        path: String,
+    },
+    /// It is there and cannot be read. A version of it that is in service stays; else it refuses what is its own, as far as
+    /// that can be told.
+    Withheld {
+        /// What it is.
+        kind: Kind,
+        /// Its id.
+        id: Id,
+        /// What can be told of it: `null` stands where something cannot.
+        rest: Value,
         /// Where it stands, for problems.
         path: String,
     },
@@ -158,6 +171,12 @@ impl Compiler {
                 Change::Upsert { kind, id, value, path } => {
                     self.upsert(Object { kind, id: &id, path: &path }, value, &mut touched);
                 }
+                Change::Withheld { kind, id, rest, path } => {
+                    let object = Object { kind, id: &id, path: &path };
+                    let mut problems = Problems::new();
+                    self.refuse_in_place(object, &rest, &mut touched, &mut problems);
+                    self.note_problems((kind, id), problems);
+                }
                 Change::Move { kind, id } => self.take_out(kind, id, &mut touched),
                 Change::Delete { kind, id } => {
                     self.body_variables.forget(&(kind, id.clone()));
@@ -249,7 +268,11 @@ impl Compiler {
                 self.body_variables.note(&key, &value);
                 self.upsert_value(object, &value, touched)
             }
-            Err(problem) => Problems::from_iter([problem]),
+            Err(problem) => {
+                let mut problems = Problems::from_iter([problem]);
+                self.refuse_in_place(object, &Value::Null, touched, &mut problems);
+                problems
+            }
         };
         self.note_problems(key, problems);
     }
@@ -328,6 +351,22 @@ impl Compiler {
             set(Kind::Service, route.service_id.as_ref()),
         ];
         Chain::merge(sets.into_iter().flatten())
+    }
+}
+
+/// What becomes of the requests or connections of a route that cannot be used, as far as they can be told; `None` for other
+/// kinds.
+pub fn refusal_notice(kind: Kind, id: &Id, value: &Value, path: &str) -> Option<Problem> {
+    match kind {
+        Kind::Route => Some(match claim::route(id, value, path) {
+            Some(claim) => claim.notice(path),
+            None => claim::nothing_claimed(path, "requests"),
+        }),
+        Kind::StreamRoute => Some(match claim::stream_route(id, value, path) {
+            Some(claim) => claim.notice(path),
+            None => claim::nothing_claimed(path, "connections"),
+        }),
+        _ => None,
     }
 }
 

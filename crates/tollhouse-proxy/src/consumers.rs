@@ -104,6 +104,15 @@ impl Consumers {
         self.by_key.insert(key, credential)
     }
 
+    /// Takes out whatever is found by a key.
+    pub(crate) fn take_credential(&mut self, key: &Key) -> Option<Arc<Credential>> {
+        let found = self.by_key.get(key).cloned();
+        if found.is_some() {
+            self.by_key.remove(key);
+        }
+        found
+    }
+
     /// Removes a credential, unless its key belongs to another by now; returns whether it did.
     pub(crate) fn remove_credential(
         &mut self,

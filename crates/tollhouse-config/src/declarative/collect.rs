@@ -91,7 +91,10 @@ impl Collector {
     pub(super) fn item(&mut self, list: Kind, index: usize, head: &Head, text: &str) {
         let path = path_of(list, index);
         let found = key::parse(list, index, head, &path, &mut self.document.problems);
-        let Some((kind, id)) = found else { return };
+        let Some((kind, id)) = found else {
+            self.withhold_unnamed(list, index, text);
+            return;
+        };
         let next = self.document.items.len();
         let first = *self.seen.entry((kind, id.clone())).or_insert(next);
         if first != next {
@@ -101,6 +104,7 @@ impl Collector {
             let problem = Problem::error(path, reason);
             let hint = format!("the first one is used; give this one another {what}");
             self.problem(problem.with_hint(hint));
+            self.withhold_unnamed(list, index, text);
             return;
         }
         self.document.items.push(Item { kind, id, path, text: Arc::from(text) });
@@ -110,15 +114,28 @@ impl Collector {
     pub(super) fn no_object(&mut self, list: Kind, index: usize) {
         let problem = Problem::error(path_of(list, index), "wrong type: expected object");
         self.problem(problem.with_hint("an item is a map of its fields"));
-        self.withhold(list, index, &Head::default());
+        self.withhold(list, index, &Head::default(), "null");
     }
 
-    /// Leaves out an item whose problems have been added.
-    pub(super) fn withhold(&mut self, list: Kind, index: usize, head: &Head) {
-        let found = key::parse(list, index, head, "", &mut Problems::new());
-        let Some((kind, id)) = found else { return };
+    /// Leaves out an item whose problems have been added; `rest` is the JSON text of what can be told of it.
+    pub(super) fn withhold(&mut self, list: Kind, index: usize, head: &Head, rest: &str) {
+        match key::parse(list, index, head, "", &mut Problems::new()) {
+            Some((kind, id)) => self.push_withheld(kind, id, path_of(list, index), rest),
+            None => self.withhold_unnamed(list, index, rest),
+        }
+    }
+
+    /// The same of an item whose id is bad or another's: it goes by its place, as items without an id do.
+    fn withhold_unnamed(&mut self, list: Kind, index: usize, rest: &str) {
+        // Confs of plugins are found by the plugin's name alone.
+        if list != Kind::PluginMetadata {
+            self.push_withheld(list, key::of_place(index), path_of(list, index), rest);
+        }
+    }
+
+    fn push_withheld(&mut self, kind: Kind, id: Id, path: String, rest: &str) {
         let position = self.document.items.len();
-        self.document.withheld.push(Withheld { kind, id, position });
+        self.document.withheld.push(Withheld { kind, id, position, path, rest: Arc::from(rest) });
     }
 
     pub(super) fn finish(self) -> Document {

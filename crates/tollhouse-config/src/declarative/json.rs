@@ -165,12 +165,12 @@ fn add(
             if problems.is_empty() {
                 collector.item(kind, index, &Head::from_item(&value), &value.to_string());
             } else {
-                collector.withhold(kind, index, &Head::from_item(&value));
+                collector.withhold(kind, index, &Head::from_item(&value), &value.to_string());
             }
         }
         Err(error) => {
             problems.push(Problem::error(path_of(kind, index), format!("cannot be read: {error}")));
-            collector.withhold(kind, index, &head_of(kind, text));
+            collector.withhold(kind, index, &head_of(kind, text), "null");
         }
     }
     collector.problems(problems);

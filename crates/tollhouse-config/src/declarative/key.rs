@@ -65,10 +65,15 @@ pub(super) fn parse(
         _ => {}
     }
     let id = match &head.id {
-        None => Id::new(format!("arr_{}", index + 1)),
+        None => of_place(index),
         Some(id) => Id::parse(id, &format!("{path}.id"), problems)?,
     };
     Some((list, id))
+}
+
+/// The id of an item that says none, by its place in the list.
+pub(super) fn of_place(index: usize) -> Id {
+    Id::new(format!("arr_{}", index + 1))
 }
 
 /// A username that can stand as an id; whether it is a good one is judged with the object.

@@ -58,7 +58,7 @@ fn collect(collector: &mut Collector, kind: Kind, value: Value, environment: Env
         if complete {
             collector.item(kind, index, &head, &item.to_string());
         } else {
-            collector.withhold(kind, index, &head);
+            collector.withhold(kind, index, &head, &item.to_string());
         }
     }
 }

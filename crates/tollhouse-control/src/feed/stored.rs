@@ -11,13 +11,11 @@ mod vigil;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
-use tollhouse_model::encryption::{Certainty, Keyring};
+use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Kind, Problem};
-use tollhouse_plugin::sealing::{self, PrivateKeys};
-use tollhouse_plugin::{Catalogue, validation};
+use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_proxy::{Change, ShenyuChange};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{
@@ -394,27 +392,12 @@ impl Stored {
             return Some(Change::Delete { kind, id });
         }
         let path = format!("{kind}/{id}");
-        let value = serde_json::from_slice(&entry.value)
-            .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")))
-            .and_then(|value| self.opened(kind, value, &path));
+        let mut value = serde_json::from_slice(&entry.value)
+            .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")));
+        if let Ok(value) = &mut value {
+            sealing::unseal_stored(kind, value, &self.parts.catalogue, &self.parts.keyring);
+        }
         Some(Change::Upsert { kind, id, value, path })
-    }
-
-    /// An object with its secrets in the clear. In the store they are sealed, so that what only looks
-    /// so is: taken as it is, it would be a secret that everybody knows who has seen the store.
-    fn opened(&self, kind: Kind, mut value: Value, path: &str) -> Result<Value, Problem> {
-        let (catalogue, keyring) = (&self.parts.catalogue, &self.parts.keyring);
-        let mut unopened =
-            sealing::unseal(kind, &mut value, catalogue, keyring, PrivateKeys::Opened);
-        // Left out, these would leave what is their own to broader ones. A value that says itself that it is
-        // sealed is met where they are compiled, and they refuse there.
-        if matches!(kind, Kind::Route | Kind::StreamRoute | Kind::GlobalRule | Kind::Ssl) {
-            unopened.retain(|it| it.certainty != Certainty::Marked);
-        }
-        match unopened.into_iter().next() {
-            Some(unopened) => Err(validation::unopened(format!("{path}.{}", unopened.field))),
-            None => Ok(value),
-        }
     }
 }
 

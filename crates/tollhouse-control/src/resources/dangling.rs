@@ -35,7 +35,8 @@ impl Dangling {
                     self.put(path, named);
                 }
                 Change::Delete { kind, id } => self.remove(&path_of(*kind, id)),
-                Change::Move { .. } | Change::Shenyu(_) => {}
+                // Documents withhold, and what they name is not looked at here.
+                Change::Withheld { .. } | Change::Move { .. } | Change::Shenyu(_) => {}
             }
         }
     }

@@ -12,7 +12,9 @@ impl KnownObjects {
     pub fn note(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
-                Change::Upsert { kind, id, .. } => drop(self.0.insert((*kind, id.clone()))),
+                Change::Upsert { kind, id, .. } | Change::Withheld { kind, id, .. } => {
+                    self.0.insert((*kind, id.clone()));
+                }
                 Change::Delete { kind, id } => drop(self.0.remove(&(*kind, id.clone()))),
                 // Those of ShenYu are listed anew as a whole.
                 Change::Move { .. } | Change::Shenyu(_) => {}

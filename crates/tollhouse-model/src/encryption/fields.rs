@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::sealed::PREFIX;
 use super::{Keyring, Opened};
 use crate::secret::is_reference;
 
@@ -81,6 +82,31 @@ pub fn open_fields(
     fields: &[impl AsRef<str>],
     keyring: &Keyring,
 ) -> Vec<Unopened> {
+    open_each(conf, owner, fields, keyring, |_, _| {})
+}
+
+/// The same where all values are known to be sealed: what no key opens says so itself from there on, so that nobody takes
+/// it for what it hides.
+pub fn open_or_mark_fields(
+    conf: &mut Value,
+    owner: &str,
+    fields: &[impl AsRef<str>],
+    keyring: &Keyring,
+) {
+    open_each(conf, owner, fields, keyring, |text, certainty| {
+        if certainty == Certainty::Likely {
+            text.insert_str(0, PREFIX);
+        }
+    });
+}
+
+fn open_each(
+    conf: &mut Value,
+    owner: &str,
+    fields: &[impl AsRef<str>],
+    keyring: &Keyring,
+    mut unopen: impl FnMut(&mut String, Certainty),
+) -> Vec<Unopened> {
     let mut unopened = Vec::new();
     for field in fields {
         let field = field.as_ref();
@@ -89,6 +115,7 @@ pub fn open_fields(
             Opened::Current(plain) | Opened::Stale(plain) => *text = plain,
             Opened::Plain => {}
             Opened::Unopened(certainty) => {
+                unopen(text, certainty);
                 unopened.push(Unopened { field: field.to_owned(), certainty });
             }
         });

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion, staples};
 use crate::certificate::{self, CertificateError, CertificateFacts, Validity, format_date};
+use crate::encryption::sealed_field;
 use crate::expr::Expr;
 use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown, host_is_valid};
@@ -65,13 +66,15 @@ impl Ssl {
         (ssl.filter(|_| !problems.has_errors()), problems)
     }
 
-    /// The names for which an object asks clients for certificates, lower-cased, as far as they can be read,
-    /// whatever else is wrong with it; none where it is off.
-    pub fn names_that_ask(value: &Value) -> Vec<String> {
+    /// The names that nobody else may answer for where an object cannot be used: those of one that asks clients for
+    /// certificates, and of one with a value that no key opens, whatever that was to say. Lower-cased, as far as
+    /// they can be read, whatever else is wrong with it; none where it is off.
+    pub fn names_to_keep(value: &Value) -> Vec<String> {
         let field = |name: &str| value.get(name).filter(|value| !value.is_null());
         let is_for_nodes = field("type").is_some_and(|kind| kind == "client");
         let is_off = field("status").is_some_and(|status| status == 0);
-        if field("client").is_none() || is_for_nodes || is_off {
+        let is_kept = field("client").is_some() || sealed_field(value).is_some();
+        if !is_kept || is_for_nodes || is_off {
             return Vec::new();
         }
         let listed = field("snis").and_then(Value::as_array).into_iter().flatten();

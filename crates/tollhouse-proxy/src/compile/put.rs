@@ -1,9 +1,10 @@
 //! Takes objects in, kind by kind: parse, compile plugins, keep, note what else must be compiled.
 //!
 //! An object that does not parse, or whose plugins refuse their confs, changes nothing: its last
-//! good version stays. Where there is none, and all that is wrong is in its plugins, or in where it
-//! sends requests, it comes into service and refuses those that are its own: left out, it would leave
-//! them to a broader route, or to nobody's rule.
+//! good version stays. Where there is none, it comes into service with what can be read of it, and
+//! refuses: left out, it would leave what is its own to a broader route, to somebody else, or to
+//! nobody's rule. What others name (services, upstreams, plugin configs, groups, definitions) is left
+//! out all the same, since whoever names what is not there refuses.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use serde_json::Value;
 use tollhouse_model::ssl::{CertificatePair, SslKind};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConf, PluginConfig,
-    PluginMetadata, PluginSet, Problem, Problems, Proto, Route, Service, Ssl, StreamRoute,
-    Upstream,
+    PluginMetadata, PluginSet, Problem, Problems, Proto, Route, Service, Ssl, Upstream,
 };
 
 use tollhouse_plugin::validation;
 use tollhouse_transcode::Definition;
 
-use super::consumers::identities;
+use super::claim;
+use super::consumers::{claimed_keys, identities};
 use super::object::Object;
 use super::plugins::{Fallback, Place, Unreadable};
 use super::secrets::Fields;
@@ -50,8 +51,8 @@ impl Compiler {
             Kind::Upstream => self.put_upstream(id, value, path),
             Kind::PluginConfig => self.put_plugin_config(id, value, path, touched),
             Kind::GlobalRule => self.put_global_rule(id, value, path, touched),
-            Kind::Consumer => self.put_consumer(id, value, path),
-            Kind::Credential => self.put_credential(id, value, path),
+            Kind::Consumer => self.put_consumer(id, value, path, touched),
+            Kind::Credential => self.put_credential(id, value, path, touched),
             Kind::ConsumerGroup => self.put_consumer_group(id, value, path),
             Kind::PluginMetadata => self.put_plugin_metadata(id, value, path, touched),
             Kind::StreamRoute => self.put_stream_route(id, value, path, touched),
@@ -67,7 +68,7 @@ impl Compiler {
     }
 
     /// Has an object that cannot be used refuse what is its own, where no version of it is in service.
-    fn refuse_in_place(
+    pub(super) fn refuse_in_place(
         &mut self,
         object: Object<'_>,
         value: &Value,
@@ -78,20 +79,49 @@ impl Compiler {
         let is_new = self.fallback(kind, id) == Fallback::Refuse;
         match kind {
             Kind::Ssl => self.refuse_clients(object, value, problems),
-            Kind::Route if is_new => {
-                let Some(route) = Route::parse(id.clone(), &without_target(value), path).0 else {
-                    return;
-                };
-                self.plugins.refuse(kind, id, Unreadable::Route);
-                self.routes.insert(id.clone(), Arc::new(route));
-                touched.routes.push(id.clone());
+            Kind::Route if is_new => match claim::route(id, value, path) {
+                Some(claim) => {
+                    problems.push(claim.notice(path));
+                    self.plugins.refuse(kind, id, claim.unreadable);
+                    self.routes.insert(id.clone(), Arc::new(claim.route));
+                    touched.routes.push(id.clone());
+                }
+                // One that refuses requests goes on to do so.
+                None if !self.routes.contains_key(id) => {
+                    problems.push(claim::nothing_claimed(path, "requests"));
+                    self.plugins.remove(kind, id);
+                }
+                None => {}
+            },
+            Kind::StreamRoute if is_new => match claim::stream_route(id, value, path) {
+                Some(claim) => {
+                    problems.push(claim.notice(path));
+                    self.plugins.refuse(kind, id, claim.unreadable);
+                    self.streams.keep(claim.route);
+                    touched.stream_routes.push(id.clone());
+                }
+                None if !self.streams.contains(id) => {
+                    problems.push(claim::nothing_claimed(path, "connections"));
+                    self.plugins.remove(kind, id);
+                }
+                None => {}
+            },
+            // A rule that cannot be read may have protected every route: they all refuse.
+            Kind::GlobalRule if is_new => {
+                self.plugins.refuse(kind, id, Unreadable::Plugins);
+                let rule = GlobalRule { id: id.clone(), plugins: PluginSet::new() };
+                self.global_rules.insert(id.clone(), rule);
+                touched.global_rules = true;
             }
-            Kind::StreamRoute if is_new => {
-                let bare = without_target(value);
-                let Some(route) = StreamRoute::parse(id.clone(), &bare, path).0 else { return };
-                self.plugins.refuse(kind, id, Unreadable::Route);
-                self.streams.keep(route);
-                touched.stream_routes.push(id.clone());
+            Kind::Consumer if is_new => {
+                let keys = claimed_keys(value, &self.plugins);
+                let snapshot = &mut self.snapshot.consumers;
+                self.consumers.refuse(id.as_str(), keys, &self.plugins, snapshot);
+            }
+            Kind::Credential if is_new => {
+                let keys = claimed_keys(value, &self.plugins);
+                let snapshot = &mut self.snapshot.consumers;
+                self.consumers.refuse_credential(id, keys, &self.plugins, snapshot);
             }
             _ => {}
         }
@@ -99,27 +129,16 @@ impl Compiler {
 
     fn put_route(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
-        let fallback = self.fallback(Kind::Route, &id);
-        let rest = match &route {
-            Some(route) => {
-                let object = Object { kind: Kind::Route, id: &id, path };
-                self.set_plugins(object, &route.plugins, &mut problems);
-                None
-            }
-            None => readable_rest(value, |rest| Route::parse(id.clone(), rest, path).0),
+        let object = Object { kind: Kind::Route, id: &id, path };
+        let Some(route) = route else {
+            self.refuse_in_place(object, value, touched, &mut problems);
+            return problems;
         };
-        if let (Some((_, unreadable)), Fallback::Refuse) = (&rest, fallback) {
-            self.plugins.refuse(Kind::Route, &id, *unreadable);
-        }
-        let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
-        match route.or(rest.map(|(route, _)| route)).filter(|_| is_wanted) {
-            Some(route) => {
-                self.routes.insert(id.clone(), Arc::new(route));
-                touched.routes.push(id);
-            }
-            // One that refuses requests goes on to do so.
-            None if !self.routes.contains_key(&id) => self.plugins.remove(Kind::Route, &id),
-            None => {}
+        let fallback = self.fallback(Kind::Route, &id);
+        self.set_plugins(object, &route.plugins, &mut problems);
+        if !problems.has_errors() || fallback == Fallback::Refuse {
+            self.routes.insert(id.clone(), Arc::new(route));
+            touched.routes.push(id);
         }
         problems
     }
@@ -179,20 +198,13 @@ impl Compiler {
         touched: &mut Touched,
     ) -> Problems {
         let (rule, mut problems) = GlobalRule::parse(id.clone(), value, path);
-        let fallback = self.fallback(Kind::GlobalRule, &id);
-        let rule = match rule {
-            Some(rule) => {
-                let object = Object { kind: Kind::GlobalRule, id: &id, path };
-                self.set_plugins(object, &rule.plugins, &mut problems);
-                rule
-            }
-            // A rule that cannot be read may have protected every route: they all refuse.
-            None if fallback == Fallback::Refuse => {
-                self.plugins.refuse(Kind::GlobalRule, &id, Unreadable::Plugins);
-                GlobalRule { id: id.clone(), plugins: PluginSet::new() }
-            }
-            None => return problems,
+        let object = Object { kind: Kind::GlobalRule, id: &id, path };
+        let Some(rule) = rule else {
+            self.refuse_in_place(object, value, touched, &mut problems);
+            return problems;
         };
+        let fallback = self.fallback(Kind::GlobalRule, &id);
+        self.set_plugins(object, &rule.plugins, &mut problems);
         if !problems.has_errors() || fallback == Fallback::Refuse {
             self.warn_of_repeated_plugins(&rule, path, &mut problems);
             self.global_rules.insert(id, rule);
@@ -201,29 +213,52 @@ impl Compiler {
         problems
     }
 
-    fn put_consumer(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+    fn put_consumer(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
         let (consumer, mut problems) = Consumer::parse(id.clone(), value, path);
-        let Some(consumer) = consumer else { return problems };
-        let own = self.plugins.without_identities(&consumer.plugins);
-        self.set_plugins(Object { kind: Kind::Consumer, id: &id, path }, &own, &mut problems);
-        let plugins = &self.plugins;
-        let identities = identities(&consumer.plugins, plugins, path, &mut problems);
-        if let Some(identities) = identities {
-            let snapshot = &mut self.snapshot.consumers;
-            self.consumers.set(consumer, identities, plugins, snapshot);
+        let object = Object { kind: Kind::Consumer, id: &id, path };
+        let found = consumer.and_then(|consumer| {
+            let own = self.plugins.without_identities(&consumer.plugins);
+            self.set_plugins(object, &own, &mut problems);
+            let found = identities(&consumer.plugins, &self.plugins, path, &mut problems)?;
+            Some((consumer, found))
+        });
+        match found {
+            Some((consumer, found)) => {
+                let snapshot = &mut self.snapshot.consumers;
+                self.consumers.set(consumer, found, &self.plugins, snapshot);
+            }
+            None => self.refuse_in_place(object, value, touched, &mut problems),
         }
         problems
     }
 
-    fn put_credential(&mut self, id: Id, value: &Value, path: &str) -> Problems {
-        let (credential, mut problems) = Credential::parse(id, value, path);
-        if let Some(credential) = credential {
+    fn put_credential(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        let (credential, mut problems) = Credential::parse(id.clone(), value, path);
+        let found = credential.and_then(|credential| {
             self.plugins.note_absent(&credential.plugins, path, &mut problems);
-            let plugins = &self.plugins;
-            let identities = identities(&credential.plugins, plugins, path, &mut problems);
-            if let Some(identities) = identities {
+            let found = identities(&credential.plugins, &self.plugins, path, &mut problems)?;
+            Some((credential, found))
+        });
+        match found {
+            Some((credential, found)) => {
                 let snapshot = &mut self.snapshot.consumers;
-                self.consumers.set_credential(&credential, identities, plugins, snapshot);
+                self.consumers.set_credential(&credential, found, &self.plugins, snapshot);
+            }
+            None => {
+                let object = Object { kind: Kind::Credential, id: &id, path };
+                self.refuse_in_place(object, value, touched, &mut problems);
             }
         }
         problems
@@ -325,18 +360,22 @@ impl Compiler {
         true
     }
 
-    /// Has nobody answer for the names of an ssl object that cannot be used, where it asks clients for
-    /// certificates and no version of it is in service.
+    /// Has nobody answer for the names of an ssl object that cannot be used, where that is asked for and no version of
+    /// it is in service.
     fn refuse_clients(&mut self, object: Object<'_>, value: &Value, problems: &mut Problems) {
-        let names = Ssl::names_that_ask(value);
+        let names = Ssl::names_to_keep(value);
         if names.is_empty() {
             return;
         }
         let told = names.join(", ");
         if self.hosts.refuse(object.id, names, &mut self.snapshot.certificates) {
             let reason = format!("clients of {told} are refused until this is mended");
-            let hint =
-                "the object asks them for certificates, which no other one does in its place";
+            let hint = match value.get("client") {
+                Some(_) => {
+                    "the object asks them for certificates, which no other one does in its place"
+                }
+                None => "no other object answers in the place of one whose key does not open",
+            };
             problems.push(Problem::warning(object.path, reason).with_hint(hint));
         }
     }
@@ -387,7 +426,9 @@ impl Compiler {
             Kind::GlobalRule => self.global_rules.contains_key(id),
             Kind::ConsumerGroup => self.consumer_groups.contains_key(id),
             Kind::StreamRoute => self.streams.contains(id),
-            // One that is not in service is nobody: its requests are refused anyway.
+            Kind::Consumer => self.consumers.contains(id.as_str()),
+            Kind::Credential => self.consumers.has_credential(id),
+            // Whoever names one that is not in service refuses.
             _ => true,
         };
         if is_in_service && !self.plugins.refuses(kind, id) {
@@ -535,53 +576,4 @@ fn names_proto(conf: &Value, id: &Id) -> bool {
         Some(Value::Number(named)) => named.to_string() == id.as_str(),
         _ => false,
     }
-}
-
-/// The fields that say which requests or connections are a route's own.
-const CONDITIONS: [&str; 15] = [
-    "uri",
-    "uris",
-    "priority",
-    "methods",
-    "host",
-    "hosts",
-    "remote_addr",
-    "remote_addrs",
-    "vars",
-    "filter_func",
-    "status",
-    "server_addr",
-    "server_port",
-    "sni",
-    "plugins",
-];
-
-/// What can be read of a route that cannot be read as a whole: the rest without its plugins, or else what says which
-/// requests are its own; and which part of it is to blame.
-pub(super) fn readable_rest<T>(
-    value: &Value,
-    parse: impl Fn(&Value) -> Option<T>,
-) -> Option<(T, Unreadable)> {
-    if let Some(rest) = parse(&without_plugins(value)) {
-        return Some((rest, Unreadable::Plugins));
-    }
-    Some((parse(&without_target(value))?, Unreadable::Route))
-}
-
-/// The route with nothing but what says which requests are its own, whatever else is wrong with it.
-fn without_target(value: &Value) -> Value {
-    let mut bare = without_plugins(value);
-    if let Some(fields) = bare.as_object_mut() {
-        fields.retain(|name, _| CONDITIONS.contains(&name.as_str()));
-    }
-    bare
-}
-
-/// The object with no plugins at all, in the place of those that cannot be read.
-fn without_plugins(value: &Value) -> Value {
-    let mut bare = value.clone();
-    if let Some(fields) = bare.as_object_mut() {
-        fields.insert("plugins".into(), Value::Object(serde_json::Map::new()));
-    }
-    bare
 }

@@ -8,7 +8,6 @@ use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRou
 
 use super::object::Object;
 use super::plugins::Fallback;
-use super::put::readable_rest;
 use super::{Compiler, Touched, reference};
 use crate::l4::table::StreamEntry;
 use crate::plugins::Chain;
@@ -100,32 +99,21 @@ impl Compiler {
         touched: &mut Touched,
     ) -> Problems {
         let (route, mut problems) = StreamRoute::parse(id.clone(), value, path);
-        let fallback = self.fallback(Kind::StreamRoute, &id);
-        let rest = match &route {
-            Some(route) => {
-                let object = Object { kind: Kind::StreamRoute, id: &id, path };
-                self.set_plugins(object, &route.plugins, &mut problems);
-                None
-            }
-            None => readable_rest(value, |rest| StreamRoute::parse(id.clone(), rest, path).0),
+        let object = Object { kind: Kind::StreamRoute, id: &id, path };
+        let Some(route) = route else {
+            self.refuse_in_place(object, value, touched, &mut problems);
+            return problems;
         };
-        if route.as_ref().is_some_and(|route| route.protocol.is_some()) {
+        let fallback = self.fallback(Kind::StreamRoute, &id);
+        self.set_plugins(object, &route.plugins, &mut problems);
+        if route.protocol.is_some() {
             let reason = "connections are passed through, and no protocol is taken apart";
             let problem = Problem::warning(format!("{path}.protocol"), reason);
             problems.push(problem.with_hint("it has no effect"));
         }
-        if let (Some((_, unreadable)), Fallback::Refuse) = (&rest, fallback) {
-            self.plugins.refuse(Kind::StreamRoute, &id, *unreadable);
-        }
-        let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
-        match route.or(rest.map(|(route, _)| route)).filter(|_| is_wanted) {
-            Some(route) => {
-                self.streams.keep(route);
-                touched.stream_routes.push(id);
-            }
-            // One that refuses connections goes on to do so.
-            None if !self.streams.contains(&id) => self.plugins.remove(Kind::StreamRoute, &id),
-            None => {}
+        if !problems.has_errors() || fallback == Fallback::Refuse {
+            self.streams.keep(route);
+            touched.stream_routes.push(id);
         }
         problems
     }

@@ -10,6 +10,7 @@ use tollhouse_model::upstream::{KeepalivePool, Node};
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_plugin::{Category, ConfError, ConsumerIndex, Phases, Plugin, PluginType, Scope};
+use tollhouse_plugins::basic_auth::BasicAuth;
 use tollhouse_plugins::grpc_transcode::GrpcTranscode;
 use tollhouse_plugins::key_auth::KeyAuth;
 use tollhouse_router::{Captures, MatchRequest};
@@ -18,6 +19,7 @@ use super::*;
 use crate::snapshot::UpstreamEntry;
 use crate::testing::{NoNames, settings};
 
+mod claims;
 mod driven;
 mod plugins;
 mod protos;
@@ -45,6 +47,7 @@ macro_rules! idle_plugins {
             Catalogue::new([
                 $(PluginType::new::<$plugin>(),)*
                 PluginType::new::<KeyAuth>(),
+                PluginType::new::<BasicAuth>(),
                 PluginType::new::<GrpcTranscode>(),
             ])
         }

@@ -85,6 +85,56 @@ fn a_global_rule_that_cannot_run_stops_what_it_was_to_see() {
 }
 
 #[test]
+fn a_route_that_cannot_be_told_leaves_its_requests_to_no_broader_one() {
+    let origin = Origin::named("a");
+    let upstream = || upstream([origin.address()]);
+    let own = |uri: &str, name: &str, value: Value| {
+        let mut route = json!({"uri": uri, "plugins": {"key-auth": {}}, "upstream": upstream()});
+        route[name] = value;
+        route
+    };
+    let resources = json!({"routes": [
+        own("/vars", "vars", json!([["arg_a", "=", "b"]])),
+        own("/addresses", "remote_addrs", json!(["ten"])),
+        own("/methods", "methods", json!(["BREW"])),
+        own("/hosts", "hosts", json!([7])),
+        own("/unset", "desc", "${{TOLLHOUSE_TEST_NOT_SET}}".into()),
+        own("/unset-host", "host", "${{TOLLHOUSE_TEST_NOT_SET}}".into()),
+        own("/bad-id", "id", "a/b".into()),
+        own("/first", "id", "twice".into()),
+        own("/second", "id", "twice".into()),
+        {"id": "all", "uri": "/*", "upstream": upstream()},
+    ]});
+    let gateway = gateway().resources(&resources).start();
+    let refused = [
+        "/vars",
+        "/addresses",
+        "/methods",
+        "/hosts",
+        "/unset",
+        "/unset-host",
+        "/bad-id",
+        "/second",
+    ];
+    for target in refused {
+        assert_eq!(status(&gateway, target, ""), 503, "{target}");
+    }
+    gateway.wait_failures("route_invalid", 8);
+    assert_eq!(status(&gateway, "/first", ""), 401);
+    assert_eq!(status(&gateway, "/else", ""), 200);
+    assert_eq!(origin.requests().len(), 1);
+    let told = gateway.configuration()["problems"].to_string();
+    assert!(told.contains("requests to /unset-host are refused until this is mended"), "{told}");
+    // Mended, and gone.
+    gateway.reload(&json!({"routes": [
+        own("/vars", "vars", json!([["arg_a", "==", "b"]])),
+        {"id": "all", "uri": "/*", "upstream": upstream()},
+    ]}));
+    assert_eq!(status(&gateway, "/vars?a=b", ""), 401);
+    assert_eq!(status(&gateway, "/unset", ""), 200);
+}
+
+#[test]
 fn a_plugin_that_may_not_be_used_protects_nothing_unless_it_may_be_passed_over() {
     let origin = Origin::named("a");
     let upstream = upstream([origin.address()]);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use tollhouse_model::encryption::Form;
 use tollhouse_store::{
     BoxFuture, Committed, LeaseId, Limits, Listing, Location, Revision, Transaction, WatchSource,
     limits::HISTORY_COMMITS_MAX,
@@ -128,7 +129,7 @@ async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<Read>, Arc<Outages>) 
 fn parts(store: &Arc<Failing>, outages: &Arc<Outages>, shared: Option<SharedStore>) -> StoredParts {
     StoredParts {
         store: Arc::<Failing>::clone(store),
-        catalogue: Arc::new(Catalogue::empty()),
+        catalogue: crate::plugins::catalogue(),
         keyring: Arc::new(Keyring::generate().expect("random numbers")),
         indexes: Arc::default(),
         outages: Arc::clone(outages),
@@ -218,18 +219,44 @@ async fn stream_routes_begin_in_the_order_in_which_they_were_made() {
 }
 
 #[tokio::test]
-async fn what_might_protect_comes_into_service_sealed_where_no_key_opens_it() {
-    let store = failing();
-    let lost = Keyring::generate().expect("random numbers");
-    let object = json!({ "key": lost.seal("secret", "ssls.key") }).to_string();
-    let transaction = Transaction::new().put("/apisix/ssls/1", object);
-    store.commit(transaction).await.expect("memory takes it");
-    let (_, changes) = opened(&store).await;
-    let sealed = changes.iter().find_map(|change| match change {
-        Change::Upsert { kind: Kind::Ssl, value: Ok(value), .. } => value["key"].as_str(),
-        _ => None,
-    });
-    assert!(sealed.is_some_and(Keyring::is_marked), "{changes:?}");
+async fn what_no_key_opens_comes_into_service_marked_as_sealed_in_whatever_form_it_was() {
+    let lost = || Keyring::generate().expect("random numbers");
+    for lost in [lost(), lost().with_form(Form::Apisix)] {
+        let hidden = |place: &str| lost.seal("a secret that nobody knows", place);
+        let tls = json!({ "tls": { "client_key": hidden("upstream.tls.client_key") } });
+        let carried = json!({ "upstream": tls, "plugins": {} });
+        let login = json!({ "username": "jack", "password": hidden("basic-auth.password") });
+        let who = json!({ "plugins": { "basic-auth": login } });
+        let verifier = json!({ "key": hidden("csrf.key") });
+        let plugins = json!({ "plugins": { "csrf": verifier } });
+        let carried_at = "/upstream/tls/client_key";
+        let who_at = "/plugins/basic-auth/password";
+        let plugins_at = "/plugins/csrf/key";
+        let table = [
+            ("ssls/1", json!({ "key": hidden("ssl.key") }), "/key"),
+            ("routes/1", carried.clone(), carried_at),
+            ("stream_routes/1", carried.clone(), carried_at),
+            ("services/1", carried, carried_at),
+            ("upstreams/1", tls, "/tls/client_key"),
+            ("secrets/vault/1", json!({ "token": hidden("secret.token") }), "/token"),
+            ("consumers/jack", who.clone(), who_at),
+            ("consumers/jack/credentials/1", who, who_at),
+            ("global_rules/1", plugins.clone(), plugins_at),
+            ("plugin_configs/1", plugins.clone(), plugins_at),
+            ("consumer_groups/1", plugins, plugins_at),
+        ];
+        for (key, object, at) in table {
+            let store = failing();
+            let transaction = Transaction::new().put(format!("/apisix/{key}"), object.to_string());
+            store.commit(transaction).await.expect("memory takes it");
+            let (_, changes) = opened(&store).await;
+            let sealed = changes.iter().find_map(|change| match change {
+                Change::Upsert { value: Ok(value), .. } => value.pointer(at)?.as_str(),
+                _ => None,
+            });
+            assert!(sealed.is_some_and(Keyring::is_marked), "{key}: {changes:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

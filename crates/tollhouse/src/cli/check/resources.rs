@@ -13,7 +13,7 @@ use tollhouse_model::{
 };
 use tollhouse_plugin::validation::{self, ObjectPlugins, Role, Surroundings};
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_proxy::compile::kind_without_effect;
+use tollhouse_proxy::compile::{kind_without_effect, refusal_notice};
 use tollhouse_transcode::Definition;
 
 use super::Environment;
@@ -93,6 +93,11 @@ pub(super) fn check_beside(
     for item in &document.items {
         problems.extend(item_problems(item, &references, &services, environment));
     }
+    // What is wrong with these has been said: here, what becomes of their requests.
+    for withheld in &document.withheld {
+        let notice = refusal_notice(withheld.kind, &withheld.id, &withheld.rest(), &withheld.path);
+        problems.extend(notice.into_iter().collect());
+    }
     problems
 }
 
@@ -106,11 +111,24 @@ fn item_problems(
         Ok(value) => value,
         Err(problem) => return Problems::from_iter([problem]),
     };
-    let (id, path) = (item.id.clone(), item.path.as_str());
     // What cannot be unsealed is no conf that a plugin could check; its one problem says so.
-    if let Some(problem) = validation::unopened_beside_plugins(&value, path) {
-        return Problems::from_iter([problem]);
+    match validation::unopened_beside_plugins(&value, &item.path) {
+        Some(problem) => {
+            let notice = refusal_notice(item.kind, &item.id, &value, &item.path);
+            [problem].into_iter().chain(notice).collect()
+        }
+        None => object_problems((item, value), references, services, environment),
     }
+}
+
+fn object_problems(
+    (item, value): (&Item, Value),
+    references: &References,
+    services: &Arc<Services>,
+    environment: Option<Environment<'_>>,
+) -> Problems {
+    let (id, path) = (item.id.clone(), item.path.as_str());
+    let notice = || refusal_notice(item.kind, &item.id, &value, path).into_iter().collect();
     let plugin_problems =
         |plugins: &PluginSet, role| plugin_problems(plugins, role, item, (references, services));
     let with_plugins = |mut problems: Problems, plugins: Option<PluginSet>, role| {
@@ -123,6 +141,8 @@ fn item_problems(
             if let Some(route) = &route {
                 references.route(route, path, &mut problems);
                 problems.extend(plugin_problems(&route.plugins, Role::Verifier));
+            } else {
+                problems.extend(notice());
             }
             problems
         }
@@ -163,7 +183,10 @@ fn item_problems(
         Kind::Ssl => ssl_problems(item, value, references, environment),
         Kind::StreamRoute => {
             let (route, mut problems) = StreamRoute::parse(id, &value, path);
-            route.iter().for_each(|route| references.stream_route(route, path, &mut problems));
+            match &route {
+                Some(route) => references.stream_route(route, path, &mut problems),
+                None => problems.extend(notice()),
+            }
             with_plugins(problems, route.map(|it| it.plugins), Role::Connection)
         }
         Kind::Proto => proto_problems(id, &value, path),

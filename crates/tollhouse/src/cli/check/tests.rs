@@ -84,6 +84,8 @@ warning: apisix.json: plugins: \"plugins\" is not served yet
     hint:  it has no effect
 error: apisix.json: routes[0].uri: wrong type: expected string, got number
     value: 7
+warning: apisix.json: routes[0]: it is not known which requests are its own
+    hint:  it refuses none of them: another route may answer them until this is mended
 warning: apisix.json: routes[1].service_id: no object of that id in services
     value: \"webb\"
     hint:  did you mean \"web\"? its requests are answered 404 (service_not_found)
@@ -109,7 +111,7 @@ error: apisix.json: routes[6].plugins.key-auht: plugin \"key-auht\" is not part 
 warning: apisix.json: services[0].upstream_id: no object of that id in upstreams
     value: \"gone\"
     hint:  its requests are answered 502 (upstream_not_found)
-apisix.json (resources): 7 routes, 2 services, 1 upstream, 3 errors, 9 warnings
+apisix.json (resources): 7 routes, 2 services, 1 upstream, 3 errors, 10 warnings
 ";
     assert_eq!(report, expected);
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tollhouse_config::Item;
 use tollhouse_config::declarative::ShenyuItem;
-use tollhouse_control::resources::replace_shenyu;
+use tollhouse_config::{Fingerprints, diff};
+use tollhouse_control::resources::{expand, replace_shenyu};
 use tollhouse_model::{Id, Kind, Problems};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
@@ -48,17 +48,19 @@ impl Offline {
         }
         let mut compiler = compiler(&settings, &loaded.skipped_plugins, runtime);
         let mut switched_off = Vec::new();
-        let changes = document.items.iter().map(|item| {
-            let mut change = change(item);
-            if view == View::Revealing && switch_on(&mut change) {
-                switched_off.push(item.id.clone());
+        let changes = diff(&Fingerprints::new(), document);
+        let changes = expand(&changes, document).map(|mut change| {
+            if view == View::Revealing {
+                switched_off.extend(switch_on(&mut change));
             }
             change
         });
         let shenyu = document.shenyu.iter().flat_map(|items| replace_shenyu(items));
         let snapshot = compiler.apply(changes.chain(shenyu));
-        let routes = document.items.iter().filter(|item| item.kind == Kind::Route);
-        let routes = routes.map(|item| item.id.clone()).collect();
+        let items = document.items.iter().map(|item| (item.kind, &item.id));
+        let withheld = document.withheld.iter().map(|it| (it.kind, &it.id));
+        let routes = items.chain(withheld).filter(|(kind, _)| *kind == Kind::Route);
+        let routes = routes.map(|(_, id)| id.clone()).collect();
         Self { compiler, snapshot, switched_off, routes }
     }
 
@@ -92,20 +94,14 @@ pub fn problems_of_shenyu(
     Ok(compiler.shenyu_problems().clone())
 }
 
-fn change(item: &Item) -> Change {
-    Change::Upsert {
-        kind: item.kind,
-        id: item.id.clone(),
-        value: item.value(),
-        path: item.path.clone(),
-    }
-}
-
-/// Turns `status: 0` of a route round; false when there is nothing to turn.
-fn switch_on(change: &mut Change) -> bool {
-    let Change::Upsert { kind: Kind::Route, value: Ok(value), .. } = change else { return false };
-    let status = value.get_mut("status").filter(|status| status.as_i64() == Some(0));
-    status.map(|status| *status = Value::from(1)).is_some()
+/// Turns `status: 0` of a route round; whose, where there is something to turn.
+fn switch_on(change: &mut Change) -> Option<Id> {
+    let Change::Upsert { kind: Kind::Route, id, value: Ok(value), .. } = change else {
+        return None;
+    };
+    let status = value.get_mut("status").filter(|status| status.as_i64() == Some(0))?;
+    *status = Value::from(1);
+    Some(id.clone())
 }
 
 /// Knows no name: nothing may be asked of the network here.

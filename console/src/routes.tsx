@@ -1,5 +1,5 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
-import { Frame, NotFound } from './ui/frame'
+import { Failed, Frame, NotFound } from './ui/frame'
 import { Overview } from './features/overview/screen'
 import { isKind } from './api/types'
 import type { EditorView } from './form/views'
@@ -80,7 +80,11 @@ const editorSearch = (raw: Record<string, unknown>): EditorSearch => ({
 })
 
 const params = {
-  parse: ({ kind, ...rest }: { kind: string }) => (isKind(kind) ? { kind, ...rest } : (false as never)),
+  parse: ({ kind }: { kind: string }) => (isKind(kind) ? { kind } : (false as never)),
+}
+
+const ofObject = {
+  parse: ({ kind, id: own }: { kind: string; id: string }) => (isKind(kind) ? { kind, id: own } : (false as never)),
 }
 
 const objects = createRoute({
@@ -94,12 +98,14 @@ const objects = createRoute({
 const object = createRoute({
   getParentRoute: () => root,
   path: '/objects/$kind/$id',
+  params: ofObject,
   component: lazyRouteComponent(() => import('./features/objects/detail'), 'ObjectDetail'),
 })
 
 const editor = createRoute({
   getParentRoute: () => root,
   path: '/objects/$kind/$id/edit',
+  params: ofObject,
   validateSearch: editorSearch,
   component: lazyRouteComponent(() => import('./features/objects/editor'), 'ObjectEditor'),
 })
@@ -107,6 +113,7 @@ const editor = createRoute({
 const create = createRoute({
   getParentRoute: () => root,
   path: '/new/$kind',
+  params,
   validateSearch: editorSearch,
   component: lazyRouteComponent(() => import('./features/objects/editor'), 'NewObject'),
 })
@@ -194,6 +201,7 @@ export const router = createRouter({
     changes, change, plugins, plugin, certificates, shenyuObjects, shenyuObject, settings, bench, benchRun, benchCompare,
   ]),
   basepath: '/ui',
+  defaultErrorComponent: Failed,
   scrollRestoration: true,
 })
 

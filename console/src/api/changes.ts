@@ -4,8 +4,9 @@ import type { ChangeDetail, ChangeList } from './types'
 
 export interface ChangeFilter { kind?: string; id?: string; actor?: string; way?: string; before?: number; limit?: number }
 
-export const useChanges = (filter: ChangeFilter, refetchInterval: number | false = 5000) =>
+export const useChanges = (filter: ChangeFilter, refetchInterval: number | false = 5000, enabled = true) =>
   useQuery({
+    enabled,
     queryKey: ['changes', filter],
     refetchInterval,
     placeholderData: keepPreviousData,

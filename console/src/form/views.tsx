@@ -27,6 +27,12 @@ interface Props {
   instead?: React.ReactNode
 }
 
+/** Lines of the text that are in sight. */
+const TEXT_ROWS = 36
+
+/** Letters of a text whose height is measured with each edit; of a longer one that takes seconds, and it fills its field anyway. */
+const MEASURED_MAX = 100_000
+
 const NONE: readonly string[] = []
 
 /** The two views of a document: the form that its schema makes, and its text. */
@@ -48,11 +54,11 @@ export function DocumentViews({ schema, document, view, choose, problems, sealed
         </Group>
       </Group>
       {problems.length > 0 && <Problems problems={problems} />}
-      <div className={`views ${view}`} onKeyDown={(event) => stepByKey(event, document)}>
+      <div className={`views ${view}`} onKeyDown={(event) => { stepByKey(event, document); problemByKey(event) }}>
         {view !== 'json' && (instead ?? <FormView schema={schema} text={readable} problems={problems} sealed={sealed} edit={document.edit} isStale={broken !== undefined} isIdentity={isIdentity} />)}
         {view !== 'form' && (
           <Textarea
-            className="editor text-view" aria-label={words.json} spellCheck={false} autosize minRows={16} maxRows={36}
+            className="editor text-view" aria-label={words.json} spellCheck={false} {...(text.length > MEASURED_MAX ? { rows: TEXT_ROWS } : { autosize: true, minRows: 16, maxRows: TEXT_ROWS })}
             value={text} onChange={(event) => document.edit(event.currentTarget.value, 'text')}
             error={broken && words.brokenJson(broken.line, broken.reason)}
           />
@@ -71,6 +77,19 @@ function stepByKey(event: React.KeyboardEvent, document: Props['document']) {
   event.preventDefault()
   if (isRedo) document.redo()
   else document.undo()
+}
+
+/** Alt with an arrow goes from field to field of those that the gateway has a word about. */
+function problemByKey(event: React.KeyboardEvent<HTMLElement>) {
+  const step = event.altKey ? { ArrowDown: 1, ArrowUp: -1 }[event.key] : undefined
+  const faulty = [...event.currentTarget.querySelectorAll<HTMLElement>('[aria-invalid=true]:not(.text-view textarea)')]
+  if (step === undefined || faulty.length === 0) return
+  event.preventDefault()
+  const at = faulty.indexOf(document.activeElement as HTMLElement)
+  // From elsewhere to the first below, or the last above.
+  const below = faulty.findIndex((it) => (document.activeElement?.compareDocumentPosition(it) ?? 0) & Node.DOCUMENT_POSITION_FOLLOWING)
+  const next = at >= 0 ? at + step : step > 0 ? below : (below < 0 ? faulty.length : below) - 1
+  faulty[(next + faulty.length) % faulty.length]?.focus()
 }
 
 function FormView({ schema, text, problems, sealed, edit, isStale, isIdentity }: { schema: Schema | undefined; text: string; problems: Problem[]; sealed: readonly string[]; edit: Props['document']['edit']; isStale: boolean; isIdentity: boolean }) {

@@ -13,11 +13,17 @@ import { useLanguage, useWords } from '../words/words'
 import { Keys, useKeys } from './keys'
 import { Palette } from './palette'
 import { Saved } from './saved'
-import { Empty, ScreenHead } from './states'
+import { Empty, ErrorBox, ScreenHead } from './states'
 
 export function NotFound() {
   const words = useWords()
   return <><ScreenHead title={words.notFound} /><Empty><Anchor component={Link} to="/">{words.overview}</Anchor></Empty></>
+}
+
+/** A screen that cannot be drawn says so, and what is around it stays. */
+export function Failed({ error, reset }: { error: unknown; reset: () => void }) {
+  const words = useWords()
+  return <><ScreenHead title={words.screenFailed} /><ErrorBox error={error} retry={reset} /></>
 }
 
 /** What stands around every screen. */
@@ -70,7 +76,7 @@ function Places({ close }: { close: () => void }) {
   }
   const title = (label: string) => <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{label}</Text>
   return (
-    <nav>
+    <>
       {title(words.watch)}
       {link('/', words.overview)}
       {link('/requests', words.requests)}
@@ -94,7 +100,7 @@ function Places({ close }: { close: () => void }) {
       {title(words.manage)}
       {link('/changes', words.changes)}
       {link('/settings', words.settings)}
-    </nav>
+    </>
   )
 }
 
@@ -117,6 +123,7 @@ function Person({ openHelp }: { openHelp: () => void }) {
   const { language, choose } = useLanguage()
   const { setColorScheme, colorScheme } = useMantineColorScheme()
   const schemes = [['light', words.themeLight], ['dark', words.themeDark], ['auto', words.themeAuto]] as const
+  const me = words.signedInAs(who.name ?? '', who.role ? words.roles[who.role] : '')
   const signOut = async () => {
     await call('/console/v1/login', { method: 'DELETE' })
     client.clear()
@@ -125,17 +132,17 @@ function Person({ openHelp }: { openHelp: () => void }) {
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <ActionIcon variant="default" size="md" aria-label={words.signedInAs(who.name ?? '', who.role ?? '')}>☰</ActionIcon>
+        <ActionIcon variant="default" size="md" aria-label={me}>☰</ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        {who.name && <Menu.Label>{words.signedInAs(who.name, who.role ?? '')}</Menu.Label>}
+        {who.name && <Menu.Label>{me}</Menu.Label>}
         <Menu.Label>{words.theme}</Menu.Label>
         {schemes.map(([scheme, label]) => (
-          <Menu.Item key={scheme} role="menuitemradio" aria-checked={colorScheme === scheme} onClick={() => setColorScheme(scheme)} rightSection={colorScheme === scheme ? '✓' : undefined}>{label}</Menu.Item>
+          <Menu.Item key={scheme} aria-current={colorScheme === scheme || undefined} onClick={() => setColorScheme(scheme)} rightSection={colorScheme === scheme ? '✓' : undefined}>{label}</Menu.Item>
         ))}
         <Menu.Divider />
         {(['en', 'zh'] as const).map((one) => (
-          <Menu.Item key={one} lang={one} role="menuitemradio" aria-checked={language === one} onClick={() => choose(one)} rightSection={language === one ? '✓' : undefined}>{one === 'en' ? 'English' : '中文'}</Menu.Item>
+          <Menu.Item key={one} lang={one} aria-current={language === one || undefined} onClick={() => choose(one)} rightSection={language === one ? '✓' : undefined}>{one === 'en' ? 'English' : '中文'}</Menu.Item>
         ))}
         <Menu.Divider />
         <Menu.Item onClick={openHelp}>{words.keysTitle}</Menu.Item>
@@ -166,7 +173,7 @@ function Notices() {
   )
 }
 
-/** A row or a text that leads somewhere. */
-export function Opens({ children, onClick }: { children: React.ReactNode; onClick: () => void }) {
-  return <UnstyledButton className="rowlink" c="var(--mantine-color-anchor)" onClick={onClick}>{children}</UnstyledButton>
+/** A row or a text that leads somewhere; a cell filters by itself. */
+export function Opens({ children, onClick, isCell }: { children: React.ReactNode; onClick: () => void; isCell?: boolean }) {
+  return <UnstyledButton className="rowlink" data-cell={isCell} c="var(--mantine-color-anchor)" onClick={onClick}>{children}</UnstyledButton>
 }

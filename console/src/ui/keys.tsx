@@ -13,7 +13,7 @@ const PLACES: Record<string, string> = {
 /** Letters that press what is in the row that has the focus, or else on the screen. */
 const LETTERS: Record<string, string> = {
   e: '[data-edit]', y: '[data-copy]', u: '[data-undo]', n: '[data-new]', d: '[data-delete]', a: '[data-add]',
-  i: '[data-isolate]', w: '[data-weight]', c: '[data-compare]', p: '[data-pause]', x: 'tbody input[type=checkbox]',
+  i: '[data-isolate]', w: '[data-weight]', c: '[data-compare]', p: '[data-pause]', f: '[data-cell]', r: '[data-repeat]', x: 'tbody input[type=checkbox]',
 }
 
 /** Where it is kept that somebody wants no letters as keys: who dictates would press them by speaking. */
@@ -35,7 +35,9 @@ function step(by: number) {
 }
 
 function press(selector: string) {
-  const row = document.activeElement?.closest('tr')
+  const at = document.activeElement
+  if (at instanceof HTMLElement && at.matches(selector)) return at.click()
+  const row = at?.closest('tr')
   const own = row?.querySelector<HTMLElement>(selector.replace('tbody ', ''))
   ;(own ?? document.querySelector<HTMLElement>(selector))?.click()
 }
@@ -65,6 +67,9 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
         // The letter must not end in the field that the screen puts the focus on.
         event.preventDefault()
         void navigate({ to: place })
+      } else if (event.key === 'Escape') {
+        // What is open closes by itself; from a screen it leads to what is above.
+        if (!event.defaultPrevented && document.querySelector('[role=menu], [role=listbox]') === null) [...document.querySelectorAll<HTMLElement>('#content .crumbs a')].at(-1)?.click()
       } else if (event.key === '?') openHelp()
       else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1)
       else if (event.key === '/') {
@@ -94,8 +99,8 @@ export function Keys() {
   }
   const list = [
     ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t b h ,', words.keyGo], ['/', words.keyFilter], ['↓', words.keyFirstRow], ['j k', words.keyRows], ['↵', words.keyOpen],
-    ['x', words.keyTick], ['n', words.keyNew], ['e', words.keyEdit], ['d', words.keyDelete], ['a', words.keyAdd], ['i w', words.keyInstance], ['c', words.keyCompare], ['p', words.keyPause],
-    ['u', words.keyUndo], ['y', words.keyCopy], ['Ctrl S', words.keyReview], ['?', words.keyHelp],
+    ['x', words.keyTick], ['n', words.keyNew], ['e', words.keyEdit], ['d', words.keyDelete], ['a', words.keyAdd], ['i w', words.keyInstance], ['c', words.keyCompare], ['p', words.keyPause], ['f', words.keyCell], ['r', words.keyRepeat],
+    ['u', words.keyUndo], ['y', words.keyCopy], ['Ctrl S', words.keyReview], ['Ctrl E', words.keyView], ['Alt ↑ ↓', words.keyProblem], ['Ctrl ↵', words.keyAsk], ['Esc', words.keyUp], ['?', words.keyHelp],
   ]
   return (
     <>

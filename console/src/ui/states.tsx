@@ -2,6 +2,7 @@ import { Alert, Badge, Box, Button, Group, Skeleton, Stack, Text, Title } from '
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { ApiError, Unreachable } from '../api/client'
 import { useWords } from '../words/words'
+import { Time } from './time'
 
 /** What stands over every screen: its one heading, which takes the focus, and what can be done. */
 export function ScreenHead({ title, children, note, isFieldFirst = false }: { title: string; children?: ReactNode; note?: ReactNode; isFieldFirst?: boolean }) {
@@ -38,14 +39,15 @@ export function Loading({ rows = 6 }: { rows?: number }) {
   )
 }
 
-/** What the gateway said, word for word. */
-export function ErrorBox({ error, retry }: { error: unknown; retry?: () => void }) {
+/** What the gateway said, word for word. `since` is when what still stands below was read, in milliseconds of Unix time; 0 where nothing does. */
+export function ErrorBox({ error, retry, since = 0 }: { error: unknown; retry?: () => void; since?: number }) {
   const words = useWords()
   const isAway = error instanceof Unreachable
   const text = error instanceof Error ? error.message : String(error)
   return (
     <Alert color="red" variant="light" role="alert" mb="md" title={isAway ? words.unreachable : error instanceof ApiError ? `${error.status}` : undefined}>
       <Text lang="en" size="sm" className="wrap">{text}</Text>
+      {since > 0 && <Text size="sm">{words.ageOfShown} <Time at={since / 1000} />.</Text>}
       {retry && <Button mt="xs" size="xs" variant="default" onClick={retry}>{words.retry}</Button>}
     </Alert>
   )
@@ -53,6 +55,13 @@ export function ErrorBox({ error, retry }: { error: unknown; retry?: () => void 
 
 export function Empty({ children }: { children: ReactNode }) {
   return <Box className="empty"><Text c="dimmed">{children}</Text></Box>
+}
+
+/** Nothing for these filters, and the way back to everything. */
+export function NoMatch({ filters, kept, clear }: { filters: (string | undefined)[]; kept?: number; clear: () => void }) {
+  const words = useWords()
+  const text = filters.filter((it) => it !== undefined && it !== '').join(' ')
+  return <Empty>{kept === undefined ? words.noMatch(text) : words.noMatchOf(text, kept)} <Button variant="subtle" size="xs" onClick={clear}>{words.clear}</Button></Empty>
 }
 
 /** A state is a word, a shape and a colour. */

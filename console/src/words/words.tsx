@@ -1,3 +1,4 @@
+import { MantineThemeProvider } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from 'react'
 import type { Words } from './en'
 
@@ -5,6 +6,8 @@ import type { Words } from './en'
 const LANGUAGES = {
   en: async () => (await import('./en')).en,
   zh: async () => (await import('./zh')).zh,
+  // Nobody's language, and in no menu: what is tested with.
+  'en-XA': async () => (await import('./pseudo')).pseudo((await import('./en')).en),
 }
 export type Language = keyof typeof LANGUAGES
 
@@ -22,7 +25,7 @@ const Context = createContext<Chosen | undefined>(undefined)
 /** The language that was chosen, or else that of the browser. */
 export function initialLanguage(): Language {
   const stored = localStorage.getItem(STORED_AS)
-  if (stored === 'en' || stored === 'zh') return stored
+  if (stored !== null && Object.hasOwn(LANGUAGES, stored)) return stored as Language
   return navigator.language.startsWith('zh') ? 'zh' : 'en'
 }
 
@@ -37,7 +40,12 @@ export function WordsProvider({ first, children }: { first: { language: Language
     void loadWords(next).then((loaded) => set({ language: next, words: loaded }))
   }, [])
   const chosen = useMemo(() => ({ words, language, choose }), [words, language, choose])
-  return <Context.Provider value={chosen}>{children}</Context.Provider>
+  // What closes a dialog has no text, and what opens in a menu begins with its first item.
+  const theme = useMemo(() => {
+    const named = { defaultProps: { closeButtonProps: { 'aria-label': words.close } } }
+    return { components: { Modal: named, Drawer: named, Menu: { defaultProps: { withInitialFocusPlaceholder: false } } } }
+  }, [words])
+  return <Context.Provider value={chosen}><MantineThemeProvider theme={theme}>{children}</MantineThemeProvider></Context.Provider>
 }
 
 /** The words of the chosen language. */

@@ -20,7 +20,7 @@ export function BenchCompare() {
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/bench">{words.bench}</Anchor> / {words.compare}</Text>
       <ScreenHead title={words.compare} note={words.compareHelp} />
-      {before === undefined || after === undefined ? <Empty>{words.compareHelp}</Empty> : found.isError ? <ErrorBox error={found.error} retry={() => void found.refetch()} /> : found.data === undefined ? <Loading /> : (
+      {before === undefined || after === undefined ? <Empty>{words.compareHelp}</Empty> : found.isError ? <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} /> : found.data === undefined ? <Loading /> : (
         <pre className="code" tabIndex={0} lang="en" aria-label={words.compare}>{found.data.text}</pre>
       )}
     </>

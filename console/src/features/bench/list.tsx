@@ -25,7 +25,7 @@ export function Bench() {
   return (
     <>
       <ScreenHead title={words.bench} note={words.benchHelp} />
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : (
         <Stack gap="lg">
           {data.running && (
@@ -55,7 +55,7 @@ function Runs({ rows, chosen, turn }: { rows: Run[]; chosen: string[]; turn: (id
   return (
     <Scroll>
       <Table highlightOnHover>
-        <Table.Thead><Table.Tr><Table.Th /><Table.Th>{words.name}</Table.Th><Table.Th>{words.time}</Table.Th><Table.Th>{words.load}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
+        <Table.Thead><Table.Tr><Table.Th><span className="unseen">{words.compare}</span></Table.Th><Table.Th>{words.name}</Table.Th><Table.Th>{words.time}</Table.Th><Table.Th>{words.load}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
         <Table.Tbody>
           {rows.map((run) => (
             <Table.Tr key={run.id}>

@@ -39,6 +39,18 @@ export function BenchRun() {
       setError(reason)
     }
   }
+  const again = async () => {
+    if (data === undefined) return
+    setError(undefined)
+    const { url, name, connections, seconds, repeat, rate } = data
+    try {
+      const { id: next } = await json<{ id: string }>('/console/v1/bench/runs', { method: 'POST', body: JSON.stringify({ url, name, connections, seconds, repeat, rate }) })
+      await client.invalidateQueries({ queryKey: ['benches'] })
+      await navigate({ to: `/bench/${next}` })
+    } catch (reason) {
+      setError(reason)
+    }
+  }
   const above = <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/bench">{words.bench}</Anchor></Text>
   if (found.error instanceof ApiError && found.error.status === 404) return <>{above}<ScreenHead title={words.bench} /><Empty><span lang="en">{found.error.message}</span></Empty></>
   return (
@@ -48,10 +60,11 @@ export function BenchRun() {
         {data && <CopyButton label={words.commandLine} text={() => data.command} />}
         {data?.end === 'done' && <Save id={id} what="page" name={`${id}.html`} label={words.saveReport} fail={setError} />}
         {data?.end === 'done' && <Save id={id} what="result" name={`${id}.json`} label={words.saveResult} fail={setError} />}
+        {data && !data.is_running && <Button size="xs" variant="default" data-repeat disabled={refused !== undefined} title={refused} onClick={() => void again()}>{words.repeatRun}</Button>}
         {data && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={() => void end()}>{data.is_running ? words.stop : words.remove}</Button>}
       </ScreenHead>
       {error !== undefined && <ErrorBox error={error} />}
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data ? (
         <Stack>
           <section className="card">
@@ -83,11 +96,12 @@ function Course({ series }: { series: [number, number, number, number][][] }) {
   const points = series.flat()
   const number = (value: number) => new Intl.NumberFormat(language, { notation: 'compact', maximumSignificantDigits: 3 }).format(value)
   if (points.length < 2) return null
+  const pointName = (at: number) => words.seconds(points[at]?.[0] ?? 0)
   const end = words.seconds(Math.round(series.reduce((sum, run) => sum + (run.at(-1)?.[0] ?? 0), 0)))
   return (
     <Group grow align="flex-start">
-      <Series sentence={words.rateSentence(number(points.at(-1)?.[1] ?? 0), number(Math.max(...points.map((point) => point[1]))))} from="0" to={end} lines={[{ label: words.rate, color: 'var(--mantine-color-harbour-7)', values: points.map((point) => point[1]) }]} format={number} />
-      <Series sentence={words.courseSentence(series.length)} from="0" to={end} lines={[{ label: 'p50', color: 'var(--mantine-color-teal-7)', values: points.map((point) => point[2]) }, { label: 'p99', color: 'var(--mantine-color-orange-7)', values: points.map((point) => point[3]) }]} format={(value) => `${number(value)} ms`} />
+      <Series pointName={pointName} sentence={words.rateSentence(number(points.at(-1)?.[1] ?? 0), number(Math.max(...points.map((point) => point[1]))))} from="0" to={end} lines={[{ label: words.rate, color: 'var(--mantine-color-harbour-7)', values: points.map((point) => point[1]) }]} format={number} />
+      <Series pointName={pointName} sentence={words.courseSentence(series.length)} from="0" to={end} lines={[{ label: 'p50', color: 'var(--mantine-color-teal-7)', values: points.map((point) => point[2]) }, { label: 'p99', color: 'var(--mantine-color-orange-7)', values: points.map((point) => point[3]) }]} format={(value) => `${number(value)} ms`} />
     </Group>
   )
 }

@@ -5,8 +5,10 @@ import { useState } from 'react'
 import { json, query } from '../../api/client'
 import type { CertificateRow } from '../../api/types'
 import { useRefusal } from '../../ui/permission'
+import { quoted } from '../../lib/curl'
+import { Count } from '../../ui/count'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 
@@ -36,10 +38,10 @@ export function Certificates() {
       <Group mb="md" gap="sm">
         <TextInput data-filter className="filterbox" aria-label={words.filterObjects} placeholder={words.filterObjects} value={search}
           onChange={(event) => { setSearch(event.currentTarget.value); void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true }) }} />
-        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.total(data.total)}</Text>}
+        {data && <Count text={words.total(data.total)} asked={q ?? ''} isOld={found.isPlaceholderData} />}
       </Group>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
-      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{q ? words.noMatch : words.noCertificates}</Empty> : (
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 && q ? <NoMatch filters={[q]} clear={() => { setSearch(''); void navigate({ search: {} }) }} /> : rows.length === 0 ? <FirstCertificate /> : (
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
@@ -67,13 +69,23 @@ export function Certificates() {
   )
 }
 
+/** How the first certificate comes: from a form, from acme, or, for a test, from two commands. */
+function FirstCertificate() {
+  const words = useWords()
+  const commands = [
+    'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=shop.example.com \\\n  -addext subjectAltName=DNS:shop.example.com -keyout key.pem -out cert.pem',
+    `jq -n --rawfile cert cert.pem --rawfile key key.pem '{snis: ["shop.example.com"], cert: $cert, key: $key}' \\\n  | curl -X PUT ${quoted(`${location.origin}/apisix/admin/ssls/shop`)} -H "X-API-KEY: $ADMIN_KEY" -d @-`,
+  ]
+  return <Empty>{words.noCertificates} {words.certificateForTest}<code className="example" lang="en">{commands.join('\n')}</code></Empty>
+}
+
 function Verdict({ row }: { row: CertificateRow }) {
   const words = useWords()
   if (row.is_off) return <StateBadge state="off" label={words.off} />
   const [first] = row.faults
   if (first === undefined) return <StateBadge state="good" label={words.inOrder} />
   const isOver = (row.days_left ?? 0) <= 0 || row.names === undefined
-  return <><StateBadge state={isOver ? 'bad' : 'warn'} label={row.faults.length === 1 ? words.oneFault : words.faultCount(row.faults.length)} /><Text size="xs" lang="en">{row.faults.join('; ')}</Text></>
+  return <><StateBadge state={isOver ? 'bad' : 'warn'} label={words.faultCount(row.faults.length)} /><Text size="xs" lang="en">{row.faults.join('; ')}</Text></>
 }
 
 function Detail({ row, close }: { row: CertificateRow; close: () => void }) {

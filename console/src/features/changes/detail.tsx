@@ -22,9 +22,10 @@ export function Change() {
   const { name } = api.useParams()
   const found = useChange(name)
   const [isUndoing, undoing] = useDisclosure(false)
+  const mayNot = useRefusal()
   const { data, error } = found
   if (error instanceof ApiError && error.status === 404) return <><ScreenHead title={words.changes} /><Empty><span lang="en">{error.message}</span></Empty></>
-  const refused = useRefusal() ?? (data?.undo_refused ? data.undo_refused : undefined)
+  const refused = mayNot ?? (data?.undo_refused ? data.undo_refused : undefined)
   const isKnown = data !== undefined && isKind(data.kind)
   return (
     <>
@@ -33,7 +34,7 @@ export function Change() {
         {isKnown && <Button size="xs" variant="default" component={Link} to="/changes" search={{ kind: data.kind, id: data.id } as never}>{words.history}</Button>}
         {data && <Button size="xs" disabled={refused !== undefined} title={refused} onClick={undoing.open} data-undo>{words.undoChange}</Button>}
       </ScreenHead>
-      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data ? (
         <Stack>
           <section className="card">
@@ -41,7 +42,7 @@ export function Change() {
               <Table.Tbody>
                 <Row label={words.deed}><DeedBadge deed={data.deed} />{data.undoes && <> <Anchor component={Link} to={`/changes/${data.undoes}`}>{words.undoneChange}</Anchor></>}</Row>
                 <Row label={words.who}>{data.actor ?? words.anybody} · {words.ways[data.way as keyof typeof words.ways] ?? data.way}</Row>
-                <Row label={words.time}><Time at={data.at_ms / 1000} /></Row>
+                <Row label={words.time}><Time at={data.at_ms / 1000} stands /></Row>
                 <Row label={words.object}>{data.current_revision !== null ? <ObjectName kind={data.kind} id={data.id} /> : <span className="mono">{data.id}</span>}</Row>
                 {data.differences.length > 0 && data.before !== null && data.after !== null && <Row label={words.difference}><Differences rows={data.differences} hasMore={false} /></Row>}
                 {data.context && <Row label={words.request}><span className="mono">{data.context}</span></Row>}

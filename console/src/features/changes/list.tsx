@@ -3,8 +3,9 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ChangeRow, RefusedWrite } from '../../api/types'
 import { KINDS, type Kind } from '../../api/types'
 import { DeedBadge, Differences, ObjectName } from '../../ui/change'
+import { Count } from '../../ui/count'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StatusBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
@@ -36,10 +37,10 @@ export function Changes() {
         <NativeSelect label={words.byWay} value={search.way ?? ''} onChange={(event) => set({ way: event.currentTarget.value || undefined })}
           data={[{ value: '', label: words.any }, ...WAYS.map((way) => ({ value: way, label: words.ways[way] }))]} />
         {isFiltered && <Button variant="subtle" onClick={() => void navigate({ search: {} })}>{words.clear}</Button>}
-        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.changesCount(data.total)}</Text>}
+        {data && <Count text={words.changesCount(data.total)} asked={JSON.stringify(search)} isOld={found.isPlaceholderData} />}
       </Group>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{isFiltered ? words.noMatch : words.noChanges}</Empty> : (
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (isFiltered || data.total > 0 ? <NoMatch filters={[search.kind && kindWord(words, search.kind), search.id, search.actor, search.way]} clear={() => void navigate({ search: {} })} /> : <Empty>{words.noChanges}</Empty>) : (
         <>
           <Scroll><Rows rows={data.rows} /></Scroll>
           <Group mt="sm" gap="xs">

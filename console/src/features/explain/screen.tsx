@@ -65,7 +65,7 @@ function Question({ search }: { search: ExplainSearch }) {
       ...lines(form.h).map((line) => `-H ${quoted(line)}`), form.from && `--remote-addr ${form.from}`, form.body && `-d ${quoted(form.body)}`,
     ].filter(Boolean).join(' ')
   return (
-    <form onSubmit={ask} className="card">
+    <form onSubmit={ask} className="card" onKeyDown={(event) => { if ((event.ctrlKey || event.metaKey) && event.key === 'Enter') event.currentTarget.requestSubmit() }}>
       <Stack gap="sm">
         <TextInput required data-filter autoFocus={search.url === undefined} label={words.url} description={words.pasteCurl} placeholder="http://api.example.com/v1/users?id=7" value={form.url ?? ''} onChange={(event) => setUrl(event.currentTarget.value)} />
         <Group grow align="flex-start">
@@ -102,16 +102,16 @@ function Verdict({ answer }: { answer: Explanation }) {
           <div className="step"><Text size="xs" c="dimmed">{words.route}</Text><Anchor component={Link} to={`/objects/routes/${encodeURIComponent(route.id)}`}>{route.name ?? route.id}</Anchor><Text size="xs" className="mono">{route.uri}</Text>{Object.entries(route.captured).map(([name, value]) => <Text key={name} size="xs" className="mono">{name} = {value}</Text>)}</div>
           {plugins.map((plugin) => (
             <FlowStep key={`${plugin.owner} ${plugin.name}`}>
-              <Text size="xs" c="dimmed">{plugin.owner}</Text>
+              <Text size="xs" c="dimmed" lang="en">{plugin.owner}</Text>
               <Text fw={600}>{plugin.name}</Text>
-              <Text size="xs" c="dimmed">{plugin.phases.join(', ')}</Text>
+              <Text size="xs" c="dimmed" lang="en">{plugin.phases.join(', ')}</Text>
               {plugin.is_unavailable && <StateBadge state="bad" label="!" />}
               {plugin.filter && <Text size="xs" className="mono">{plugin.filter}</Text>}
             </FlowStep>
           ))}
           {upstream && (
             <FlowStep>
-              <Text size="xs" c="dimmed">{upstream.place}</Text>
+              <Text size="xs" c="dimmed" className="mono">{upstream.place}</Text>
               {upstream.nodes.slice(0, 6).map((node) => <Text key={`${node.host}:${node.port}`} size="sm" className="mono">{node.status === 'healthy' ? '●' : '■'} {node.host}:{node.port} × {node.weight}</Text>)}
               {upstream.node_count > 6 && <Text size="xs" c="dimmed">{words.nodesInline(upstream.node_count)}</Text>}
             </FlowStep>

@@ -4,8 +4,9 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import type { NodeRow } from '../../api/types'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { clock, Time } from '../../ui/time'
+import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/nodes')
@@ -25,8 +26,8 @@ export function Nodes() {
     <>
       <ScreenHead title={words.nodes} />
       <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterNodes} placeholder={words.filterNodes} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{q ? words.noMatch : words.noNodes}</Empty> : (
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: {} })} /> : <Empty>{words.noNodes}</Empty>) : (
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
@@ -63,17 +64,20 @@ function NodeHistory({ row }: { row: NodeRow }) {
       <summary><Text span size="xs" c="dimmed">{words.since} <Time at={history.since_ms / 1000} />{history.changes.length > 0 && ` · ${words.stateChanges(history.changes.length)}`}</Text></summary>
       <ul className="places">
         {history.changes.map((change) => (
-          <li key={change.at_ms}><Text size="xs"><span className="mono">{clock(change.at_ms)}</span> {change.from.replace('_', ' ')} → <strong>{change.to.replace('_', ' ')}</strong> <span lang="en">{change.reason}</span></Text></li>
+          <li key={change.at_ms}><Text size="xs"><span className="mono">{clock(change.at_ms)}</span> {stateWord(words, change.from)} → <strong>{stateWord(words, change.to)}</strong> <span lang="en">{change.reason}</span></Text></li>
         ))}
       </ul>
     </details>
   )
 }
 
+/** What a state of a node is called. */
+const stateWord = (words: Words, state: string) => words.nodeStates[state as keyof Words['nodeStates']] ?? state
+
 export function NodeState({ row }: { row: { status: string; address?: string | null; is_checked?: boolean } }) {
   const words = useWords()
-  if (row.address === null) return <StateBadge state="bad" label="–" />
+  if (row.address === null) return <StateBadge state="bad" label={words.nodeStates.unresolved} />
   if (row.is_checked === false) return <StateBadge state="off" label={words.unchecked} />
   const state = row.status === 'healthy' ? 'good' : row.status === 'unhealthy' ? 'bad' : 'warn'
-  return <StateBadge state={state} label={row.status === 'healthy' ? words.healthy : row.status === 'unhealthy' ? words.unhealthy : row.status.replace('_', ' ')} />
+  return <StateBadge state={state} label={stateWord(words, row.status)} />
 }

@@ -33,19 +33,19 @@ export function Credentials({ consumer }: { consumer: string }) {
         <Title order={2} size="h4" id="credentials">{words.credentials}</Title>
         <Button size="xs" data-add disabled={refused !== undefined} title={refused} onClick={() => setAdding(true)}>{words.addCredential}</Button>
       </Group>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {found.data && rows.length === 0 && <Text size="sm" c="dimmed">{words.noCredentials}</Text>}
       {rows.length > 0 && (
         <Scroll>
           <Table>
-            <Table.Thead><Table.Tr><Table.Th>{words.id}</Table.Th><Table.Th>{words.plugin}</Table.Th><Table.Th>{words.changed}</Table.Th><Table.Th /></Table.Tr></Table.Thead>
+            <Table.Thead><Table.Tr><Table.Th>{words.id}</Table.Th><Table.Th>{words.plugin}</Table.Th><Table.Th>{words.changed}</Table.Th><Table.Th><span className="unseen">{words.remove}</span></Table.Th></Table.Tr></Table.Thead>
             <Table.Tbody>
               {rows.map((row) => (
                 <Table.Tr key={row.id}>
                   <Table.Td className="mono">{row.id}</Table.Td>
                   <Table.Td>{row.plugins?.join(', ')}</Table.Td>
                   <Table.Td><Time at={row.update_time} /></Table.Td>
-                  <Table.Td className="numbers"><Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} aria-label={words.removeField(row.id)} onClick={() => setLeaving(row.id)}>{words.remove}</Button></Table.Td>
+                  <Table.Td className="numbers"><Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} aria-label={`${words.remove} ${row.id}`} onClick={() => setLeaving(row.id)}>{words.remove}</Button></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>

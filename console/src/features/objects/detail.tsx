@@ -50,7 +50,7 @@ export function ObjectDetail() {
         <Button size="xs" data-delete color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
         <Button size="xs" data-edit component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}/edit`} disabled={refused !== undefined} title={refused}>{words.edit}</Button>
       </ScreenHead>
-      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data && value ? (
         <Stack>
           {kind === 'routes' ? <Way id={id} value={value} /> : isRated(kind) && <Taken kind={kind} id={id} />}
@@ -79,7 +79,7 @@ function Taken({ kind, id }: { kind: Rated; id: string }) {
   const words = useWords()
   const rate = useRates(kind, [id]).data?.rows[0]
   if (rate === undefined) return null
-  return <Text size="sm">{words.gatewayRates(rate.rate.toFixed(1), rate.requests, rate.failed)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate.toFixed(1))}</Text>}</Text>
+  return <Text size="sm">{words.gatewayRates(rate.rate, rate.requests, rate.failed)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate)}</Text>}</Text>
 }
 
 /** An address that this route may take: its first host and path, wildcards filled in. */
@@ -107,7 +107,7 @@ function Summary({ kind, value, stored }: { kind: Kind; value: Record<string, un
       words[named], value[field] !== undefined && <Anchor component={Link} to={`/objects/${named}/${encodeURIComponent(String(value[field]))}`}>{String(value[field])}</Anchor>,
     ]),
     [words.nodes, nodeText],
-    [words.changed, typeof value.update_time === 'number' && <><Time at={value.update_time} /> · {words.revision(stored.revision)}</>],
+    [words.changed, typeof value.update_time === 'number' && <><Time at={value.update_time} stands /> · {words.revision(stored.revision)}</>],
   ]
   return (
     <section className="card">
@@ -146,7 +146,7 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
         {error !== undefined && <ErrorBox error={error} />}
         {users.length > 0 && (
           <Text size="sm" role="alert">{words[KIND_FACTS[kind].isFree ? 'deleteNamed' : 'deleteUsed'](facts.data?.used_by_total ?? users.length)} {users.slice(0, 10).map((user) => (
-            <Anchor key={`${user.kind}/${user.id}`} component={Link} to={pageOf(user.kind, user.id) ?? '.'} mr="xs">{words[user.kind as Kind] ?? user.kind} {user.id}</Anchor>
+            <Anchor key={`${user.kind}/${user.id}`} td="underline" component={Link} to={pageOf(user.kind, user.id) ?? '.'} mr="xs">{words[user.kind as Kind] ?? user.kind} {user.id}</Anchor>
           ))}</Text>
         )}
         <Text size="sm">{KIND_FACTS[kind].isFree ? words.deleteFree : words.deleteHelp}</Text>

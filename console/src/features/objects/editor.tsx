@@ -15,6 +15,7 @@ import { useWords } from '../../words/words'
 import { Difference } from '../../ui/difference'
 import { useRefusal } from '../../ui/permission'
 import { useFacts } from './about'
+import { DeletedBy, Gone } from './gone'
 import { Identity } from './identity'
 import { KIND_FACTS, scopeOf } from './kinds'
 import { curlOf, pathOf, type Stored, stored as readStored, useObject } from './queries'
@@ -29,6 +30,7 @@ export function ObjectEditor() {
   const { kind, id } = editRoute.useParams() as { kind: Kind; id: string }
   const { view } = editRoute.useSearch()
   const found = useObject(kind, id)
+  if (found.data === undefined && found.error instanceof ApiError && found.error.status === 404) return <Gone kind={kind} id={id} />
   if (found.data === undefined) {
     return <><ScreenHead title={`${words.edit}: ${id}`} />{found.isError ? <ErrorBox error={found.error} /> : <Loading />}</>
   }
@@ -62,6 +64,7 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
   const [isBusy, setBusy] = useState(false)
   const isSaved = useRef(false)
   const isNew = id === undefined
+  const isDeleted = theirs === NOTHING
   const broken = fault(text)
   const isChanged = text !== (start ?? base.editable)
   const { naming } = KIND_FACTS[kind]
@@ -72,6 +75,8 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
   const refused = useRefusal() ?? (target === '' && naming.by !== 'anybody' && naming.by !== 'field' ? words.idMissing : undefined)
   const sealed = useSealed(kind, id, base)
   useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
+
+  const choose = (next: EditorView) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'both' ? undefined : next })) as never, replace: true, resetScroll: false })
 
   const startReview = async () => {
     setError(undefined)
@@ -89,6 +94,10 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
   }
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key === 'e') {
+        event.preventDefault()
+        choose(view === 'form' ? 'json' : 'form')
+      }
       if ((event.ctrlKey || event.metaKey) && event.key === 's') {
         event.preventDefault()
         if (isChanged || isNew) void startReview()
@@ -132,12 +141,11 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
         {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(kind, target || 'ID', text)} />}
       </ScreenHead>
       {theirs && (
-        <Alert color="yellow" title={words.conflict} mb="md" role="alert">
-          <Text size="sm" fw={600} mt="xs">{words.conflictTheirs}</Text>
-          <Difference before={base.editable} after={theirs.editable} />
+        <Alert color="yellow" title={isDeleted ? words.goneTheirs : words.conflict} mb="md" role="alert">
+          {isDeleted ? <Text size="sm"><DeletedBy kind={kind} id={id as string} /></Text> : <><Text size="sm" fw={600} mt="xs">{words.conflictTheirs}</Text><Difference before={base.editable} after={theirs.editable} /></>}
           <Group mt="sm">
-            <Button size="xs" variant="default" onClick={() => { setBase(theirs); setText(theirs.editable); setTheirs(undefined) }}>{words.takeTheirs}</Button>
-            <Button size="xs" onClick={() => { setBase(theirs); setTheirs(undefined); review(true) }}>{words.keepMine}</Button>
+            {!isDeleted && <Button size="xs" variant="default" onClick={() => { setBase(theirs); setText(theirs.editable); setTheirs(undefined) }}>{words.takeTheirs}</Button>}
+            <Button size="xs" onClick={() => { setBase(theirs); setTheirs(undefined); review(true) }}>{isDeleted ? words.makeAnew : words.keepMine}</Button>
           </Group>
         </Alert>
       )}
@@ -156,7 +164,7 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
           {isNew && <Identity kind={kind} scope={scope} id={newId} setId={setNewId} isChanged={isChanged} />}
           <Views
             kind={kind} id={known} sealed={sealed} document={document} view={view} isChanged={isChanged || isNew}
-            choose={(next) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'both' ? undefined : next })) as never, replace: true, resetScroll: false })}
+            choose={choose}
           />
           <Group justify="space-between">
             <Group>

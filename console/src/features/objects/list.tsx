@@ -3,9 +3,10 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import type { Kind, ObjectRow } from '../../api/types'
+import { Count } from '../../ui/count'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { isRated, type Rate as ObjectRate, useRates } from '../../api/rates'
@@ -37,14 +38,14 @@ export function ObjectList() {
       </ScreenHead>
       <Group mb="md" gap="sm">
         <TextInput data-filter className="filterbox" aria-label={words.filterObjects} placeholder={words.filterObjects} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
-        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.total(data.total)}</Text>}
+        {data && <Count text={words.total(data.total)} asked={q ?? ''} isOld={found.isPlaceholderData} />}
       </Group>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (
-        <Empty>{q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : <First kind={kind} />}</Empty>
+        q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: {} })} /> : <Empty><First kind={kind} /></Empty>
       ) : (
         <>
-          <Scroll><Rows kind={kind} rows={data.rows} /></Scroll>
+          <Scroll><Rows kind={kind} rows={data.rows} first={(page - 1) * ROWS} total={data.total} /></Scroll>
           <Pager page={page} rows={ROWS} shown={data.rows.length} total={data.total} turn={turn} />
         </>
       )}
@@ -59,21 +60,22 @@ function First({ kind }: { kind: Kind }) {
   return <>{words.emptyKind} {words.emptyCurl}<code className="example" lang="en">{curlOf(kind, id, text)}</code></>
 }
 
-function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
+/** Rows of a page; `first` are before them, of so many in all. */
+function Rows({ kind, rows, first, total }: { kind: Kind; rows: ObjectRow[]; first: number; total: number }) {
   const words = useWords()
   const hasRates = isRated(kind)
   const has = (column: Column) => KIND_FACTS[kind].columns.includes(column)
   const rates = useRates(hasRates ? kind : undefined, rows.map((row) => row.id))
   const rateOf = new Map((rates.data?.rows ?? []).map((rate) => [rate.id, rate]))
   return (
-    <Table highlightOnHover>
+    <Table highlightOnHover aria-rowcount={total + 1}>
       <Table.Thead><Table.Tr>
         <Table.Th>{words.name}</Table.Th>{has('methods') && <Table.Th className="hide-narrow">{words.methods}</Table.Th>}{has('host') && <Table.Th>{words.host}</Table.Th>}{has('path') && <Table.Th>{words[KIND_FACTS[kind].pathWord ?? 'path']}</Table.Th>}
         {has('plugins') && <Table.Th className="hide-narrow">{words.plugins}</Table.Th>}{has('leadsTo') && <Table.Th>{words.leadsTo}</Table.Th>}{hasRates && <Table.Th className="numbers hide-narrow">{words.rateShort}</Table.Th>}{has('state') && <Table.Th className="hide-narrow">{words.state}</Table.Th>}<Table.Th className="hide-narrow">{words.changed}</Table.Th>
       </Table.Tr></Table.Thead>
       <Table.Tbody>
-        {rows.map((row) => (
-          <Table.Tr key={row.id}>
+        {rows.map((row, at) => (
+          <Table.Tr key={row.id} aria-rowindex={first + at + 2}>
             <Table.Td>
               <Text component={Link} to={`/objects/${kind}/${encodeURIComponent(row.id)}`} c="var(--mantine-color-anchor)">{row.name ?? row.username ?? row.id}</Text>
               {(row.name ?? row.username ?? row.id) !== row.id && <Text size="xs" c="dimmed" className="mono">{row.id}</Text>}
@@ -97,7 +99,7 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
 function Rate({ rate }: { rate: ObjectRate | undefined }) {
   const words = useWords()
   if (rate === undefined) return <Text size="sm" c="dimmed">–</Text>
-  return <Text size="sm" title={words.requestsSince(rate.requests, rate.failed)}>{rate.rate.toFixed(1)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate.toFixed(1))}</Text>}</Text>
+  return <Text size="sm" title={words.requestsSince(rate.requests, rate.failed)}>{words.perSecond(rate.rate)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate)}</Text>}</Text>
 }
 
 function LeadsTo({ row }: { row: ObjectRow }) {

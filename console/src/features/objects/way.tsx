@@ -53,11 +53,11 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   const steps: Step[] = [
     {
       key: 'match', owner: words.wayTakes, title: texts(value.uri, value.uris).join(' ') || '–',
-      notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : '', rate ? words.perSecond(rate.rate.toFixed(1)) + (rate.failed_rate > 0 ? ` · ${words.failing(rate.failed_rate.toFixed(1))}` : '') : ''].filter(Boolean),
+      notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : '', rate ? words.perSecond(rate.rate) + (rate.failed_rate > 0 ? ` · ${words.failing(rate.failed_rate)}` : '') : ''].filter(Boolean),
     },
     ...[...global, ...running].map((it): Step => ({
       key: `${it.owner} ${it.name}`, owner: it.owner, title: it.name, to: it.to ?? `/plugins/${it.name}`,
-      notes: [it.isOff ? words.off : it.phases.join(', ')],
+      notes: [it.isOff ? words.off : <span key="p" lang="en">{it.phases.join(', ')}</span>],
     })),
     {
       key: 'nodes', owner: place === undefined ? words.noUpstream : place.startsWith('upstreams/') ? `${words.upstream} ${own}` : words.upstream, to: own !== undefined ? `/objects/upstreams/${own}` : undefined,

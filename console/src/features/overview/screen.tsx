@@ -23,7 +23,7 @@ export function Overview() {
   const { data } = overview
   return (
     <>
-      <ScreenHead title={words.overview} note={data ? `${data.hostname} · ${data.source}` : undefined} />
+      <ScreenHead title={words.overview} note={data && <span lang="en">{data.hostname} · {data.source}</span>} />
       {overview.isError && <ErrorBox error={overview.error} retry={() => void overview.refetch()} />}
       {data ? (
         <Stack gap="md">
@@ -40,11 +40,11 @@ export function Overview() {
 function NeedsHand({ data }: { data: Data }) {
   const words = useWords()
   const { language } = useLanguage()
-  const rows: { key: string; state: 'bad' | 'warn'; text: string; detail?: string; to?: string }[] = []
+  const rows: { key: string; state: 'bad' | 'warn'; text: string; isServers?: boolean; detail?: string; to?: string }[] = []
   for (const { part, reason } of data.down) rows.push({ key: part, state: 'bad', text: words.partDown(part), detail: reason })
   for (const [at, problem] of [...data.refused, ...data.problems].entries()) {
     const { path, message, text, hint } = problem
-    rows.push({ key: `p${at}`, state: 'bad', text: String(path ?? ''), detail: [message ?? text, hint].filter(Boolean).join(' ') || JSON.stringify(problem) })
+    rows.push({ key: `p${at}`, state: 'bad', text: String(path ?? ''), isServers: true, detail: [message ?? text, hint].filter(Boolean).join(' ') || JSON.stringify(problem) })
   }
   const { unhealthy, unresolved } = data.nodes
   if (unhealthy > 0) rows.push({ key: 'nodes', state: 'bad', text: words.nodesDown(unhealthy), to: '/nodes' })
@@ -61,7 +61,7 @@ function NeedsHand({ data }: { data: Data }) {
           <Group key={row.key} gap="xs" wrap="nowrap" align="flex-start">
             <StateBadge state={row.state} label={row.state === 'bad' ? '!' : '·'} />
             <Text size="sm" className="wrap">
-              {row.to ? <Anchor component={Link} to={row.to}>{row.text}</Anchor> : row.text}
+              {row.to ? <Anchor component={Link} to={row.to}>{row.text}</Anchor> : <span lang={row.isServers ? 'en' : undefined}>{row.text}</span>}
               {row.detail && <Text span c="dimmed" lang="en"> {row.detail}</Text>}
             </Text>
           </Group>
@@ -87,8 +87,8 @@ function Busiest() {
   )
   return (
     <SimpleGrid cols={{ base: 1, md: 2 }}>
-      {list(words.busiest, busiest.map((row) => ({ id: row.id, text: words.perSecond(row.rate.toFixed(1)) })))}
-      {failing.length > 0 && list(words.failingMost, failing.map((row) => ({ id: row.id, text: words.failing(row.failed_rate.toFixed(1)) })))}
+      {list(words.busiest, busiest.map((row) => ({ id: row.id, text: words.perSecond(row.rate) })))}
+      {failing.length > 0 && list(words.failingMost, failing.map((row) => ({ id: row.id, text: words.failing(row.failed_rate) })))}
     </SimpleGrid>
   )
 }
@@ -139,7 +139,10 @@ function Charts() {
     return before !== undefined && own !== undefined && own !== before ? [at / (groups.length - 1)] : []
   })
   const time = (at: number) => (at === 0 ? '' : new Date(at * 1000).toLocaleTimeString(language, { hour: '2-digit', minute: '2-digit' }))
-  const shared = { from: time(now - SPAN_S), to: time(now), marks }
+  const exact = (at: number) => new Date((now - (groups.length - at) * STEP_S) * 1000).toLocaleTimeString(language)
+  const shared = { from: time(now - SPAN_S), to: time(now), marks, pointName: exact }
+  const open = slow((it) => it.connections)
+  const openText = words.connectionsSentence(seconds.at(-1)?.connections ?? 0, Math.max(0, ...open.map((it) => it ?? 0)))
   const hasTraffic = seconds.some((it) => it.requests > 0)
   const byClass = (name: string) => rate((it) => it.classes[name] ?? 0)
   return (
@@ -149,7 +152,7 @@ function Charts() {
         <Series
           {...shared} sentence={rateText} format={number}
           lines={[
-            { label: 'all', color: 'var(--mantine-color-harbour-6)', values: all, isArea: true },
+            { label: words.allStatuses, color: 'var(--mantine-color-harbour-6)', values: all, isArea: true },
             { label: '4xx', color: 'var(--mantine-color-yellow-6)', values: byClass('4xx') },
             { label: '5xx', color: 'var(--mantine-color-red-6)', values: byClass('5xx') },
           ]}
@@ -179,10 +182,10 @@ function Charts() {
         </Table>
       </section>
       <section className="card">
-        <ChartHead title={words.connections} text={(seconds.at(-1)?.connections ?? 0).toLocaleString(language)} />
+        <ChartHead title={words.connections} text={openText} />
         <Series
-          {...shared} sentence={words.connections} format={number}
-          lines={[{ label: words.connections, color: 'var(--mantine-color-harbour-6)', values: slow((it) => it.connections), isArea: true }]}
+          {...shared} sentence={openText} format={number}
+          lines={[{ label: words.connections, color: 'var(--mantine-color-harbour-6)', values: open, isArea: true }]}
         />
       </section>
     </SimpleGrid>
@@ -199,15 +202,15 @@ function Facts({ data }: { data: Data }) {
   const listens = Object.entries(data.listeners).filter(([, all]) => all.length > 0)
   const counts = Object.entries(data.objects).filter(([, count]) => count > 0)
   const rows: [string, React.ReactNode][] = [
-    [words.inService, `${words.revision(data.revision)} · ${data.routes_in_service.toLocaleString(language)} ${words.routes}`],
+    [words.inService, `${words.revision(data.revision)} · ${words.routes} ${data.routes_in_service.toLocaleString(language)}`],
     [words.nodes, <Anchor key="n" component={Link} to="/nodes">{words.nodesHealthy(data.nodes.healthy, data.nodes.total)}</Anchor>],
     [words.registry, data.registry ? <Anchor key="r" component={Link} to="/registry">{words.instancesHealthy(data.registry.healthy, data.registry.instances)}</Anchor> : words.registryOff],
     [words.gateway, counts.map(([kind, count], at) => (
-      <span key={kind}>{at > 0 && ' · '}<Anchor component={Link} to={`/objects/${kind}`}>{count.toLocaleString(language)} {words[kind as 'routes'] ?? kind}</Anchor></span>
+      <span key={kind}>{at > 0 && ' · '}<Anchor component={Link} to={`/objects/${kind}`}>{words[kind as 'routes'] ?? kind} {count.toLocaleString(language)}</Anchor></span>
     ))],
     [words.listens, <span key="l" className="mono">{listens.map(([name, all]) => `${name} ${all.join(' ')}`).join(' · ')}</span>],
     [words.version, `${data.version}`],
-    [words.started, <Time key="s" at={data.started_at} />],
+    [words.started, <Time key="s" at={data.started_at} stands />],
   ]
   return (
     <section className="card">

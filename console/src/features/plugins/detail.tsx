@@ -30,7 +30,7 @@ export function Plugin() {
         {data && <Button size="xs" variant="default" component={Link} to="/objects/routes" search={{ q: `plugin:${name}` } as never}>{words.routesWithIt}</Button>}
         {data?.has_metadata && <Metadata plugin={name} />}
       </ScreenHead>
-      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data ? (
         <SimpleGrid cols={{ base: 1, md: 2 }} spacing="lg">
           <Stack gap="md">
@@ -60,8 +60,8 @@ function Metadata({ plugin }: { plugin: string }) {
 
 function Facts({ data }: { data: PluginDetail }) {
   const words = useWords()
-  const rows: [string, string][] = [
-    [words.phases, data.phases.join(', ')],
+  const rows: [string, React.ReactNode][] = [
+    [words.phases, <span key="p" lang="en">{data.phases.join(', ')}</span>],
     [words.priority, words.runsAt(data.priority)],
     [words.usedBy, words.usedByCount(data.used_by)],
     [words.belowHttp, data.serves_connections ? words.yes : words.no],

@@ -3,7 +3,8 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json } from '../../api/client'
 import type { PluginRow } from '../../api/types'
-import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { Count } from '../../ui/count'
+import { ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/plugins')
@@ -31,10 +32,10 @@ export function Plugins() {
           onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined, used }, replace: true })} />
         <SegmentedControl size="xs" aria-label={words.view} value={used ? 'used' : 'all'} data={[{ value: 'all', label: words.allPlugins }, { value: 'used', label: words.usedPlugins }]}
           onChange={(value) => void navigate({ search: { q: q || undefined, used: value === 'used' || undefined }, replace: true })} />
-        {found.data && <Text size="sm" c="dimmed" aria-live="polite">{words.pluginsCount(rows.length)}</Text>}
+        {found.data && <Count text={words.pluginsCount(rows.length)} asked={`${q} ${used}`} isOld={false} />}
       </Group>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
-      {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{words.noMatch}</Empty> : (
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+      {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <NoMatch filters={[q, used ? words.usedPlugins : undefined]} clear={() => void navigate({ search: {} })} /> : (
         <Stack gap="lg">
           {CATEGORIES.map((category) => ({ category, own: rows.filter((row) => row.category === category) })).filter(({ own }) => own.length > 0).map(({ category, own }) => (
             <section key={category} aria-labelledby={category}>
@@ -57,7 +58,7 @@ function Card({ row }: { row: PluginRow }) {
         {row.used_by > 0 && <Text size="xs" c="dimmed" className="nowrap">{words.usedByCount(row.used_by)}</Text>}
       </Group>
       <Text size="sm" lang="en" lineClamp={3}>{row.summary?.replaceAll('`', '')}</Text>
-      <Text size="xs" c="dimmed" mt={4}>{row.phases.join(', ')} · {words.priority} {row.priority}</Text>
+      <Text size="xs" c="dimmed" mt={4}><span lang="en">{row.phases.join(', ')}</span> · {words.priority} {row.priority}</Text>
     </article>
   )
 }

@@ -41,13 +41,13 @@ export function RegistryService() {
       <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={[{ value: 'instances', label: words.instances }, { value: 'events', label: words.events }]}
         onChange={(value) => void navigate({ search: value === 'events' ? { tab: 'events' } : {}, replace: true })} />
       {tab === 'events' ? <Events namespace={namespace} service={service} /> : <>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{words.emptyKind}</Empty> : (
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
               <Table.Th>{words.state}</Table.Th><Table.Th>{words.address}</Table.Th><Table.Th>{words.version}</Table.Th>
-              <Table.Th className="numbers">{words.weight}</Table.Th><Table.Th className="hide-narrow">{words.id}</Table.Th><Table.Th /></Table.Tr></Table.Thead>
+              <Table.Th className="numbers">{words.weight}</Table.Th><Table.Th className="hide-narrow">{words.id}</Table.Th><Table.Th><span className="unseen">{words.edit}</span></Table.Th></Table.Tr></Table.Thead>
             <Table.Tbody>
               {rows.map((row) => (
                 <Table.Tr key={row.id}>

@@ -32,7 +32,7 @@ export function Events({ namespace, service }: { namespace: string; service: str
     queryFn: ({ signal }) => json<{ kept: number; rows: Event[] }>(`/console/v1/registry/events${query({ namespace, service })}`, { signal }),
   })
   const { data } = found
-  if (found.isError) return <ErrorBox error={found.error} retry={() => void found.refetch()} />
+  if (found.isError) return <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />
   if (data === undefined) return <Loading />
   if (data.rows.length === 0) return <Empty>{words.noEvents}</Empty>
   return (

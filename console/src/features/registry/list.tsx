@@ -3,10 +3,12 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError, json, query } from '../../api/client'
 import type { Counted, RegistryService } from '../../api/types'
+import { useOverview } from '../../api/live'
+import { quoted } from '../../lib/curl'
 import { pattern } from '../../lib/pattern'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/registry')
@@ -31,8 +33,8 @@ export function RegistryServices() {
       {isOff ? <Empty>{words.registryOff}</Empty> : (
         <>
           <TextInput data-filter mb="md" className="filterbox" aria-label={words.filter} placeholder={words.filter} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
-          {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
-          {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? <Empty>{q ? words.noMatch : words.registryEmpty}</Empty> : (
+          {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+          {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: {} })} /> : <FirstService />) : (
             <Scroll>
               <Table highlightOnHover>
                 <Table.Thead><Table.Tr><Table.Th>{words.service}</Table.Th><Table.Th>{words.namespace}</Table.Th><Table.Th>{words.instances}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
@@ -54,6 +56,20 @@ export function RegistryServices() {
       )}
     </>
   )
+}
+
+/** The ways in which the first service comes to be here. */
+function FirstService() {
+  const words = useWords()
+  const { listeners } = useOverview().data ?? {}
+  const port = (name: string, usual: string) => (listeners?.[name]?.[0] ?? usual).replace('0.0.0.0', '127.0.0.1')
+  const ways: [string, string][] = [
+    ['Go', `provider, _ := polaris.NewProviderAPIByAddress(${JSON.stringify(port('registry_grpc', '127.0.0.1:8091'))}) // github.com/polarismesh/polaris-go\nregistration := &polaris.InstanceRegisterRequest{}\nregistration.Namespace, registration.Service, registration.Host, registration.Port = "default", "orders", "10.0.0.7", 8080\nprovider.RegisterInstance(registration)`],
+    ['Java', `# polaris.yml of polaris-java, or spring.cloud.polaris.address=grpc://${port('registry_grpc', '127.0.0.1:8091')}\nglobal:\n  serverConnector:\n    addresses: [${port('registry_grpc', '127.0.0.1:8091')}]`],
+    ['curl', `curl -X POST ${quoted(`${location.origin}/registry/v1/instances`)} -H "X-API-KEY: $ADMIN_KEY" \\\n  -d '{"service": "orders", "host": "10.0.0.7", "port": 8080, "healthy": true}'`],
+    ['CLI', 'tollhouse registry register orders 10.0.0.7:8080'],
+  ]
+  return <Empty>{words.registryEmpty}{ways.map(([name, text]) => <span key={name}><strong className="way" lang="en">{name}</strong><code className="example" lang="en">{text}</code></span>)}</Empty>
 }
 
 /** All states, with words: an unhealthy instance is never hidden. */

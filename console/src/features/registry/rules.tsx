@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call, json, query } from '../../api/client'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { RULE_KINDS, type Rule } from './rule'
 import { useRefusal } from '../../ui/permission'
@@ -47,8 +47,8 @@ export function RegistryRules() {
         <TextInput data-filter label={words.service} value={service ?? ''} onChange={(event) => void navigate({ search: { kind, service: event.currentTarget.value || undefined }, replace: true })} />
       </Group>
       {refusal !== undefined && <ErrorBox error={refusal} />}
-      {isOff ? <Empty>{words.registryOff}</Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
-      {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? <Empty>{kind || service ? words.noMatch : words.noRules}</Empty> : (
+      {isOff ? <Empty>{words.registryOff}</Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+      {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (kind || service ? <NoMatch filters={[kind && (words.ruleKinds[kind as keyof typeof words.ruleKinds] ?? kind), service]} clear={() => void navigate({ search: {} })} /> : <Empty>{words.noRules}</Empty>) : (
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.kind}</Table.Th><Table.Th>{words.namespace}</Table.Th><Table.Th>{words.on}</Table.Th></Table.Tr></Table.Thead>

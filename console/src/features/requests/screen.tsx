@@ -7,7 +7,7 @@ import type { RecentRequest } from '../../api/types'
 import { pathInUrl, visible } from '../../lib/visible'
 import { Opens } from '../../ui/frame'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StatusBadge } from '../../ui/states'
 import { clock } from '../../ui/time'
 import { useLanguage, useWords } from '../../words/words'
 
@@ -45,7 +45,6 @@ function filtersOf(text: string): { q?: string; code?: string; status?: string; 
 
 export function Requests() {
   const words = useWords()
-  const { language } = useLanguage()
   const search = api.useSearch()
   const navigate = api.useNavigate()
   const [isPaused, setPaused] = useState(false)
@@ -79,8 +78,8 @@ export function Requests() {
         ))}
         {data && data.missed > 0 && <Badge color="yellow" variant="light" className="state">{words.missed(data.missed)}</Badge>}
       </Group>
-      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{data.kept === 0 ? words.noRequests : words.noMatch}</Empty> : (
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (data.kept === 0 ? <Empty>{words.noRequests}</Empty> : <NoMatch filters={[q, code, status, route]} kept={data.kept} clear={() => void navigate({ search: {}, replace: true })} />) : (
         <Scroll>
           <Table highlightOnHover stickyHeader>
             <Table.Thead>
@@ -96,16 +95,16 @@ export function Requests() {
                   <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
                   <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {visible(row.host + row.path)}</Opens></Table.Td>
-                  <Table.Td className="mono nowrap">{row.error && <Opens onClick={() => set({ code: row.error?.code })}>{row.error.code}</Opens>}</Table.Td>
-                  <Table.Td className="mono">{row.route}</Table.Td>
-                  <Table.Td className="mono nowrap">{row.attempts.map((it) => it.node).join(', ')}</Table.Td>
+                  <Table.Td className="mono nowrap">{row.error && <Opens isCell onClick={() => set({ code: row.error?.code })}>{row.error.code}</Opens>}</Table.Td>
+                  <Table.Td className="mono">{row.route && <Opens isCell onClick={() => set({ route: row.route })}>{row.route}</Opens>}</Table.Td>
+                  <Table.Td className="mono nowrap">{[...new Set(row.attempts.map((it) => it.node))].map((node) => <Opens key={node} isCell onClick={() => set({ q: node })}>{node}</Opens>)}</Table.Td>
                   <Table.Td className="mono nowrap hide-medium">{row.client}</Table.Td>
                   <Table.Td className="numbers">{words.ms(row.duration_ms)}</Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
           </Table>
-          <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.matching).replace(String(data.matching), data.matching.toLocaleString(language))}</Text>
+          <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.matching)}</Text>
         </Scroll>
       )}
       <Drawer opened={opened !== undefined} onClose={() => open(undefined)} position="right" size="md" title={opened && <span className="mono">{opened.method} {visible(opened.host + opened.path)}</span>}>

@@ -17,7 +17,7 @@ export function Doctor() {
     refetchInterval: 10_000,
     queryFn: ({ signal }) => json<{ findings: Finding[] }>('/console/v1/doctor', { signal }),
   })
-  if (found.isError) return <ErrorBox error={found.error} retry={() => void found.refetch()} />
+  if (found.isError) return <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />
   if (found.data === undefined) return <Loading />
   if (found.data.findings.length === 0) return <Empty>{words.noFindings}</Empty>
   return (

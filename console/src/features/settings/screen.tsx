@@ -5,7 +5,7 @@ import { json } from '../../api/client'
 import { useOverview } from '../../api/live'
 import type { Setting } from '../../api/types'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { Doctor, ProcessLog } from './process'
@@ -38,8 +38,8 @@ export function Settings() {
           <SegmentedControl size="xs" aria-label={words.view} value={all ? 'all' : 'set'} data={[{ value: 'set', label: words.settingsSet }, { value: 'all', label: words.settingsAll }]}
             onChange={(value) => void navigate({ search: { q: q || undefined, all: value === 'all' || undefined }, replace: true })} />
         </div>
-        {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
-        {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{q ? words.noMatch : words.settingsNone}</Empty> : <Rows rows={rows} />}
+        {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
+        {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: { all } })} /> : <Empty>{words.settingsNone}</Empty>) : <Rows rows={rows} />}
       </Stack>}
     </>
   )
@@ -54,7 +54,7 @@ function About() {
       <Table variant="vertical" withRowBorders={false}>
         <Table.Tbody>
           {([
-            [words.version, data.version], [words.host, data.hostname], [words.source, data.source], [words.started, <Time key="t" at={data.started_at} />],
+            [words.version, data.version], [words.host, data.hostname], [words.source, <span key="s" lang="en">{data.source}</span>], [words.started, <Time key="t" at={data.started_at} stands />],
             [words.listens, <span key="l" className="mono">{Object.entries(data.listeners).map(([name, addresses]) => `${name} ${addresses.join(' ')}`).join(' · ')}</span>],
           ] as [string, React.ReactNode][]).map(([label, text]) => (
             <Table.Tr key={label}><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{text}</Table.Td></Table.Tr>

@@ -2,9 +2,10 @@ import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput } from '@ma
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError } from '../../api/client'
 import { useRefusal } from '../../ui/permission'
+import { Count } from '../../ui/count'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { SHENYU_KINDS, type ShenyuKind } from './document'
 import { ROWS, type Row, useRows } from './queries'
@@ -42,11 +43,11 @@ export function ShenyuObjects() {
           />
         )}
         <TextInput data-filter label={words.filterBy(words.shenyuFilters[kind])} value={search.q ?? ''} onChange={(event) => void navigate({ search: { ...search, page: undefined, q: event.currentTarget.value || undefined }, replace: true })} />
-        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.total(data.total)}</Text>}
+        {data && <Count text={words.total(data.total)} asked={JSON.stringify([kind, search])} isOld={found.isPlaceholderData} />}
       </Group>
-      {isOff ? <Empty><span lang="en">{error.message}</span></Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
+      {isOff ? <Empty><span lang="en">{error.message}</span></Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (
-        <Empty>{search.q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : kind === 'selector' && search.in === undefined ? words.shenyuChoose : words.shenyuNone}</Empty>
+        search.q ? <NoMatch filters={[search.q]} clear={() => void navigate({ search: {} })} /> : <Empty>{kind === 'selector' && search.in === undefined ? words.shenyuChoose : words.shenyuNone}</Empty>
       ) : (
         <>
           <Scroll><Rows kind={kind} rows={data.rows} /></Scroll>

@@ -1,6 +1,7 @@
 import { Button, Group, NativeSelect, Stack, TextInput } from '@mantine/core'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'
+import { drawn, More } from '../bound'
 import { useForm } from '../context'
 import { RemoveButton } from '../field'
 
@@ -17,7 +18,7 @@ export function Conditions({ path, value }: { path: Path; value: unknown }) {
   const add = () => (value === undefined ? set(path, '[["","==",""]]') : set([...path, rows.length], '["","==",""]'))
   return (
     <Stack gap="xs">
-      {rows.map(([variable, operator, term], at) => (
+      {drawn(rows).map(([variable, operator, term], at) => (
         <Group key={at} gap="xs" wrap="nowrap" align="end">
           <TextInput className="grow" aria-label={words.conditionPart(at + 1, words.variable)} placeholder="arg_version" value={variable} onChange={(event) => set([...path, at, 0], JSON.stringify(event.currentTarget.value))} />
           <NativeSelect aria-label={words.conditionPart(at + 1, words.operator)} w={100} value={operator} data={[...new Set([...OPERATORS, operator])]} onChange={(event) => set([...path, at, 1], JSON.stringify(event.currentTarget.value))} />
@@ -25,6 +26,7 @@ export function Conditions({ path, value }: { path: Path; value: unknown }) {
           <RemoveButton path={[...path, at]} label={`${words.condition} ${at + 1}`} />
         </Group>
       ))}
+      <More rows={rows} />
       <Button size="xs" variant="default" className="start" onClick={add}>{words.addCondition}</Button>
     </Stack>
   )

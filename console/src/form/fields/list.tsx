@@ -1,6 +1,7 @@
 import { Button, Stack } from '@mantine/core'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'
+import { drawn, More } from '../bound'
 import { useForm } from '../context'
 import { Field } from '../field'
 import { type Schema, startOf } from '../plan'
@@ -15,9 +16,10 @@ export function ItemList({ path, item, value, label }: { path: Path; item: Schem
   const own = { ...item, description: undefined }
   return (
     <Stack gap="xs" align="stretch">
-      {items.map((one, at) => (
+      {drawn(items).map((one, at) => (
         <Field key={at} path={[...path, at]} schema={own} value={one} label={`${label} ${at + 1}`} canRemove isBare />
       ))}
+      <More rows={items} />
       <Button size="xs" variant="default" onClick={add} aria-label={words.addTo(label)} className="start">{words.add}</Button>
     </Stack>
   )

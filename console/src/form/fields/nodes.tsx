@@ -2,6 +2,7 @@ import { Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'
+import { drawn, More } from '../bound'
 import { useFault, useForm, useText } from '../context'
 import { RemoveButton } from '../field'
 import { isRecord } from '../plan'
@@ -26,12 +27,13 @@ export function Nodes({ path, value }: { path: Path; value: unknown }) {
   }
   return (
     <Stack gap="xs">
-      {rows.map(({ step, node }, at) => {
+      {drawn(rows).map(({ step, node }, at) => {
         const own = [...path, step]
         if (!isList) return <MapNode key={at} path={own} name={String(step)} rename={(name) => !rows.some((row) => row.step === name) && rename(own, name)} />
         if (!isRecord(node)) return <Raw key={at} path={own} schema={{}} value={node} label={String(at + 1)} canRemove />
         return <ListNode key={at} path={own} node={node} at={at + 1} />
       })}
+      <More rows={rows} />
       <Group gap="xs">
         <TextInput size="xs" aria-label={words.newNode} placeholder="10.0.0.1:8080" value={added} autoComplete="off" onChange={(event) => setAdded(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && added !== '' && !isTaken && add()} />
         <Button size="xs" variant="default" disabled={added === '' || isTaken} onClick={add}>{words.add}</Button>

@@ -2,6 +2,7 @@ import { Button, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/co
 import { useState } from 'react'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'
+import { drawn, More } from '../bound'
 import { useForm } from '../context'
 import { Field } from '../field'
 import { isRecord, type Plan, type Schema, startOf } from '../plan'
@@ -69,12 +70,13 @@ function Rows({ path, names, fields, schema }: { path: Path; names: string[]; fi
   }
   return (
     <Stack gap="xs">
-      {names.map((own, at) => (
+      {drawn(names).map((own, at) => (
         <Group key={at} gap="xs" align="start" wrap="nowrap">
           <NameField name={own} rename={(next) => rename([...path, own], next)} isTaken={(next) => next in fields} />
           <div className="grow"><Field path={[...path, own]} schema={{ ...schema, description: undefined }} value={fields[own]} label={own} canRemove isBare /></div>
         </Group>
       ))}
+      <More rows={names} />
       <Group gap="xs" align="end">
         <TextInput size="xs" aria-label={words.newNameIn(String(path.at(-1) ?? ''))} placeholder={words.name} value={name} autoComplete="off" onChange={(event) => setName(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && name !== '' && !isTaken && add()} />
         <Button size="xs" variant="default" disabled={name === '' || isTaken} onClick={add}>{words.add}</Button>

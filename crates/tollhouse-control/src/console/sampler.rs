@@ -17,6 +17,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Seconds kept: 15 minutes, some 100 KB.
 const SECONDS_KEPT: usize = 900;
 
+/// Seconds by which the clock may be ahead of or behind what has passed before it counts as set.
+const CLOCK_SLACK_S: u64 = 5;
+
 #[derive(Debug, Clone)]
 struct Second {
     /// Its end, in Unix time.
@@ -84,6 +87,7 @@ impl Sampler {
             revision: self.metrics.process().config_revision.value(),
         };
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        keep_in_step(&mut seconds, &second);
         if seconds.len() == SECONDS_KEPT {
             seconds.pop_front();
         }
@@ -95,6 +99,20 @@ impl Sampler {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let rows = seconds.iter().filter(|second| second.at_s > since).map(row);
         json!({ "now": unix_s(), "kept": SECONDS_KEPT, "seconds": rows.collect::<Vec<_>>() })
+    }
+}
+
+/// Dates the past anew where the clock of the machine was set: what was five minutes ago stays five minutes ago, and
+/// the seconds go on in their order.
+fn keep_in_step(seconds: &mut VecDeque<Second>, next: &Second) {
+    let Some(last) = seconds.back() else { return };
+    let due = last.at_s.saturating_add(next.length_ms.div_ceil(1000).max(1));
+    if next.at_s > last.at_s && next.at_s.abs_diff(due) <= CLOCK_SLACK_S {
+        return;
+    }
+    for second in seconds {
+        let age = due.saturating_sub(second.at_s);
+        second.at_s = next.at_s.saturating_sub(age);
     }
 }
 
@@ -146,6 +164,34 @@ mod tests {
         assert_eq!(seconds[0]["failures"], json!({"no_nodes": 1}));
         assert_eq!((&seconds[0]["requests"], &seconds[0]["p99_ms"]), (&json!(2), &json!(7)));
         assert_eq!(sampler.after(100)["seconds"], json!([]));
+    }
+
+    #[test]
+    fn the_past_keeps_its_age_when_the_clock_is_set() {
+        for (set_to, expected) in [(40, [38, 39, 40]), (9000, [8998, 8999, 9000])] {
+            let sampler = Sampler::new(Arc::new(Metrics::new()));
+            let traffic = Traffic::default();
+            for at_s in [100, 101, set_to] {
+                sampler.take(Duration::from_secs(1), &traffic, &traffic, at_s);
+            }
+            let all = sampler.after(0);
+            let seconds = all["seconds"].as_array().expect("a list");
+            let at: Vec<&Value> = seconds.iter().map(|second| &second["at"]).collect();
+            assert_eq!(at, expected.map(Value::from).iter().collect::<Vec<_>>(), "{set_to}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_was_held_up_keeps_its_gap() {
+        let sampler = Sampler::new(Arc::new(Metrics::new()));
+        let traffic = Traffic::default();
+        sampler.take(Duration::from_secs(1), &traffic, &traffic, 100);
+        sampler.take(Duration::from_secs(60), &traffic, &traffic, 160);
+        let all = sampler.after(0);
+        assert_eq!(
+            (&all["seconds"][0]["at"], &all["seconds"][1]["at"]),
+            (&json!(100), &json!(160))
+        );
     }
 
     #[test]

@@ -1,0 +1,52 @@
+import type { Page } from '@playwright/test'
+import { expect, type Gateway } from './gateway'
+
+/** Fills a gateway with one of everything, and names every screen that it then has. Names of objects begin with `any`. */
+export async function everyScreen(gateway: Gateway): Promise<string[]> {
+  const put = async (path: string, value: object) => {
+    const answer = await gateway.call('PUT', `/apisix/admin/${path}`, value)
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+  }
+  const upstream = { nodes: { [gateway.origin]: 1, '127.0.0.1:1': 1 } }
+  await put('upstreams/any-up', { name: 'any-up', ...upstream, checks: { active: { type: 'tcp', healthy: { interval: 1, successes: 1 }, unhealthy: { interval: 1, tcp_failures: 1 } } } })
+  await put('services/any-service', { upstream_id: 'any-up', plugins: { cors: {} } })
+  await put('plugin_configs/any-config', { plugins: { 'limit-count': { count: 9, time_window: 60 } } })
+  await put('global_rules/any-rule', { plugins: { prometheus: {} } })
+  await put('routes/any', { uri: '/any', name: 'any', desc: 'any', methods: ['GET'], vars: [['arg_a', '~=', 'b']], labels: { any: 'any' }, plugin_config_id: 'any-config', service_id: 'any-service' })
+  await put('routes/any-down', { uri: '/any-down', upstream: { nodes: { '127.0.0.1:1': 1 } } })
+  await put('routes/any-off', { uri: '/any-off', status: 0, upstream })
+  await put('consumer_groups/any-group', { plugins: {} })
+  await put('consumers', { username: 'any', group_id: 'any-group' } as object)
+  await put('consumers/any/credentials/any-key', { plugins: { 'key-auth': { key: 'any-key' } } })
+  await put('plugin_metadata/http-logger', { log_format: { host: '$host' } })
+  await put('stream_routes/any-stream', { server_port: 9101, upstream })
+  await put('protos/any-proto', { content: 'syntax = "proto3";\nmessage Any { string id = 1; }\n' })
+  await put('secrets/vault/any', { uri: 'http://127.0.0.1:1', prefix: 'kv', token: 'any' })
+  await put('routes/any-gone', { uri: '/any-gone', upstream })
+  await gateway.call('DELETE', '/apisix/admin/routes/any-gone')
+  for (const port of [1, 2]) await gateway.call('POST', '/registry/v1/instances', { service: 'any-orders', host: '10.9.0.1', port, healthy: port === 1 })
+  const condition = [{ paramType: 'uri', operator: '=', paramName: '/', paramValue: '/any' }]
+  const selector = (await (await gateway.call('POST', '/console/v1/shenyu/selector', { name: 'any', pluginId: '5', handle: JSON.stringify([{ upstreamUrl: gateway.origin }]), selectorConditions: condition })).json()).data as string
+  await gateway.call('POST', '/console/v1/shenyu/rule', { name: 'any', selectorId: selector, handle: '{}', ruleConditions: condition })
+  await expect.poll(async () => (await fetch(`${gateway.plane}/any?a=c`)).status).toBe(200)
+  await fetch(`${gateway.plane}/any-down`)
+  const { rows } = await (await gateway.call('GET', '/console/v1/changes')).json()
+  const kinds = ['routes', 'services', 'upstreams', 'consumers', 'consumer_groups', 'plugin_configs', 'global_rules', 'plugin_metadata', 'ssls', 'stream_routes', 'protos', 'secrets']
+  return [
+    '/ui/', '/ui/requests', '/ui/requests?code=upstream_connect_failed&status=5xx', '/ui/requests?q=zzz', '/ui/explain', `/ui/explain?url=${encodeURIComponent(`${gateway.plane}/any?a=c`)}`, `/ui/explain?url=${encodeURIComponent(`${gateway.plane}/none`)}`, '/ui/nodes', '/ui/nodes?q=zzz',
+    ...kinds.map((kind) => `/ui/objects/${kind}`), ...kinds.map((kind) => `/ui/new/${kind}`), '/ui/objects/routes?q=zzz',
+    '/ui/objects/routes/any', '/ui/objects/routes/any/edit', '/ui/objects/routes/any/edit?view=form', '/ui/objects/routes/any/edit?view=json', '/ui/objects/routes/any-off', '/ui/objects/routes/any-gone', '/ui/objects/upstreams/any-up', '/ui/objects/upstreams/any-up/edit', '/ui/objects/services/any-service', '/ui/objects/consumers/any', '/ui/objects/plugin_configs/any-config', '/ui/objects/secrets/vault%2Fany',
+    '/ui/certificates', '/ui/certificates?q=zzz', '/ui/plugins', '/ui/plugins?q=zzz', '/ui/plugins/limit-count', '/ui/plugins/key-auth',
+    '/ui/shenyu/plugin', '/ui/shenyu/selector', '/ui/shenyu/meta-data', '/ui/shenyu/appAuth', `/ui/shenyu/selector/${selector}`, `/ui/shenyu/rule/+?in=${encodeURIComponent(JSON.stringify(selector))}`,
+    '/ui/registry', '/ui/registry?q=zzz', '/ui/registry/default/any-orders', '/ui/registry/default/any-orders?tab=events', '/ui/registry/rules', '/ui/registry/rules/routing/+',
+    '/ui/bench', '/ui/bench/compare', '/ui/changes', '/ui/changes?id=zzz', `/ui/changes/${rows[0].name}`, '/ui/settings', '/ui/settings?all=true', '/ui/settings?tab=doctor', '/ui/settings?tab=log', '/ui/nothing',
+  ]
+}
+
+/** Opens a screen and waits until it has what it asks for. */
+export async function open(page: Page, address: string) {
+  await page.goto(address)
+  await page.getByRole('heading', { level: 1 }).waitFor()
+  await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => {})
+  await expect(page.locator('[role=status] .mantine-Skeleton-root')).toHaveCount(0)
+}

@@ -1,0 +1,150 @@
+import { ADMIN, axe, expect, signIn, test } from './gateway'
+
+test('an address of nothing says so, and no page is white', async ({ page, gateway }) => {
+  await signIn(page, gateway)
+  const addresses: [string, string][] = [
+    ['/ui/objects/nokind', 'There is no such page.'], ['/ui/objects/nokind/1', 'There is no such page.'], ['/ui/objects/nokind/1/edit', 'There is no such page.'], ['/ui/new/nokind', 'There is no such page.'],
+    ['/ui/objects/routes/never', 'Routes never'], ['/ui/objects/routes/never/edit', 'Routes never'], ['/ui/changes/never', 'Changes'], ['/ui/bench/never', 'Load generator'], ['/ui/plugins/never', 'never'], ['/ui/registry/default/never', 'never'],
+  ]
+  for (const [address, heading] of addresses) {
+    await page.goto(gateway.admin + address)
+    await expect(page.getByRole('heading', { level: 1, name: heading, exact: true }), address).toBeVisible()
+    await expect(page.locator('#content')).not.toHaveText('')
+  }
+})
+
+test('who edits what another deletes is told who, and loses nothing', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/deleted', { uri: '/deleted', upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/deleted/edit?view=json')
+  const editor = page.getByRole('textbox', { name: 'JSON' })
+  await editor.fill((await editor.inputValue()).replace('"/deleted"', '"/mine"'))
+  await gateway.call('DELETE', '/apisix/admin/routes/deleted')
+  await page.keyboard.press('Control+s')
+  await page.getByRole('button', { name: 'Save' }).click()
+  const told = page.getByRole('alert')
+  await expect(told).toContainText('Somebody has deleted this object')
+  await expect(told).toContainText(/Deleted by admin as revision \d+/)
+  await expect(editor).toHaveValue(/"\/mine"/)
+  await told.getByRole('button', { name: 'Make it anew with mine' }).click()
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('button', { name: 'Delete' })).toBeEnabled()
+  expect((await (await gateway.call('GET', '/apisix/admin/routes/deleted')).json()).value.uri).toBe('/mine')
+})
+
+test('an object of thousands of lines opens, is edited and saved', async ({ page, gateway }) => {
+  const vars = Array.from({ length: 1500 }, (_, at) => [`arg_${at}`, '==', 'y'.repeat(90)])
+  expect((await gateway.call('PUT', '/apisix/admin/routes/large', { uri: '/large', desc: 'before', vars, upstream: { nodes: { [gateway.origin]: 1 } } })).status).toBe(201)
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/large/edit')
+  await expect(page.getByText('1,300 more stand in the text alone.')).toBeVisible()
+  await page.getByLabel('desc', { exact: true }).fill('after')
+  await page.keyboard.press('Control+s')
+  await expect(page.locator('.diff .new')).toHaveCount(1)
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('button', { name: 'Delete' })).toBeEnabled()
+  const { value } = await (await gateway.call('GET', '/apisix/admin/routes/large')).json()
+  expect([value.desc, value.vars.length]).toEqual(['after', vars.length])
+  await gateway.call('DELETE', '/apisix/admin/routes/large')
+})
+
+test('keys of the screens do what the help says', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/pressed', { uri: '/pressed', plugins: { 'limit-count': { count: 5, time_window: 60, rejected_code: 7 } }, upstream: { nodes: { '127.0.0.1:1': 1 } } })
+  await gateway.call('PUT', '/apisix/admin/routes/pressed', { uri: '/pressed', plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { '127.0.0.1:1': 1 } } })
+  await expect.poll(async () => (await fetch(`${gateway.plane}/pressed`)).status).toBe(502)
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/pressed/edit')
+  const json = page.getByRole('textbox', { name: 'JSON' })
+  await expect(json).toBeVisible()
+  await page.keyboard.press('Control+e')
+  await expect(json).toHaveCount(0)
+  await page.keyboard.press('Control+e')
+  await expect(page.getByLabel('uri', { exact: true })).toHaveCount(0)
+  await page.goto(`${gateway.admin}/ui/objects/routes/pressed/edit?view=form`)
+  await page.getByLabel('count', { exact: true }).fill('0')
+  await page.getByLabel('time_window', { exact: true }).fill('0')
+  await expect(page.getByLabel('time_window', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await page.getByLabel('uri', { exact: true }).focus()
+  await page.keyboard.press('Alt+ArrowDown')
+  await expect(page.locator(':focus')).toHaveAttribute('aria-invalid', 'true')
+  const first = await page.locator(':focus').getAttribute('aria-label')
+  await page.keyboard.press('Alt+ArrowDown')
+  await expect(page.locator(':focus')).not.toHaveAttribute('aria-label', first as string)
+  page.on('dialog', (dialog) => void dialog.accept())
+  await page.goto(`${gateway.admin}/ui/objects/routes/pressed`)
+  await expect(page.getByRole('heading', { level: 1 })).toBeFocused()
+  await page.keyboard.press('Escape')
+  await expect(page.getByRole('heading', { level: 1, name: 'Routes' })).toBeVisible()
+  await page.goto(`${gateway.admin}/ui/requests?q=pressed`)
+  await page.getByRole('button', { name: /GET .*\/pressed/ }).first().focus()
+  await page.keyboard.press('f')
+  await expect(page.getByRole('button', { name: /code: upstream_connect_failed/ })).toBeVisible()
+  await page.goto(`${gateway.admin}/ui/explain`)
+  await page.getByLabel('URL').fill(`${gateway.plane}/pressed`)
+  await page.getByLabel('Headers, one a line').focus()
+  await page.keyboard.press('Control+Enter')
+  await expect(page.getByRole('heading', { name: 'Route pressed takes it' })).toBeVisible()
+})
+
+test('what matches nothing names the filters, and what fails says how old the rest is', async ({ page, gateway, violations }) => {
+  await gateway.call('PUT', '/apisix/admin/upstreams/age', { nodes: { [gateway.origin]: 1 } })
+  await signIn(page, gateway)
+  for (const path of ['/ui/nodes?q=zebra', '/ui/plugins?q=zebra', '/ui/certificates?q=zebra', '/ui/registry?q=zebra', '/ui/settings?q=zebra', '/ui/changes?actor=zebra', '/ui/registry/rules?service=zebra', '/ui/objects/routes?q=zebra']) {
+    await page.goto(gateway.admin + path)
+    await expect(page.locator('.empty'), path).toContainText('Nothing matches')
+    await expect(page.locator('.empty'), path).toContainText('zebra')
+    await page.locator('.empty').getByRole('button', { name: 'Clear' }).click()
+    await expect(page.getByText('Nothing matches'), path).toHaveCount(0)
+  }
+  await page.goto(`${gateway.admin}/ui/objects/upstreams?page=999`)
+  await expect(page.locator('.empty')).toContainText('Page 999')
+  await page.goto(`${gateway.admin}/ui/nodes`)
+  await expect(page.getByRole('row', { name: /age/ })).toBeVisible()
+  await page.route(/console\/v1\/nodes/, (route) => route.fulfill({ status: 503, body: '{"error_msg":"the store is away"}' }))
+  await expect(page.getByRole('alert')).toContainText('What is shown is from')
+  await expect(page.getByRole('row', { name: /age/ })).toBeVisible()
+  await page.unroute(/console\/v1\/nodes/)
+  violations.length = 0
+})
+
+test('axe finds nothing on dialogs, in both themes', async ({ page, gateway }) => {
+  test.setTimeout(240_000)
+  await gateway.call('PUT', '/apisix/admin/upstreams/dialog', { nodes: { '127.0.0.1:1': 1 } })
+  await gateway.call('PUT', '/apisix/admin/routes/dialog', { uri: '/dialog', upstream_id: 'dialog' })
+  await gateway.call('PUT', '/apisix/admin/consumers', { username: 'dialog' })
+  await gateway.call('POST', '/registry/v1/instances', { service: 'dialog', host: '10.8.0.1', port: 1, healthy: true })
+  await expect.poll(async () => (await fetch(`${gateway.plane}/dialog`)).status).toBe(502)
+  const script = axe()
+  const found: string[] = []
+  const openings: [string, string][] = [
+    ['/ui/', 'Control+k'], ['/ui/', '?'], ['/ui/objects/upstreams/dialog', '[data-delete]'], ['/ui/objects/upstreams/dialog', '[data-copy]'], ['/ui/registry/default/dialog', '[data-isolate]'], ['/ui/registry/default/dialog', '[data-new]'],
+    ['/ui/objects/consumers/dialog', '[data-add]'], ['/ui/requests?q=dialog', 'tbody button'], ['/ui/', 'header [aria-haspopup=menu]'],
+  ]
+  await signIn(page, gateway)
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+    for (const [path, opening] of openings) {
+      await page.goto(gateway.admin + path)
+      await expect(page.getByRole('heading', { level: 1 })).toBeFocused()
+      if (/[[ ]/.test(opening)) await page.locator(opening).first().click()
+      else await page.keyboard.press(opening)
+      await expect(page.locator('[role=dialog], [role=menu]').first()).toBeVisible()
+      await page.evaluate(script)
+      const violations = await page.evaluate(async () => {
+        const { axe } = globalThis as unknown as { axe: { run: (where: Document, options: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }
+        return (await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] })).violations
+      })
+      for (const { id, nodes } of violations) found.push(`${colorScheme} ${path} ${opening}: ${id} ${nodes[0]?.html} ${nodes[0]?.failureSummary}`)
+    }
+  }
+  // The errors of fields, too.
+  await page.goto(`${gateway.admin}/ui/new/ssls`)
+  await expect(page.locator('[aria-invalid=true]').first()).toBeVisible()
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    await page.evaluate(script)
+    const contrast = await page.evaluate(async () => {
+      const { axe } = globalThis as unknown as { axe: { run: (where: Document, options: object) => Promise<{ violations: { nodes: { html: string }[] }[] }> } }
+      return (await axe.run(document, { runOnly: { type: 'rule', values: ['color-contrast'] } as unknown as string[] })).violations.flatMap(({ nodes }) => nodes.map(({ html }) => html))
+    })
+    found.push(...contrast.map((html) => `${colorScheme} contrast of ${html}`))
+  }
+  expect(found).toEqual([])
+})

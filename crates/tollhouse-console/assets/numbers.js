@@ -1,0 +1,1 @@
+function e(e){let t=new Intl.NumberFormat(e),n=new Intl.NumberFormat(e,{minimumFractionDigits:1,maximumFractionDigits:1}),r=new Intl.PluralRules(e);return{number:e=>t.format(e),tenths:e=>n.format(e),isOne:e=>r.select(e)===`one`}}export{e as t};

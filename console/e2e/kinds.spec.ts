@@ -24,10 +24,10 @@ const MADE: Record<string, { id: string; name: string; make: (page: Page) => Pro
     },
   },
   protos: {
-    id: 'orders', name: 'Orders', field: 'desc', next: 'of the shop',
+    id: 'shop-orders', name: 'Protos of orders', field: 'desc', next: 'of the shop',
     make: async (page) => {
-      await page.getByLabel('Id of the new object').fill('orders')
-      await page.getByLabel('name', { exact: true }).fill('Orders')
+      await page.getByLabel('Id of the new object').fill('shop-orders')
+      await page.getByLabel('name', { exact: true }).fill('Protos of orders')
       await page.getByLabel('content', { exact: true }).fill(PROTO)
     },
   },

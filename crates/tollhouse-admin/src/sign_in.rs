@@ -83,7 +83,9 @@ fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
                     file admin.key in the data folder";
         return Err(Reply::refusal(StatusCode::UNAUTHORIZED, text));
     };
-    let line = sessions.begin(found, auth::now_s());
+    let line = sessions
+        .begin(found, auth::now_s())
+        .map_err(|_| Reply::unavailable("the system gives no random numbers"))?;
     Ok(Reply::json(StatusCode::OK, &json!({ "name": found.name })).with(SET_COOKIE, value(&line)?))
 }
 
@@ -92,7 +94,7 @@ fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     let Some(sessions) = &admin.parts.options.sessions else {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     };
-    let line = value(&sessions.end())?;
+    let line = value(&sessions.end(&admin.parts.options.keys, call, auth::now_s()))?;
     Ok(Reply::json(StatusCode::OK, &json!({})).with(SET_COOKIE, line))
 }
 

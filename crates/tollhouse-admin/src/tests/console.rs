@@ -172,16 +172,32 @@ async fn a_cookie_counts_for_the_consoles_own_page_only() {
 }
 
 #[tokio::test]
+async fn a_copy_of_a_cookie_opens_nothing_once_its_owner_has_signed_out() {
+    let fixture = console().await;
+    let (ended, other) = (cookie(&fixture, ADMIN).await, cookie(&fixture, ADMIN).await);
+    let call = |method, path, cookie: &str| empty(page(method, path).header("Cookie", cookie));
+    let status =
+        async |cookie: &str| fixture.send(call("GET", "/apisix/admin/routes", cookie)).await.status;
+    assert_eq!((status(&ended).await, status(&other).await), (200, 200));
+    assert_eq!(fixture.send(call("DELETE", "/console/v1/login", &ended)).await.status, 200);
+    assert_eq!((status(&ended).await, status(&other).await), (401, 200));
+}
+
+#[tokio::test]
 async fn forged_and_outlived_cookies_are_refused() {
     let fixture = console().await;
     let good = cookie(&fixture, ADMIN).await;
     let end: u64 = good.split(['=', '.']).nth(1).and_then(|end| end.parse().ok()).expect("a time");
     let code = good.rsplit('.').next().expect("a code");
+    let number = good.split('.').nth(1).expect("a number");
     let forged = [
-        format!("tollhouse_console={}.{code}", end + 1),
-        format!("tollhouse_console=1.{code}"),
-        format!("tollhouse_console={end}.{}", "0".repeat(64)),
-        format!("tollhouse_console={end}."),
+        format!("tollhouse_console={}.{number}.{code}", end + 1),
+        format!("tollhouse_console=1.{number}.{code}"),
+        format!("tollhouse_console={end}.{number}.{}", "0".repeat(64)),
+        format!("tollhouse_console={end}.{}.{code}", "0".repeat(number.len())),
+        format!("tollhouse_console={end}..{code}"),
+        format!("tollhouse_console={end}.{code}"),
+        format!("tollhouse_console={end}.{number}."),
         "tollhouse_console=".to_owned(),
         "tollhouse_console=x.y".to_owned(),
     ];

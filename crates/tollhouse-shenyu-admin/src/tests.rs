@@ -576,7 +576,7 @@ async fn another_admin_over_the_same_store_begins_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn clients_of_five_languages_register_the_same() {
+async fn registration_from_five_client_dialects_comes_to_the_same() {
     let dialects = [
         // Java.
         json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.1", "port": 8080, "protocol": "http://",

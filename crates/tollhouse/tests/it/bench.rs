@@ -219,7 +219,7 @@ fn an_interrupt_ends_the_case_and_is_reported() {
 }
 
 #[test]
-fn published_tables_are_judged_like_any_other() {
+fn honesty_warnings_judge_published_tables_like_any_other() {
     let text = run_well(&mut bench(&["report", "--published", "shenyu"]));
     assert!(text.contains("INVALID") && text.contains("[littles-law]"), "{text}");
     let alone = run_well(&mut bench(&[]));

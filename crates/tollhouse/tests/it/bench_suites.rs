@@ -89,7 +89,7 @@ fn shenyus_suite_starts_shenyus_own_gateway_and_leads_it_to_the_upstream() {
 }
 
 #[test]
-fn ngxways_suite_asks_as_ab_does() {
+fn ngxway_preset_columns_and_report_as_ab_asks() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let report = glance(&["ngxway"], folder.path());
     assert_eq!(subjects(&report), BTreeSet::from(["direct", "tollhouse", "tollhouse, cached"]));

@@ -332,7 +332,7 @@ fn filters_answer_before_any_plugin_and_tell_pages_of_other_sites_what_they_may_
 }
 
 #[test]
-fn requests_are_counted_under_shenyus_names() {
+fn metrics_names_are_shenyus_beside_ours() {
     let origin = Origin::named("order");
     let limit = json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 1});
     let gateway = serving(&[

@@ -2,6 +2,7 @@
 
 mod configs;
 mod discovery;
+pub(crate) mod documents;
 mod intake;
 mod objects;
 mod operations;
@@ -227,6 +228,9 @@ async fn answer_operator(
             success("delete success", records::drop_before(draft, &time))
         };
         return admin.book.write(clean).await;
+    }
+    if let Some(outcome) = documents::answer(admin, segments, call).await {
+        return outcome;
     }
     if let Some(outcome) = operations::answer(admin, segments, call) {
         return outcome;

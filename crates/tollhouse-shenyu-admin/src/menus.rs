@@ -134,6 +134,7 @@ const MAIN_MENUS: &[(&str, &str, &str)] = &[
     ("plug", "SHENYU.MENU.PLUGIN.LIST", "dashboard"),
     ("config", "SHENYU.MENU.CONFIG.MANAGMENT", "api"),
     ("system", "SHENYU.MENU.SYSTEM.MANAGMENT", "setting"),
+    ("document", "Document", "file-text"),
 ];
 
 /// The pages below them, in their order. The misspelling is ShenYu's.
@@ -204,6 +205,7 @@ const PAGES: &[Page] = &[
         "resource",
         &["list", "addMenu", "deleteMenu", "editMenu", "addButton", "editButton", "deleteButton"],
     ),
+    page("document", ("apidoc", "API document", "api"), "api", &["list", "add", "edit", "delete"]),
 ];
 
 /// What is done with selectors and rules of a plugin.

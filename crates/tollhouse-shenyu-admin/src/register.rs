@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
+use crate::api::documents;
 use crate::call::Call;
 use crate::draft::Draft;
 use crate::local_discovery::check_source;
@@ -26,8 +27,18 @@ pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Resp
         "register-metadata" => Registration::Method,
         "register-uri" => Registration::Address,
         "offline" => Registration::Offline,
-        // Documents of interfaces and tools for models change no route.
-        "register-apiDoc" | "register-mcp" => return "success".into_response(),
+        "register-apiDoc" => {
+            let stored = match call.object() {
+                Ok(body) => documents::register(admin, body).await,
+                Err(refusal) => Err(refusal),
+            };
+            return match stored {
+                Ok(_) => "success".into_response(),
+                Err(refusal) => refusal.into_response(),
+            };
+        }
+        // Tools for models change no route.
+        "register-mcp" => return "success".into_response(),
         "register-discoveryConfig" => {
             return match check_source(call.body.as_object()) {
                 Ok(()) => "success".into_response(),

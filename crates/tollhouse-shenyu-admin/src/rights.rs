@@ -42,6 +42,8 @@ const AREAS: &[(&str, &str)] = &[
     ("meta-data", "meta"),
     ("shenyu-dict", "dict"),
     ("namespace", "namespace"),
+    ("api", "api"),
+    ("tag", "api"),
 ];
 
 /// What a user may do.

@@ -139,8 +139,7 @@ const CODED_VALUES: &[(&str, &str, Named)] = &[
     ("engine", "engine", ENGINES),
     ("securityProtocol", "SECURITY_PROTOCOL", SECURITY_PROTOCOLS),
     ("saslMechanism", "SASL_MECHANISM", SASL_MECHANISMS),
-    // No documents of interfaces are kept here, which is what consoles ask this for.
-    ("apidoc", "API_DOC_GLOBAL_FLAG", &[("status", "false")]),
+    ("apidoc", "API_DOC_GLOBAL_FLAG", &[("status", "true")]),
     ("apidocEnv", "ENV_LABEL_OFFLINE", &[("Offline", "http://127.0.0.1:9195")]),
     ("apidocEnv", "ENV_LABEL_ONLINE", &[("Online", "http://127.0.0.1:9196")]),
     ("provider", "PROVIDER_TYPE_OPENAI", &[("OpenAI", "OpenAI")]),

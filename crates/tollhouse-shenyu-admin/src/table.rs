@@ -24,11 +24,15 @@ pub(crate) enum Table {
     Record,
     /// Menus and permissions that operators have added.
     Resource,
+    /// Documents of interfaces.
+    Api,
+    /// What they are filed under.
+    Tag,
 }
 
 impl Table {
     /// Every table.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Plugin,
         Self::Selector,
         Self::Rule,
@@ -46,6 +50,8 @@ impl Table {
         Self::Secret,
         Self::Record,
         Self::Resource,
+        Self::Api,
+        Self::Tag,
     ];
 
     /// The kind that gateways follow, if it is one.
@@ -67,7 +73,9 @@ impl Table {
             | Self::DataPermission
             | Self::Secret
             | Self::Record
-            | Self::Resource => None,
+            | Self::Resource
+            | Self::Api
+            | Self::Tag => None,
         }
     }
 
@@ -90,6 +98,8 @@ impl Table {
             Self::Secret => "secret",
             Self::Record => "record",
             Self::Resource => "resource",
+            Self::Api => "api",
+            Self::Tag => "tag",
         }
     }
 

@@ -47,6 +47,8 @@ impl Name {
             Table::ProxySelector => ("pluginName", "name"),
             Table::PluginHandle => ("pluginId", "field"),
             Table::Dict => ("type", "dictCode"),
+            Table::Tag => ("", "name"),
+            Table::Api => ("rpcType", "apiPath"),
             _ => return None,
         };
         // Namespaces are beside each other, not in themselves.
@@ -59,6 +61,7 @@ impl Name {
         let further = match table {
             Table::PluginHandle => Some("type"),
             Table::Dict => Some("dictName"),
+            Table::Api => Some("httpMethod"),
             _ => None,
         };
         if let Some(further) = further.and_then(|further| row::text(row, further)) {

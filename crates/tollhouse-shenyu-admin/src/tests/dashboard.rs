@@ -228,3 +228,72 @@ async fn a_new_admin_has_the_fields_of_its_plugins_forms() {
     let config = get(&fixture, "/plugin-handle/all/33/3").await;
     assert!(config.as_array().unwrap().iter().any(|it| it["field"] == "topic"), "{config}");
 }
+
+#[tokio::test]
+async fn documents_of_interfaces_are_found_by_their_tags_and_go_off_line_with_their_service() {
+    let fixture = Fixture::new().await;
+    let document = |path: &str, event: &str| {
+        json!({"contextPath": "/shop", "apiPath": path, "httpMethod": 0, "consume": "*/*",
+            "produce": "*/*", "version": "v0.01", "rpcType": "http", "state": 1, "ext": "{}",
+            "apiOwner": "joe", "apiDesc": "finds", "apiSource": 1, "document": "{}",
+            "eventType": event, "tags": ["orders", "shop"]})
+    };
+    let path = "/shenyu-client/register-apiDoc";
+    // What is registered again is the same document.
+    for api in ["/shop/find", "/shop/find", "/shop/save"] {
+        assert_eq!(fixture.call("POST", path, &document(api, "REGISTER")).await, "success");
+    }
+    let roots = get(&fixture, "/tag/queryRootTag").await;
+    let names: Vec<&str> =
+        roots.as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();
+    assert!(names.len() == 2 && names.contains(&"orders"), "{roots}");
+    assert_eq!(roots[0]["hasChildren"], false);
+    let tag = roots[0]["id"].as_str().unwrap();
+    let page = format!("/api?tagId={tag}&currentPage=0&pageSize=100");
+    let found = fixture.expect("GET", &page, &Value::Null, "query success").await;
+    assert_eq!(found["page"]["totalCount"], 2, "{found}");
+    assert_eq!(found["dataList"][0]["tags"].as_array().map(Vec::len), Some(2));
+    let id = found["dataList"][0]["id"].as_str().unwrap();
+    let one = fixture.expect("GET", &format!("/api/{id}"), &Value::Null, "detail success").await;
+    assert_eq!((&one["apiOwner"], &one["state"]), (&json!("joe"), &json!(1)));
+    let menus = get(&fixture, "/apidoc/getDocMenus").await;
+    assert_eq!(menus["menuProjects"][0]["label"], "/shop");
+    assert_eq!(menus["gatewayUrl"], menus["envProps"][0]["addressUrl"]);
+    let gone = document("/shop/find", "OFFLINE");
+    assert_eq!(fixture.call("POST", path, &gone).await, "success");
+    assert_eq!(get(&fixture, &format!("/api/{id}")).await["state"], 2);
+    let refused = fixture.call("POST", path, &json!({"contextPath": "/shop"})).await;
+    assert_eq!(refused["code"], 500, "{refused}");
+}
+
+#[tokio::test]
+async fn tags_form_a_tree_and_documents_are_written_by_operators_too() {
+    let mut fixture = Fixture::new().await;
+    fixture.expect("POST", "/tag", &json!({"name": "top", "tagDesc": "t"}), "create success").await;
+    let top = get(&fixture, "/tag/queryRootTag").await[0]["id"].as_str().unwrap().to_owned();
+    let below = json!({"name": "below", "tagDesc": "", "parentTagId": top});
+    fixture.expect("POST", "/tag", &below, "create success").await;
+    let path = format!("/tag/parentTagId/{top}");
+    let children = fixture.expect("GET", &path, &Value::Null, "detail success").await;
+    let child = children[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(get(&fixture, &format!("/tag/id/{top}")).await["hasChildren"], true);
+    let renamed = json!({"name": "renamed"});
+    fixture.expect("PUT", &format!("/tag/id/{child}"), &renamed, "update success").await;
+    assert_eq!(get(&fixture, "/tag/name/renam").await[0]["parentTagId"], top);
+    let api = json!({"contextPath": "/a", "apiPath": "/a/b", "httpMethod": 1, "rpcType": "http",
+        "state": 0, "tagIds": [child]});
+    fixture.expect("POST", "/api", &api, "create success").await;
+    let found = get(&fixture, &format!("/api?apiPath=b&state=0&tagId={child}")).await;
+    let id = found["dataList"][0]["id"].as_str().unwrap().to_owned();
+    let described = json!({"apiDesc": "b"});
+    fixture.expect("PUT", &format!("/api/{id}"), &described, "update success").await;
+    assert_eq!(get(&fixture, &format!("/api/{id}")).await["apiPath"], "/a/b");
+    let superior = fixture.token.clone();
+    clerk(&mut fixture, &["system:api:edit"]).await;
+    fixture.expect("PUT", &format!("/api/{id}"), &described, "update success").await;
+    assert_eq!(fixture.call("DELETE", "/api/batch", &json!([id])).await["code"], 601);
+    fixture.token = superior;
+    fixture.expect("DELETE", "/api/batch", &json!([id]), "delete success").await;
+    fixture.expect("DELETE", "/tag/batchDelete", &json!([child, top]), "delete success").await;
+    assert_eq!(fixture.call("GET", &format!("/api/{id}"), &Value::Null).await["code"], 500);
+}

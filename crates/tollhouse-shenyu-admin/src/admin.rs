@@ -116,6 +116,7 @@ impl ShenyuAdmin {
     /// When the store cannot be read or written.
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
         let ending = watch::Sender::new(false);
+        let rows_max = store.limits().operations_max;
         let book = Book::open(store, ending.subscribe()).await?;
         let begin = |reason: &str| OpenError::Begin(reason.to_owned());
         if options.beginning == Beginning::Nothing {
@@ -131,9 +132,12 @@ impl ShenyuAdmin {
         let token_key = STANDARD.encode(bytes);
         let call = move |draft: &mut Draft<'_>| {
             let (password, token_key) = (password.clone(), token_key.clone());
-            seed::write_missing(draft, &Secrets { password, token_key })
+            seed::write_missing(draft, &Secrets { password, token_key }, rows_max)
         };
-        book.write(call).await.map_err(|refusal| begin(refusal.message()))?;
+        // A store takes so many rows at once, and there are more of them.
+        while book.write(call.clone()).await.map_err(|refusal| begin(refusal.message()))?.data
+            != true
+        {}
         let key = {
             let tables = book.read();
             let kept = tables.get(Table::Secret, TOKEN_KEY);

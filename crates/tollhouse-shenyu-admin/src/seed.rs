@@ -219,7 +219,7 @@ pub(crate) struct Secrets {
 
 /// Writes what is missing. What operators have changed stays; plugins that were deleted stay away, because
 /// all of it comes with the default namespace or not at all.
-pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome {
+pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets, rows_max: usize) -> Outcome {
     let is_filled = |row: &Row, member: &str| row::filled(row, member).is_some();
     // What opens with no key any more, which somebody has accepted, is as if it were not there.
     if !draft.get(Table::Secret, TOKEN_KEY).is_some_and(|row| is_filled(&row, "key")) {
@@ -231,13 +231,23 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome
         put(draft, Table::User, FIRST_USER, user)?;
     }
     if draft.get(Table::Namespace, DEFAULT_NAMESPACE).is_some() {
-        return success("", Value::Null);
+        return success("", true);
     }
-    let namespace = json!({"namespaceId": DEFAULT_NAMESPACE, "name": "default",
-        "description": "default-namespace"});
-    put(draft, Table::Namespace, DEFAULT_NAMESPACE, namespace)?;
+    let mut rows = missing(draft);
+    // Two places are left for the key and the user above.
+    let rest = rows.split_off(rows.len().min(rows_max.saturating_sub(2)));
+    for (table, id, row) in rows {
+        put(draft, table, &id, row)?;
+    }
+    success("", rest.is_empty())
+}
+
+/// The rows of a first namespace that are not there yet. The namespace itself is the last: once it is there, all was
+/// written, and what people delete afterwards stays deleted.
+fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
+    let mut rows = Vec::new();
     let role = json!({"roleName": "super", "description": "may do everything"});
-    put(draft, Table::Role, SUPER_ROLE, role)?;
+    rows.push((Table::Role, SUPER_ROLE.to_owned(), role));
     for (id, name, role, sort, enabled, config) in PLUGINS {
         // A plugin that was written before, by an import for example, stays as it is.
         let named = Name {
@@ -249,20 +259,24 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome
         if draft.get(Table::Plugin, id).is_none() && draft.find(&named).is_none() {
             let plugin = json!({"name": name, "role": role, "sort": sort, "enabled": enabled,
                 "config": config, "namespaceId": DEFAULT_NAMESPACE});
-            put(draft, Table::Plugin, id, plugin)?;
+            rows.push((Table::Plugin, (*id).to_owned(), plugin));
         }
     }
     let mut types = BTreeSet::new();
     for (id, row) in dictionary().enumerate() {
         types.extend(row["type"].as_str().map(str::to_owned));
-        put(draft, Table::Dict, &(id + 1).to_string(), row)?;
+        rows.push((Table::Dict, (id + 1).to_string(), row));
     }
     let plugins = PLUGINS.iter().map(|(id, name, ..)| (*id, *name));
     let fields = plugins.flat_map(|plugin| fields::fields(plugin, &|kind| types.contains(kind)));
     for (id, row) in fields.enumerate() {
-        put(draft, Table::PluginHandle, &(id + 1).to_string(), row)?;
+        rows.push((Table::PluginHandle, (id + 1).to_string(), row));
     }
-    success("", Value::Null)
+    rows.retain(|(table, id, _)| draft.get(*table, id).is_none());
+    let namespace = json!({"namespaceId": DEFAULT_NAMESPACE, "name": "default",
+        "description": "default-namespace"});
+    rows.push((Table::Namespace, DEFAULT_NAMESPACE.to_owned(), namespace));
+    rows
 }
 
 /// The rows of the dictionary, type by type.
@@ -300,4 +314,41 @@ fn put(draft: &mut Draft<'_>, table: Table, id: &str, value: Value) -> Result<()
     row.insert("dateUpdated".to_owned(), draft.now.clone().into());
     draft.put(table, id, row);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_store::Location;
+
+    use super::*;
+    use crate::tables::Tables;
+
+    /// Writes all of it, so many rows at once; how many pieces that took, and how many rows there are then.
+    async fn write_all(rows_max: usize) -> (usize, usize) {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let secrets = Secrets { password: "p".to_owned(), token_key: "k".to_owned() };
+        for piece in 1.. {
+            let listing = store.list(tollhouse_shenyu::KEY_PREFIX).await.expect("a listing");
+            let tables = Tables::from_listing(&listing);
+            let mut draft = Draft::new(&tables, "2026-11-27 00:00:00".to_owned());
+            let outcome = write_missing(&mut draft, &secrets, rows_max);
+            let is_whole = draft.end_call(outcome).expect("it is written").data == true;
+            let transaction = draft.into_transaction().expect("rows are JSON");
+            assert!(transaction.operations.len() <= rows_max, "{}", transaction.operations.len());
+            store.commit(transaction).await.expect("a commit");
+            if is_whole {
+                let listing = store.list(tollhouse_shenyu::KEY_PREFIX).await.expect("a listing");
+                return (piece, listing.entries.len());
+            }
+        }
+        unreachable!("pieces go on until all is written")
+    }
+
+    #[tokio::test]
+    async fn a_store_that_takes_few_rows_at_once_gets_them_in_pieces() {
+        // As many as etcd takes unless it is told otherwise.
+        let (pieces, rows) = write_all(128).await;
+        assert!(pieces > 1, "{pieces}");
+        assert_eq!((1, rows), write_all(10_000).await);
+    }
 }

@@ -30,20 +30,17 @@ use tollhouse_plugin::{
     Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
 };
 
-use self::keys::Verifier;
-use self::token::Token;
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::credentials::{hide_argument, hide_cookie};
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::jwt::{Token, Verifier};
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
-pub use self::keys::Algorithm;
+pub use crate::shared::auth::jwt::Algorithm;
 
-mod keys;
 #[cfg(test)]
 mod tests;
-mod token;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]

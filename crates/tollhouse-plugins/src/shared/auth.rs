@@ -4,4 +4,5 @@
 pub(crate) mod base64;
 pub(crate) mod credentials;
 pub(crate) mod gate;
+pub(crate) mod jwt;
 pub(crate) mod secret;

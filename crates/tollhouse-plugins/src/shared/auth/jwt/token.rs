@@ -9,7 +9,7 @@ use crate::shared::auth::base64::decode_base64_url;
 
 /// A token of which nothing is verified yet.
 #[derive(Debug)]
-pub(super) struct Token<'t> {
+pub(crate) struct Token<'t> {
     /// The bytes that the signature is about: header and payload as sent.
     pub signed: &'t [u8],
     /// `alg` of the header.

@@ -98,7 +98,7 @@ impl Algorithm {
 }
 
 /// A consumer's key, ready.
-pub(super) enum Verifier {
+pub(crate) enum Verifier {
     /// The key that both sides have. Made ready anew for each token: that takes a microsecond, and
     /// would take a kilobyte for each of many consumers if it were kept.
     Mac(hmac::Algorithm, Box<[u8]>),

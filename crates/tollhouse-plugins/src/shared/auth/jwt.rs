@@ -1,0 +1,9 @@
+//! JSON Web Tokens (RFC 7519): taking them apart, and verifying their signatures. Whose keys are good for
+//! what, and which claims must hold, is said by those who ask.
+
+pub(crate) mod keys;
+pub(crate) mod token;
+
+pub use self::keys::Algorithm;
+pub(crate) use self::keys::Verifier;
+pub(crate) use self::token::Token;

@@ -58,6 +58,7 @@ plugins! {
     multi_auth::MultiAuth,
     node_status::NodeStatus,
     opa::Opa,
+    openid_connect::OpenidConnect,
     prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,
     proxy_cache::ProxyCache,

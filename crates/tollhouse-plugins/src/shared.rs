@@ -9,6 +9,7 @@ pub(crate) mod kafka;
 pub(crate) mod limits;
 pub(crate) mod logging;
 pub(crate) mod messages;
+pub(crate) mod oidc;
 pub(crate) mod redis;
 
 #[cfg(test)]

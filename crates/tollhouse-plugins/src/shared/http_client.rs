@@ -59,6 +59,7 @@ pub(crate) struct HttpClient {
     timeout: Duration,
     verification: Verification,
     reuse: Reuse,
+    reply_bytes_max: usize,
 }
 
 impl std::fmt::Debug for HttpClient {
@@ -133,8 +134,8 @@ pub(crate) enum ClientError {
     #[error("bad request: {0}")]
     Request(String),
     /// The answer is longer than anybody needs.
-    #[error("the answer is longer than {REPLY_BYTES_MAX} bytes")]
-    TooLarge,
+    #[error("the answer is longer than {0} bytes")]
+    TooLarge(usize),
 }
 
 /// Why a connection brought no answer.
@@ -147,7 +148,13 @@ struct Broken {
 impl HttpClient {
     /// A client that gives up after `timeout`.
     pub fn new(timeout: Duration, verification: Verification, reuse: Reuse) -> Self {
-        Self { timeout, verification, reuse }
+        Self { timeout, verification, reuse, reply_bytes_max: REPLY_BYTES_MAX }
+    }
+
+    /// The same for answers with bodies of at most so many bytes.
+    #[must_use]
+    pub fn with_replies_up_to(self, bytes: usize) -> Self {
+        Self { reply_bytes_max: bytes, ..self }
     }
 
     /// Reads the system's roots ahead of the first request, where `target` needs them: it takes
@@ -210,7 +217,9 @@ impl HttpClient {
             Broken { error: error.into_error().into(), is_unsent }
         });
         let (head, body) = sent?.into_parts();
-        let body = read(body).await.map_err(|error| Broken { error, is_unsent: false })?;
+        let body = read(body, self.reply_bytes_max)
+            .await
+            .map_err(|error| Broken { error, is_unsent: false })?;
         if let Reuse::For { idle, connections_max } = self.reuse {
             pool::keep(key, live, idle, connections_max);
         }
@@ -243,12 +252,12 @@ fn request(target: &Target, call: Call) -> Result<hyper::Request<Full<Bytes>>, C
 }
 
 /// Reads a body to its end.
-async fn read(mut body: Incoming) -> Result<Bytes, ClientError> {
+async fn read(mut body: Incoming, bytes_max: usize) -> Result<Bytes, ClientError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(piece) = frame?.into_data() else { continue };
-        if whole.len() + piece.len() > REPLY_BYTES_MAX {
-            return Err(ClientError::TooLarge);
+        if whole.len() + piece.len() > bytes_max {
+            return Err(ClientError::TooLarge(bytes_max));
         }
         whole.extend_from_slice(&piece);
     }

@@ -43,6 +43,7 @@ mod plugins_auth;
 mod plugins_cache;
 mod plugins_limits;
 mod plugins_logging;
+mod plugins_oidc;
 mod plugins_security;
 mod plugins_together;
 mod plugins_traffic;

@@ -26,6 +26,11 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
 
 /// Removes every cookie of that name.
 pub(crate) fn hide_cookie(cx: &mut RequestContext<'_>, name: &str) {
+    hide_cookies(cx, |key| key == name.as_bytes());
+}
+
+/// Removes every cookie whose name is one of those.
+pub(crate) fn hide_cookies(cx: &mut RequestContext<'_>, is_hidden: impl Fn(&[u8]) -> bool) {
     let lines = cx.headers_named("cookie");
     if lines.is_empty() {
         return;
@@ -35,7 +40,7 @@ pub(crate) fn hide_cookie(cx: &mut RequestContext<'_>, name: &str) {
         .map(<[u8]>::trim_ascii)
         .filter(|pair| {
             let key = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-            !pair.is_empty() && key.trim_ascii() != name.as_bytes()
+            !pair.is_empty() && !is_hidden(key.trim_ascii())
         })
         .collect();
     let kept = kept.join(&b"; "[..]);

@@ -130,5 +130,5 @@ fn an_answer_without_end_is_cut_off() {
     });
     let target = Target::parse(&server.url("/")).unwrap();
     let endless = run(kept().send(&target, call("GET", "/", "")));
-    assert!(matches!(endless, Err(ClientError::TooLarge)), "{endless:?}");
+    assert!(matches!(endless, Err(ClientError::TooLarge(REPLY_BYTES_MAX))), "{endless:?}");
 }

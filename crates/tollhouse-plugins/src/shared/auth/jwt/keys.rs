@@ -1,7 +1,8 @@
 //! Verifying the signature of a token by each of the algorithms.
 
 use aws_lc_rs::hmac;
-use aws_lc_rs::signature::{self, ParsedPublicKey, VerificationAlgorithm};
+use aws_lc_rs::rsa::PublicKeyComponents;
+use aws_lc_rs::signature::{self, ParsedPublicKey, RsaParameters, VerificationAlgorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,11 @@ impl Algorithm {
         Self::EdDSA,
     ];
 
+    /// The one that `alg` of a token names.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
     /// `alg` of tokens.
     pub fn name(self) -> &'static str {
         match self {
@@ -79,20 +85,29 @@ impl Algorithm {
         }
     }
 
-    fn verification(self) -> Option<&'static dyn VerificationAlgorithm> {
+    /// How signatures of RSA are verified; `None` for other kinds.
+    fn rsa(self) -> Option<&'static RsaParameters> {
         Some(match self {
-            Self::HS256 | Self::HS384 | Self::HS512 => return None,
             // Keys of 1024 bits are still in use among those who wrote theirs down long ago.
             Self::RS256 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
             Self::RS384 => &signature::RSA_PKCS1_2048_8192_SHA384,
             Self::RS512 => &signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
-            Self::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
-            Self::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
-            Self::ES512 => &signature::ECDSA_P521_SHA512_FIXED,
             Self::PS256 => &signature::RSA_PSS_2048_8192_SHA256,
             Self::PS384 => &signature::RSA_PSS_2048_8192_SHA384,
             Self::PS512 => &signature::RSA_PSS_2048_8192_SHA512,
+            _ => return None,
+        })
+    }
+
+    /// How all others are verified; `None` where both sides have the same key.
+    fn verification(self) -> Option<&'static dyn VerificationAlgorithm> {
+        Some(match self {
+            Self::HS256 | Self::HS384 | Self::HS512 => return None,
+            Self::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
+            Self::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
+            Self::ES512 => &signature::ECDSA_P521_SHA512_FIXED,
             Self::EdDSA => &signature::ED25519,
+            _ => self.rsa()?,
         })
     }
 }
@@ -116,6 +131,19 @@ impl Verifier {
     pub fn from_public_key(algorithm: Algorithm, pem: &str) -> Option<Self> {
         let key = ParsedPublicKey::new(algorithm.verification()?, der_of(pem)?).ok()?;
         Some(Self::Signature(key))
+    }
+
+    /// The same of bytes that hold the key alone: a point on the algorithm's curve, or all of an EdDSA key.
+    pub fn from_point(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
+        let is_of_this_kind = algorithm.rsa().is_none();
+        let verification = algorithm.verification().filter(|_| is_of_this_kind)?;
+        Some(Self::Signature(ParsedPublicKey::new(verification, bytes).ok()?))
+    }
+
+    /// The same of the two numbers of an RSA key, without leading zeros.
+    pub fn from_rsa_numbers(algorithm: Algorithm, modulus: &[u8], exponent: &[u8]) -> Option<Self> {
+        let key = PublicKeyComponents { n: modulus, e: exponent };
+        Some(Self::Signature(key.to_parsed_public_key(algorithm.rsa()?).ok()?))
     }
 
     /// Whether the key signed the token.

@@ -14,6 +14,8 @@ pub(crate) struct Token<'t> {
     pub signed: &'t [u8],
     /// `alg` of the header.
     pub algorithm: String,
+    /// `kid` of the header: which of the signer's keys has signed.
+    pub key_id: Option<String>,
     /// Whether the header says that more of it must be understood.
     pub is_critical: bool,
     /// The claims.
@@ -32,13 +34,15 @@ impl<'t> Token<'t> {
         }
         let signed = &text[..header.len() + 1 + payload.len()];
         let mut header = object(header)?;
-        let algorithm = match header.remove("alg") {
-            Some(Value::String(name)) => name,
-            _ => String::new(),
+        let mut text = |name: &str| match header.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
         };
+        let (algorithm, key_id) = (text("alg").unwrap_or_default(), text("kid"));
         Some(Self {
             signed,
             algorithm,
+            key_id,
             is_critical: header.contains_key("crit"),
             payload: object(payload)?,
             signature: decode_base64_url(signature).unwrap_or_default(),

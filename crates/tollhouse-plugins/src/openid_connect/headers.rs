@@ -1,0 +1,73 @@
+//! What nodes are told of a user.
+
+use serde_json::{Map, Value};
+use tollhouse_plugin::RequestContext;
+
+use super::config::Config;
+use crate::shared::auth::base64::encode_base64;
+use crate::shared::oidc::Who;
+
+/// Bytes of one of these headers at most: servers refuse longer heads, and providers may say of somebody as much as
+/// they like.
+const VALUE_BYTES_MAX: usize = 32 << 10;
+
+/// Which of them are asked for.
+#[derive(Debug)]
+pub(super) struct Headers {
+    access_token: bool,
+    in_authorization: bool,
+    id_token: bool,
+    raw_id_token: bool,
+    userinfo: bool,
+    refresh_token: bool,
+}
+
+/// One is longer than any server takes.
+#[derive(Debug)]
+pub(super) struct TooLong;
+
+impl Headers {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            access_token: config.set_access_token_header,
+            in_authorization: config.access_token_in_authorization_header,
+            id_token: config.set_id_token_header,
+            raw_id_token: config.set_raw_id_token_header,
+            userinfo: config.set_userinfo_header,
+            refresh_token: config.set_refresh_token_header,
+        }
+    }
+
+    /// Adds them.
+    ///
+    /// # Errors
+    /// One is too long.
+    pub(super) fn add(&self, cx: &mut RequestContext<'_>, who: &Who) -> Result<(), TooLong> {
+        let encoded = |claims: &Map<String, Value>| {
+            // Whatever claims hold, in this form they are one word.
+            encode_base64(serde_json::to_string(claims).unwrap_or_default())
+        };
+        let access_token = who.access_token.as_ref().filter(|_| self.access_token);
+        let (name, access_token) = match self.in_authorization {
+            true => ("Authorization", access_token.map(|token| format!("Bearer {token}"))),
+            false => ("X-Access-Token", access_token.cloned()),
+        };
+        let id_token = who.id_token.as_ref().filter(|_| self.id_token).map(&encoded);
+        let userinfo = who.userinfo.as_ref().filter(|_| self.userinfo).map(|it| encoded(it));
+        let lines = [
+            (name, access_token),
+            ("X-ID-Token", id_token),
+            ("X-Userinfo", userinfo),
+            ("X-Refresh-Token", who.refresh_token.clone().filter(|_| self.refresh_token)),
+            ("X-Raw-ID-Token", who.raw_id_token.clone().filter(|_| self.raw_id_token)),
+        ];
+        for (name, value) in lines {
+            let Some(value) = value else { continue };
+            if value.len() > VALUE_BYTES_MAX {
+                return Err(TooLong);
+            }
+            cx.set_header(name, value.as_bytes());
+        }
+        Ok(())
+    }
+}

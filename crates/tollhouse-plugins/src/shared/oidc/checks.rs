@@ -1,0 +1,250 @@
+//! When a token is good: who has signed it, for whom, and when. Time is an argument.
+
+use serde_json::{Map, Value};
+
+use super::error::TokenError;
+use super::provider::Provider;
+use crate::shared::auth::jwt::{Algorithm, Signature, Token, Verifier};
+use crate::shared::auth::secret::{SecretText, are_equal};
+
+/// Letters of a token at most: as long as a head may be.
+pub(crate) const TOKEN_BYTES_MAX: usize = 64 << 10;
+
+/// What claims say.
+pub(crate) type Claims = Map<String, Value>;
+
+/// Whose signatures count, and when.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// The key that signs; without it the provider's keys count.
+    pub(crate) key: Option<PublicKey>,
+    /// The algorithms that count for tokens that somebody brings; all that a key can have signed by, where there are
+    /// none. ID tokens come from the provider, who has chosen.
+    pub(crate) algorithms: Vec<Algorithm>,
+    /// Who may have signed; the provider alone, where nobody is named.
+    pub(crate) issuers: Option<Vec<String>>,
+    /// How far clocks may be apart, in seconds.
+    pub(crate) leeway_s: u64,
+    /// How old the provider's keys may be.
+    pub(crate) keys_age_max_ms: u64,
+    /// Whether ID tokens that come from the provider itself may be unsigned.
+    pub(crate) accepts_unsigned: bool,
+}
+
+/// A public key, ready for each of the algorithms that it can have signed by.
+pub(crate) struct PublicKey(Vec<(Algorithm, Verifier)>);
+
+impl std::fmt::Debug for PublicKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_list().entries(self.0.iter().map(|(algorithm, _)| algorithm)).finish()
+    }
+}
+
+impl PublicKey {
+    /// One that nobody has: it is not known yet.
+    pub(crate) fn unknown() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Reads PEM; `None` where it is no public key.
+    pub(crate) fn read(pem: &str) -> Option<Self> {
+        // A secret that both sides have is none of these: what is public signs nothing.
+        let ready = Algorithm::ALL.into_iter().filter_map(|algorithm| {
+            Verifier::from_public_key(algorithm, pem).map(|verifier| (algorithm, verifier))
+        });
+        let ready: Vec<_> = ready.collect();
+        (!ready.is_empty()).then_some(Self(ready))
+    }
+
+    fn verify(&self, token: &Token<'_>, algorithm: Algorithm) -> Signature {
+        match self.0.iter().find(|(own, _)| *own == algorithm) {
+            Some((_, verifier)) if verifier.verify(token) => Signature::Good,
+            Some(_) => Signature::Bad,
+            None => Signature::UnknownKey,
+        }
+    }
+}
+
+/// What an ID token has to say besides.
+#[derive(Debug)]
+pub(crate) struct Expected<'e> {
+    pub(crate) client_id: &'e str,
+    pub(crate) client_secret: Option<&'e SecretText>,
+    /// What was sent along; whether it must come back.
+    pub(crate) nonce: Option<(&'e str, bool)>,
+    /// Of whom the one before spoke, where there was one.
+    pub(crate) subject: Option<&'e str>,
+}
+
+impl Rules {
+    /// The claims of a token that somebody brings.
+    ///
+    /// # Errors
+    /// It is not good, or nobody can say.
+    pub(crate) async fn check_bearer(
+        &self,
+        text: &str,
+        provider: &Provider,
+        (now_ms, now_s): (u64, u64),
+    ) -> Result<Claims, TokenError> {
+        let refused = |reason| TokenError::Refused(reason);
+        let token = read(text)?;
+        let algorithm = Algorithm::named(&token.algorithm).filter(|it| !it.is_shared_secret());
+        let algorithm =
+            algorithm.ok_or(refused("the token is signed by an algorithm that is not taken"))?;
+        self.check_allowed(algorithm)?;
+        self.check_signature(&token, algorithm, provider, now_ms).await?;
+        let claims = &token.payload;
+        let issuer = text_of(claims, "iss").ok_or(refused("the token names no issuer"))?;
+        let is_known = match &self.issuers {
+            Some(issuers) => issuers.iter().any(|known| known == issuer),
+            None => provider.document(now_ms).await?.issuer == issuer,
+        };
+        if !is_known {
+            return Err(refused("the token is from another issuer"));
+        }
+        match claims.get("exp").map(Value::as_f64) {
+            None => {}
+            Some(Some(end)) if end > seconds(now_s) => {}
+            Some(_) => return Err(refused("the token has expired")),
+        }
+        self.check_beginning(claims, "nbf", now_s)?;
+        Ok(token.payload)
+    }
+
+    /// The claims of an ID token (OpenID Connect Core §3.1.3.7).
+    ///
+    /// # Errors
+    /// It is not good, or nobody can say.
+    pub(crate) async fn check_id_token(
+        &self,
+        text: &str,
+        provider: &Provider,
+        expected: &Expected<'_>,
+        (now_ms, now_s): (u64, u64),
+    ) -> Result<Claims, TokenError> {
+        let refused = |reason| TokenError::Refused(reason);
+        let token = read(text)?;
+        match Algorithm::named(&token.algorithm) {
+            // It has come from the provider itself, and the operator has said that this is enough.
+            None if token.algorithm == "none" && self.accepts_unsigned => {}
+            None => {
+                return Err(refused("the ID token is signed by an algorithm that is not taken"));
+            }
+            Some(algorithm) if algorithm.is_shared_secret() => {
+                let secret = expected.client_secret.filter(|secret| !secret.as_bytes().is_empty());
+                let verifier =
+                    secret.and_then(|it| Verifier::from_secret(algorithm, it.as_bytes()));
+                if !verifier.is_some_and(|verifier| verifier.verify(&token)) {
+                    return Err(refused("the ID token's signature is not good"));
+                }
+            }
+            Some(algorithm) => self.check_signature(&token, algorithm, provider, now_ms).await?,
+        }
+        let claims = &token.payload;
+        let document = provider.document(now_ms).await?;
+        // A provider without a document has no name; nobody else's token comes from its endpoint.
+        if !document.issuer.is_empty() && text_of(claims, "iss") != Some(&document.issuer) {
+            return Err(refused("the ID token is from another issuer"));
+        }
+        let subject = text_of(claims, "sub").filter(|subject| !subject.is_empty());
+        let subject = subject.ok_or(refused("the ID token speaks of nobody"))?;
+        if expected.subject.is_some_and(|before| before != subject) {
+            return Err(refused("the ID token speaks of somebody else than the one before"));
+        }
+        if !is_for(claims.get("aud"), expected.client_id) {
+            return Err(refused("the ID token is for another client"));
+        }
+        if text_of(claims, "azp").is_some_and(|party| party != expected.client_id) {
+            return Err(refused("the ID token was issued to another client"));
+        }
+        if let Some((nonce, is_required)) = expected.nonce {
+            let found = text_of(claims, "nonce");
+            let is_same = found.map(|found| are_equal(found.as_bytes(), nonce.as_bytes()));
+            if !is_same.unwrap_or(!is_required) {
+                return Err(refused("the ID token is the answer to another request"));
+            }
+        }
+        let end =
+            claims.get("exp").and_then(Value::as_f64).ok_or(refused("the ID token has no end"))?;
+        if end + seconds(self.leeway_s) <= seconds(now_s) {
+            return Err(refused("the ID token has expired"));
+        }
+        self.check_beginning(claims, "nbf", now_s)?;
+        self.check_beginning(claims, "iat", now_s)?;
+        Ok(token.payload)
+    }
+
+    async fn check_signature(
+        &self,
+        token: &Token<'_>,
+        algorithm: Algorithm,
+        provider: &Provider,
+        now_ms: u64,
+    ) -> Result<(), TokenError> {
+        let found = match &self.key {
+            Some(key) => key.verify(token, algorithm),
+            None => provider.verify(token, algorithm, (now_ms, self.keys_age_max_ms)).await?,
+        };
+        match found {
+            Signature::Good => Ok(()),
+            Signature::Bad => Err(TokenError::Refused("the token's signature is not good")),
+            Signature::UnknownKey => {
+                Err(TokenError::Refused("the token is signed by an unknown key"))
+            }
+        }
+    }
+
+    fn check_allowed(&self, algorithm: Algorithm) -> Result<(), TokenError> {
+        let is_allowed = self.algorithms.is_empty() || self.algorithms.contains(&algorithm);
+        let reason = "the token is signed by an algorithm that is not taken";
+        is_allowed.then_some(()).ok_or(TokenError::Refused(reason))
+    }
+
+    fn check_beginning(&self, claims: &Claims, name: &str, now_s: u64) -> Result<(), TokenError> {
+        match claims.get(name).map(Value::as_f64) {
+            None => Ok(()),
+            Some(Some(begin)) if begin <= seconds(now_s.saturating_add(self.leeway_s)) => Ok(()),
+            Some(_) => Err(TokenError::Refused("the token is not valid yet")),
+        }
+    }
+}
+
+fn read(text: &str) -> Result<Token<'_>, TokenError> {
+    let token = Some(text).filter(|text| text.len() <= TOKEN_BYTES_MAX);
+    let token = token.and_then(|text| Token::parse(text.as_bytes()));
+    let token = token.ok_or(TokenError::Refused("the token is not a JSON Web Token"))?;
+    // Nothing of what a token may declare critical is understood here (RFC 7515 §4.1.11).
+    if token.is_critical {
+        return Err(TokenError::Refused("the token asks for extensions that are not known"));
+    }
+    Ok(token)
+}
+
+/// Whether a claim about audiences, one or a list of them, names this one.
+pub(crate) fn is_for(audience: Option<&Value>, client_id: &str) -> bool {
+    match audience {
+        Some(Value::String(audience)) => audience == client_id,
+        Some(Value::Array(all)) => all.iter().any(|audience| audience == client_id),
+        _ => false,
+    }
+}
+
+/// Whether a token was granted all of these scopes: of a text of words, or a list of them.
+pub(crate) fn has_scopes(granted: Option<&Value>, required: &[String]) -> bool {
+    let words: Vec<&str> = match granted {
+        Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    required.iter().all(|scope| words.contains(&scope.as_str()))
+}
+
+pub(crate) fn text_of<'c>(claims: &'c Claims, name: &str) -> Option<&'c str> {
+    claims.get(name).and_then(Value::as_str)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^52")]
+fn seconds(seconds: u64) -> f64 {
+    seconds as f64
+}

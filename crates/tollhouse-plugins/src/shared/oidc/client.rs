@@ -1,0 +1,109 @@
+//! What a client asks of its provider's endpoints, and how it shows there who it is.
+
+use serde_json::{Map, Value};
+
+use super::assertion::Signer;
+use super::error::Unavailable;
+use super::form::{encode, escape};
+use super::provider::Provider;
+use crate::shared::auth::base64::encode_base64;
+use crate::shared::auth::secret::SecretText;
+
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// How a client shows who it is (OpenID Connect Core §9).
+#[derive(Debug)]
+pub(crate) enum ClientAuth {
+    /// `client_secret_basic`.
+    Basic(SecretText),
+    /// `client_secret_post`.
+    Post(SecretText),
+    /// `client_secret_jwt` and `private_key_jwt`.
+    Assertion(Signer),
+    /// It only says who it is.
+    Public,
+}
+
+/// What an endpoint has answered to a form: its status, and an object; empty where it was none.
+#[derive(Debug)]
+pub(crate) struct FormReply {
+    pub(crate) status: u16,
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl FormReply {
+    /// A field that is a text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
+    /// What is wrong, in the endpoint's words.
+    pub(crate) fn reason(&self) -> String {
+        match self.text("error") {
+            Some(error) => format!("it answers with status {} and error {error:?}", self.status),
+            None => format!("it answers with status {}", self.status),
+        }
+    }
+}
+
+/// A form for an endpoint.
+#[derive(Debug)]
+pub(crate) struct Form<'f> {
+    /// What is asked for, for the log.
+    pub(crate) what: &'static str,
+    pub(crate) endpoint: &'f str,
+    pub(crate) fields: Vec<(&'f str, String)>,
+    /// More header lines.
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+}
+
+impl ClientAuth {
+    /// Sends a form in the name of `client_id`.
+    ///
+    /// # Errors
+    /// There is no answer. One with an error is an answer.
+    pub(crate) async fn send(
+        &self,
+        provider: &Provider,
+        client_id: &str,
+        now_s: u64,
+        form: Form<'_>,
+    ) -> Result<FormReply, Unavailable> {
+        let Form { what, endpoint, mut fields, mut headers } = form;
+        let form_type = b"application/x-www-form-urlencoded".to_vec();
+        // What a conf has sent along stands behind what this client says itself.
+        headers.retain(|(name, _)| {
+            !["authorization", "content-type"].contains(&&*name.to_ascii_lowercase())
+        });
+        headers.push(("Content-Type".to_owned(), form_type));
+        headers.push(("Accept".to_owned(), b"application/json".to_vec()));
+        match self {
+            Self::Basic(secret) => {
+                let pair = format!("{}:{}", escape(client_id), escape(secret.as_str()));
+                let value = format!("Basic {}", encode_base64(pair)).into_bytes();
+                headers.push(("Authorization".to_owned(), value));
+            }
+            Self::Post(secret) => {
+                fields.push(("client_id", client_id.to_owned()));
+                fields.push(("client_secret", secret.as_str().to_owned()));
+            }
+            Self::Assertion(signer) => {
+                let assertion = signer.sign(client_id, endpoint, now_s);
+                let assertion =
+                    assertion.ok_or_else(|| Unavailable::new(what, "nothing can be signed"))?;
+                fields.push(("client_id", client_id.to_owned()));
+                fields.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
+                fields.push(("client_assertion", assertion));
+            }
+            Self::Public => fields.push(("client_id", client_id.to_owned())),
+        }
+        let reply = provider.ask(what, endpoint, ("POST", headers, encode(&fields))).await?;
+        let fields = match serde_json::from_slice(&reply.body) {
+            Ok(Value::Object(fields)) => fields,
+            // An error may be a page, and a success may have nothing to say.
+            _ if reply.status != 200 || reply.body.is_empty() => Map::new(),
+            _ => return Err(Unavailable::new(what, "its answer is not an object of JSON")),
+        };
+        Ok(FormReply { status: reply.status, fields })
+    }
+}

@@ -1,0 +1,267 @@
+//! What is kept at a browser: sealed, so that nobody reads or changes it, in as many cookies as it takes.
+//!
+//! What is sealed says for whom it is and what for (the authenticated context): a cookie of another client, another
+//! provider or another purpose does not open, whatever secret they share.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tollhouse_plugin::RequestContext;
+
+/// Letters of one cookie's value: browsers take 4,096 with its name and attributes.
+const PART_BYTES_MAX: usize = 3_600;
+
+/// Cookies that one text is spread over: all that a browser sends is one line of a head, of 8 KiB.
+const PARTS_MAX: usize = 2;
+
+/// Whether browsers send a cookie along when another site has sent them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SameSite {
+    Strict,
+    Lax,
+    None,
+    /// As the browser likes it.
+    Unsaid,
+}
+
+/// How cookies of one conf are written.
+#[derive(Debug)]
+pub(crate) struct Jar {
+    /// The name of the first cookie of a session.
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) domain: Option<String>,
+    pub(crate) is_http_only: bool,
+    pub(crate) same_site: SameSite,
+    /// `None` where it is so when the browser comes over TLS.
+    pub(crate) is_secure: Option<bool>,
+    seal: Seal,
+}
+
+struct Seal {
+    key: RandomizedNonceKey,
+    context: String,
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("***")
+    }
+}
+
+/// Cookies of a request that belong together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// What was sealed; `None` where something else was sent.
+    pub(crate) opened: Option<Vec<u8>>,
+    /// How many cookies there are.
+    pub(crate) parts: usize,
+}
+
+impl Jar {
+    /// One that seals with a key made of `secret`, for what `context` names.
+    pub(crate) fn new(name: &str, secret: &[u8], context: &str) -> Self {
+        let derived = hmac::sign(
+            &hmac::Key::new(hmac::HMAC_SHA256, secret),
+            b"tollhouse openid-connect cookies 1",
+        );
+        let key = RandomizedNonceKey::new(&AES_256_GCM, derived.as_ref());
+        let key = key.expect("a derived key has the cipher's length");
+        Self {
+            name: name.to_owned(),
+            path: "/".to_owned(),
+            domain: None,
+            is_http_only: true,
+            same_site: SameSite::Lax,
+            is_secure: None,
+            seal: Seal { key, context: context.to_owned() },
+        }
+    }
+
+    /// Seals for `purpose`; `None` where there are no random numbers.
+    pub(crate) fn seal(&self, purpose: &str, text: &[u8]) -> Option<String> {
+        let mut bytes = text.to_vec();
+        let aad = Aad::from(self.aad(purpose));
+        let nonce = self.seal.key.seal_in_place_append_tag(aad, &mut bytes).ok()?;
+        Some(URL_SAFE_NO_PAD.encode([&nonce.as_ref()[..], &bytes].concat()))
+    }
+
+    /// Opens what was sealed for the same purpose.
+    pub(crate) fn open(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        let whole = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut sealed = sealed.to_vec();
+        let opened = self.seal.key.open_in_place(nonce, Aad::from(self.aad(purpose)), &mut sealed);
+        opened.ok().map(|opened| opened.to_vec())
+    }
+
+    fn aad(&self, purpose: &str) -> Vec<u8> {
+        format!("{purpose}\0{}\0{}", self.name, self.seal.context).into_bytes()
+    }
+
+    /// What a request brings under a name, of as many cookies as it is spread over: the first begins with their
+    /// number, as a digit.
+    pub(crate) fn find(&self, cx: &RequestContext<'_>, name: &str, purpose: &str) -> Found {
+        let Some(first) = cx.cookie(name) else { return Found::default() };
+        let parts = match first.first() {
+            Some(digit @ b'1'..=b'9') => usize::from(digit - b'0'),
+            _ => 0,
+        };
+        let mut sealed = first.get(1..).unwrap_or_default().to_vec();
+        if !(1..=PARTS_MAX).contains(&parts) {
+            return Found { opened: None, parts: 1 };
+        }
+        for part in 2..=parts {
+            let Some(more) = cx.cookie(&part_name(name, part)) else {
+                return Found { opened: None, parts: part - 1 };
+            };
+            sealed.extend(more);
+        }
+        Found { opened: self.open(purpose, &sealed), parts }
+    }
+
+    /// The lines that set it; `None` where it is longer than all cookies together may be. Those beyond, of `before`
+    /// that were there, are taken away.
+    pub(crate) fn set(
+        &self,
+        name: &str,
+        sealed: &str,
+        (age_s, is_tls): (Option<u64>, bool),
+        before: usize,
+    ) -> Option<Vec<String>> {
+        let parts = sealed.len().div_ceil(PART_BYTES_MAX).max(1);
+        if parts > PARTS_MAX {
+            return None;
+        }
+        let attributes = self.attributes(age_s, is_tls);
+        let mut lines = Vec::new();
+        for part in 1..=parts {
+            let start = (part - 1) * PART_BYTES_MAX;
+            let text = &sealed[start..sealed.len().min(start + PART_BYTES_MAX)];
+            let number = if part == 1 { parts.to_string() } else { String::new() };
+            lines.push(format!("{}={number}{text}{attributes}", part_name(name, part)));
+        }
+        lines.extend(self.remove_from(name, parts + 1, before, is_tls));
+        Some(lines)
+    }
+
+    /// The lines that take it away.
+    pub(crate) fn remove(&self, name: &str, parts: usize, is_tls: bool) -> Vec<String> {
+        self.remove_from(name, 1, parts.max(1), is_tls)
+    }
+
+    fn remove_from(&self, name: &str, first: usize, last: usize, is_tls: bool) -> Vec<String> {
+        let attributes = self.attributes(Some(0), is_tls);
+        (first..=last).map(|part| format!("{}={attributes}", part_name(name, part))).collect()
+    }
+
+    fn attributes(&self, age_s: Option<u64>, is_tls: bool) -> String {
+        let mut text = format!("; Path={}", self.path);
+        if let Some(domain) = &self.domain {
+            text.push_str(&format!("; Domain={domain}"));
+        }
+        if let Some(age_s) = age_s {
+            text.push_str(&format!("; Max-Age={age_s}"));
+        }
+        if self.is_http_only {
+            text.push_str("; HttpOnly");
+        }
+        // Browsers refuse `None` without `Secure`.
+        if self.is_secure.unwrap_or(is_tls || self.same_site == SameSite::None) {
+            text.push_str("; Secure");
+        }
+        text.push_str(match self.same_site {
+            SameSite::Strict => "; SameSite=Strict",
+            SameSite::Lax => "; SameSite=Lax",
+            SameSite::None => "; SameSite=None",
+            SameSite::Unsaid => "",
+        });
+        text
+    }
+}
+
+/// The names of all cookies that it may be spread over.
+pub(crate) fn part_names(name: &str) -> impl Iterator<Item = String> {
+    (1..=PARTS_MAX).map(move |part| part_name(name, part))
+}
+
+fn part_name(name: &str, part: usize) -> String {
+    if part == 1 { name.to_owned() } else { format!("{name}{part}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_plugin::consumer::NoConsumers;
+    use tollhouse_plugin::memory::Memory;
+    use tollhouse_plugin::testing::FakeExchange;
+
+    use super::*;
+
+    fn find(jar: &Jar, cookies: &str) -> Found {
+        let request = format!("GET / HTTP/1.1\nCookie: {cookies}\n\n");
+        let mut exchange = FakeExchange::parse(&request, 0);
+        let mut memory = Memory::default();
+        jar.find(&RequestContext::new(&mut exchange, &NoConsumers, &mut memory), "s", "session")
+    }
+
+    fn pairs(lines: &[String]) -> Vec<&str> {
+        lines.iter().map(|line| line.split(';').next().unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn what_is_sealed_opens_for_the_same_client_and_purpose_alone() {
+        let jar = Jar::new("s", b"0123456789abcdef", "client");
+        let sealed = jar.seal("session", b"text").expect("random numbers");
+        assert_eq!(jar.open("session", sealed.as_bytes()).as_deref(), Some(&b"text"[..]));
+        assert_ne!(jar.seal("session", b"text").expect("random numbers"), sealed);
+        assert_eq!(jar.open("login", sealed.as_bytes()), None);
+        for other in [
+            Jar::new("s", b"0123456789abcdef", "other client"),
+            Jar::new("s", b"fedcba9876543210", "client"),
+            Jar::new("t", b"0123456789abcdef", "client"),
+        ] {
+            assert_eq!(other.open("session", sealed.as_bytes()), None);
+        }
+        for at in 0..sealed.len() {
+            let mut bytes = sealed.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            assert_eq!(jar.open("session", &bytes), None, "{at}");
+            assert_eq!(jar.open("session", &sealed.as_bytes()[..at]), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_long_is_spread_over_cookies_that_only_count_together() {
+        let jar = Jar::new("s", b"0123456789abcdef", "client");
+        let text = vec![b'x'; 4_000];
+        let sealed = jar.seal("session", &text).expect("random numbers");
+        let lines = jar.set("s", &sealed, (Some(60), false), 0).expect("it fits");
+        let pairs = pairs(&lines);
+        let [one, two] = pairs[..] else { panic!("{pairs:?}") };
+        assert!(one.starts_with("s=2") && two.starts_with("s2="), "{one} {two}");
+        assert!(lines.iter().all(|line| line.len() < 4_096));
+        let whole = find(&jar, &format!("a=b; {two}; {one}"));
+        assert_eq!(whole, Found { opened: Some(text), parts: 2 });
+        let short = jar.seal("session", b"x").expect("random numbers");
+        let other_short = jar.set("s", &short, (None, true), 2).expect("it fits");
+        assert_eq!(other_short[1], "s2=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax");
+        let cut = one[..one.len() - 1].to_owned();
+        for cookies in [
+            one.to_owned(),
+            two.to_owned(),
+            format!("{one}; {}", two.replacen('A', "B", 1).replacen('C', "D", 1) + "A"),
+            format!("{cut}; {two}"),
+            format!("{one}; s2="),
+            "s=".to_owned(),
+            "s=9x".to_owned(),
+            "s=0".to_owned(),
+            format!("s={}", "1".repeat(5_000)),
+        ] {
+            assert_eq!(find(&jar, &cookies).opened, None, "{cookies}");
+        }
+        let long = jar.seal("session", &[0; 6_000]).expect("random numbers");
+        assert_eq!(jar.set("s", &long, (None, false), 0), None);
+    }
+}

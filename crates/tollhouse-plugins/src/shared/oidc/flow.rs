@@ -1,0 +1,593 @@
+//! Users who log in: sessions, the way to the provider and back, renewal, and the way out.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tollhouse_plugin::{Answer, RequestContext};
+
+use super::checks::{Claims, Expected, text_of};
+use super::client::{ClientAuth, Form};
+use super::cookies::{Found, Jar, part_names};
+use super::engine::{Admission, CookieLines, Engine, Now, Otherwise, Refusal, Who, away};
+use super::error::{TokenError, Unavailable};
+use super::form::with_query;
+use super::login::{Callback, Pending, UsedStates, is_login_cookie, safe_target};
+use super::provider::Document;
+use super::random::token;
+use super::session::{Lifetimes, Session};
+use super::tokens::{GrantError, Granted, Renewals};
+use crate::shared::auth::credentials::hide_cookies;
+use crate::shared::auth::jwt::Token;
+
+/// What session cookies are sealed for.
+const PURPOSE: &str = "session";
+
+/// Letters of what a provider says of its errors that are shown.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// What a conf may not say of the way to the provider.
+const OWN_PARAMETERS: [&str; 9] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "request_uri",
+    "request",
+];
+
+/// Errors of a provider that was asked not to show anything, and would have to.
+const NOT_SILENT: [&str; 4] =
+    ["login_required", "interaction_required", "consent_required", "account_selection_required"];
+
+/// How users log in.
+#[derive(Debug)]
+pub(crate) struct Login {
+    pub(crate) jar: Jar,
+    pub(crate) lifetimes: Lifetimes,
+    /// Seconds that browsers keep the cookie; until they are closed, where there are none.
+    pub(crate) cookie_age_s: Option<u64>,
+    pub(crate) scope: String,
+    pub(crate) callback: Callback,
+    pub(crate) logout_path: String,
+    pub(crate) after_logout: Option<String>,
+    pub(crate) uses_pkce: bool,
+    /// Whether ID tokens have to bring back what was sent along.
+    pub(crate) requires_nonce: bool,
+    pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) pushed: Option<Pushed>,
+    /// Whether access tokens are renewed when they end.
+    pub(crate) renews: bool,
+    /// How long before they end, in seconds.
+    pub(crate) renewal_leeway_s: u64,
+    /// How long they last where the provider does not say.
+    pub(crate) access_lasts_s: Option<u64>,
+    /// After how long the provider is asked again who the user is, in seconds.
+    pub(crate) verify_interval_s: Option<u64>,
+    pub(crate) wants_userinfo: bool,
+    pub(crate) revokes: bool,
+    pub(crate) used_states: Arc<UsedStates>,
+    pub(crate) renewals: Arc<Renewals>,
+}
+
+/// Parameters that go to the provider directly (RFC 9126).
+#[derive(Debug)]
+pub(crate) struct Pushed {
+    pub(crate) endpoint: Option<String>,
+    /// How the client shows there who it is, where that is otherwise than for tokens.
+    pub(crate) auth: Option<ClientAuth>,
+}
+
+impl Login {
+    /// Decides about a request that brings no token.
+    pub(super) async fn admit(
+        &self,
+        engine: &Engine,
+        cx: &mut RequestContext<'_>,
+        now: Now,
+    ) -> Result<Admission, Refusal> {
+        if cx.path() == self.logout_path.as_bytes() {
+            return self.log_out(engine, cx, now).await.map(Admission::Answered);
+        }
+        if self.callback.is(cx.path()) {
+            return self.come_back(engine, cx, now).await.map(Admission::Answered);
+        }
+        let found = self.jar.find(cx, &self.jar.name, PURPOSE);
+        if let Some((who, lines)) = self.by_session(engine, cx, &found, now).await? {
+            self.hide_from_node(cx);
+            return Ok(Admission::Passes(Some(Box::new(who)), lines));
+        }
+        match engine.otherwise {
+            Otherwise::Pass => Ok(Admission::Passes(None, CookieLines::new())),
+            Otherwise::Refuse => Err(engine.challenge(None)),
+            Otherwise::LogIn => self.begin(engine, cx, now, false).await.map(Admission::Answered),
+        }
+    }
+
+    /// The user of a session that still counts, with the lines that write it anew where it has changed.
+    async fn by_session(
+        &self,
+        engine: &Engine,
+        cx: &RequestContext<'_>,
+        found: &Found,
+        now: Now,
+    ) -> Result<Option<(Who, CookieLines)>, Refusal> {
+        let opened = found.opened.as_ref();
+        let read = opened.and_then(|opened| serde_json::from_slice::<Session>(opened).ok());
+        let Some(mut session) = read.filter(|it| it.counts(self.lifetimes, now.unix_s)) else {
+            return Ok(None);
+        };
+        let mut is_changed = session.touch(self.lifetimes, now.unix_s);
+        let has_ended = session.has_ended(self.renewal_leeway_s, now.unix_s);
+        if has_ended && self.renews {
+            if !self.renew(engine, &mut session, now).await? {
+                return Ok(None);
+            }
+            is_changed = true;
+        }
+        if let Some(interval_s) = self.verify_interval_s
+            && now.unix_s >= session.verified_s.saturating_add(interval_s)
+            && engine.otherwise == Otherwise::LogIn
+        {
+            return Err(self.begin(engine, cx, now, true).await?);
+        }
+        let lines = match is_changed {
+            true => self.save(&session, found.parts, is_tls(cx))?,
+            false => CookieLines::new(),
+        };
+        let who = who_of(session, has_ended && !self.renews);
+        self.check(engine, &who)?;
+        Ok(Some((who.0, lines)))
+    }
+
+    fn check(&self, engine: &Engine, (who, scope): &(Who, Option<Value>)) -> Result<(), Refusal> {
+        engine.check_scopes(scope.as_ref())?;
+        match &engine.access.schema {
+            Some(schema) => engine.check_schema(schema, &who.document()),
+            None => Ok(()),
+        }
+    }
+
+    /// Renews the access token; `false` where the user has to log in again.
+    async fn renew(
+        &self,
+        engine: &Engine,
+        session: &mut Session,
+        now: Now,
+    ) -> Result<bool, Refusal> {
+        let Some(refresh_token) = session.refresh_token.clone() else { return Ok(false) };
+        let ask = async || {
+            let fields = vec![
+                ("grant_type", "refresh_token".to_owned()),
+                ("refresh_token", refresh_token.clone()),
+                ("scope", self.scope.clone()),
+            ];
+            engine.client.ask(&engine.provider, fields, now.pair()).await
+        };
+        let granted = match self.renewals.renew(&refresh_token, now.unix_s, ask).await {
+            Ok(granted) => granted,
+            Err(GrantError::Unavailable(error)) => return Err(away(&error)),
+            Err(GrantError::Refused(reason)) => {
+                tracing::debug!(reason, "a session is not renewed");
+                return Ok(false);
+            }
+        };
+        if let Some(id_token) = &granted.id_token {
+            let before = session.id_token.as_deref().and_then(claims_of);
+            let expected = Expected {
+                client_id: &engine.client.id,
+                client_secret: engine.client.secret.as_ref(),
+                nonce: None,
+                subject: before.as_ref().and_then(|claims| text_of(claims, "sub")),
+            };
+            let rules = &engine.rules;
+            match rules.check_id_token(id_token, &engine.provider, &expected, now.pair()).await {
+                Ok(_) => {}
+                Err(TokenError::Unavailable(error)) => return Err(away(&error)),
+                Err(TokenError::Refused(reason)) => {
+                    tracing::warn!(reason, "the ID token of a renewal is refused");
+                    return Ok(false);
+                }
+            }
+        }
+        self.take_tokens(session, granted, now);
+        Ok(true)
+    }
+
+    /// Puts tokens into a session; what the provider has not given anew stays.
+    fn take_tokens(&self, session: &mut Session, granted: Granted, now: Now) {
+        let lasts_s = granted.lasts_s.or(self.access_lasts_s);
+        session.access_end_s = lasts_s.map(|lasts_s| now.unix_s.saturating_add(lasts_s));
+        session.access_token = granted.access_token;
+        session.refresh_token = granted.refresh_token.or(session.refresh_token.take());
+        session.id_token = granted.id_token.or(session.id_token.take());
+        session.scope = granted.scope.or(session.scope.take());
+    }
+
+    fn save(&self, session: &Session, before: usize, is_tls: bool) -> Result<CookieLines, Refusal> {
+        let text = serde_json::to_vec(session).ok();
+        let sealed = text.and_then(|text| self.jar.seal(PURPOSE, &text));
+        let sealed = sealed.ok_or_else(|| failed("the session cannot be sealed", Vec::new()))?;
+        let lines = self.jar.set(&self.jar.name, &sealed, (self.cookie_age_s, is_tls), before);
+        lines.ok_or_else(|| {
+            tracing::warn!(bytes = sealed.len(), "a session does not fit into its cookies");
+            let reason = "what the identity provider says of this user is more than cookies hold";
+            failed(reason, Vec::new())
+        })
+    }
+
+    /// Nodes have no use for these cookies, and could be anybody with them.
+    fn hide_from_node(&self, cx: &mut RequestContext<'_>) {
+        let own: Vec<String> = part_names(&self.jar.name).collect();
+        hide_cookies(cx, |name| {
+            own.iter().any(|own| own.as_bytes() == name) || is_login_cookie(&self.jar.name, name)
+        });
+    }
+
+    /// Sends a browser to the provider.
+    async fn begin(
+        &self,
+        engine: &Engine,
+        cx: &RequestContext<'_>,
+        now: Now,
+        is_silent: bool,
+    ) -> Result<Refusal, Refusal> {
+        let target = safe_target(&cx.real_request_uri());
+        self.begin_for(engine, cx, now, (target, is_silent)).await
+    }
+
+    async fn begin_for(
+        &self,
+        engine: &Engine,
+        cx: &RequestContext<'_>,
+        now: Now,
+        (target, is_silent): (String, bool),
+    ) -> Result<Refusal, Refusal> {
+        let document = engine.provider.document(now.ms).await.map_err(|error| away(&error))?;
+        let endpoint = document
+            .authorization_endpoint
+            .as_deref()
+            .ok_or_else(|| away(&Unavailable::new("authorization", "no endpoint is known")))?;
+        let origin = origin(cx).ok_or_else(|| Box::new(Answer::status(400)))?;
+        let path = cx.path();
+        let path = match self.callback.is(path) {
+            // One that begins anew while it comes back; the place is known already.
+            true => path.strip_suffix(super::login::DEFAULT_SUFFIX.as_bytes()).unwrap_or(path),
+            false => path,
+        };
+        let redirect_uri = self.callback.address(&origin, path);
+        let no_numbers = || failed("there are no random numbers", Vec::new());
+        let mut pending = Pending::new(target, redirect_uri, now.unix_s).ok_or_else(no_numbers)?;
+        pending.is_silent = is_silent;
+        if self.uses_pkce {
+            pending.verifier = Some(token().ok_or_else(no_numbers)?);
+        }
+        let cookies = pending.cookie(&self.jar, is_tls(cx));
+        let cookies =
+            cookies.ok_or_else(|| failed("the log-in does not fit into a cookie", Vec::new()))?;
+        let parameters = self.parameters_of(engine, &pending);
+        let parameters = match &self.pushed {
+            Some(pushed) => self.push(pushed, engine, &document, (parameters, now)).await?,
+            None => parameters,
+        };
+        Ok(elsewhere(with_query(endpoint, &parameters), cookies))
+    }
+
+    fn parameters_of<'p>(&'p self, engine: &Engine, pending: &Pending) -> Vec<(&'p str, String)> {
+        let mut all = vec![
+            ("response_type", "code".to_owned()),
+            ("client_id", engine.client.id.clone()),
+            ("state", pending.state.clone()),
+            ("redirect_uri", pending.redirect_uri.clone()),
+        ];
+        if !self.scope.is_empty() {
+            all.push(("scope", self.scope.clone()));
+        }
+        if self.is_openid() {
+            all.push(("nonce", pending.nonce.clone()));
+        }
+        if let Some(challenge) = pending.challenge() {
+            all.push(("code_challenge", challenge));
+            all.push(("code_challenge_method", "S256".to_owned()));
+        }
+        if pending.is_silent {
+            all.push(("prompt", "none".to_owned()));
+        }
+        for (name, value) in &self.parameters {
+            let is_said = all.iter().any(|(other, _)| other == name);
+            if !is_said && !OWN_PARAMETERS.contains(&name.as_str()) {
+                all.push((name, value.clone()));
+            }
+        }
+        all
+    }
+
+    /// Whether the provider says who the user is, besides what it grants.
+    fn is_openid(&self) -> bool {
+        self.scope.split_ascii_whitespace().any(|scope| scope == "openid")
+    }
+
+    /// Gives the provider the parameters; what is left of them for the browser to bring.
+    async fn push<'p>(
+        &self,
+        pushed: &Pushed,
+        engine: &Engine,
+        document: &Document,
+        (parameters, now): (Vec<(&'p str, String)>, Now),
+    ) -> Result<Vec<(&'p str, String)>, Refusal> {
+        let what = "pushed authorization request";
+        let known = document.pushed_authorization_request_endpoint.as_ref();
+        let endpoint = pushed.endpoint.as_ref().or(known);
+        let endpoint =
+            endpoint.ok_or_else(|| away(&Unavailable::new(what, "no endpoint is known")))?;
+        let client_id = &engine.client.id;
+        let auth = pushed.auth.as_ref().unwrap_or(&engine.client.auth);
+        let says_who = matches!(auth, ClientAuth::Basic(_));
+        let fields = parameters.into_iter().filter(|(name, _)| says_who || *name != "client_id");
+        let form = Form { what, endpoint, fields: fields.collect(), headers: Vec::new() };
+        let reply = auth.send(&engine.provider, client_id, now.unix_s, form).await;
+        let reply = reply.map_err(|error| away(&error))?;
+        match reply.text("request_uri").filter(|_| matches!(reply.status, 200 | 201)) {
+            Some(uri) => {
+                Ok(vec![("client_id", client_id.clone()), ("request_uri", uri.to_owned())])
+            }
+            None => Err(away(&Unavailable::new(what, reply.reason()))),
+        }
+    }
+
+    /// Takes a browser in that comes back from the provider.
+    async fn come_back(
+        &self,
+        engine: &Engine,
+        cx: &RequestContext<'_>,
+        now: Now,
+    ) -> Result<Refusal, Refusal> {
+        let argument =
+            |name: &str| cx.argument(name).map(|it| String::from_utf8_lossy(&it).into_owned());
+        let state = argument("state").unwrap_or_default();
+        let pending = Pending::find(cx, &self.jar, &state, now.unix_s);
+        let unknown = "this log-in was not begun by this browser, or it was begun too long ago";
+        let pending = pending.ok_or_else(|| failed(unknown, Vec::new()))?;
+        let removal = Pending::removal(&self.jar, &state, is_tls(cx));
+        let refused = |reason: &str| failed(reason, removal.clone());
+        // Whoever brings it again has it from somewhere else, or goes back in a browser.
+        if !self.used_states.take(&state, now.unix_s) {
+            return Err(refused("this log-in has been used already"));
+        }
+        let document = engine.provider.document(now.ms).await.map_err(|error| away(&error))?;
+        // Another provider's answer is not taken for this one's (RFC 9207).
+        let issuer = argument("iss");
+        if issuer.as_ref().is_some_and(|issuer| *issuer != document.issuer)
+            || (issuer.is_none() && document.names_itself)
+        {
+            return Err(refused("the answer is not the identity provider's"));
+        }
+        if let Some(error) = argument("error") {
+            if pending.is_silent && NOT_SILENT.contains(&&*error) {
+                return self.begin_for(engine, cx, now, (pending.target, false)).await;
+            }
+            let described = argument("error_description").unwrap_or_default();
+            let said = shown(&format!("{error} {described}"));
+            return Err(refused(&format!("the identity provider refuses: {said}")));
+        }
+        let code = argument("code").filter(|code| !code.is_empty());
+        let code = code.ok_or_else(|| refused("the answer has no code"))?;
+        let session =
+            self.take_code(engine, &code, &pending, now).await.map_err(|error| match error {
+                GrantError::Refused(reason) => {
+                    tracing::warn!(reason, "a log-in has failed");
+                    refused("the identity provider's answer is not good")
+                }
+                GrantError::Unavailable(error) => {
+                    tracing::warn!(%error, "a log-in has failed");
+                    refused("the identity provider gives no answer")
+                }
+            })?;
+        let before = self.jar.find(cx, &self.jar.name, PURPOSE).parts;
+        let mut cookies = self.save(&session, before, is_tls(cx))?;
+        cookies.extend(removal);
+        Ok(elsewhere(pending.target, cookies))
+    }
+
+    /// Changes a code into a session.
+    async fn take_code(
+        &self,
+        engine: &Engine,
+        code: &str,
+        pending: &Pending,
+        now: Now,
+    ) -> Result<Session, GrantError> {
+        let mut fields = vec![
+            ("grant_type", "authorization_code".to_owned()),
+            ("code", code.to_owned()),
+            ("redirect_uri", pending.redirect_uri.clone()),
+        ];
+        fields.extend(pending.verifier.clone().map(|verifier| ("code_verifier", verifier)));
+        let granted = engine.client.ask(&engine.provider, fields, now.pair()).await?;
+        let claims = match &granted.id_token {
+            None if self.is_openid() => {
+                return Err(GrantError::Refused("it gives no ID token".to_owned()));
+            }
+            None => None,
+            Some(id_token) => {
+                let expected = Expected {
+                    client_id: &engine.client.id,
+                    client_secret: engine.client.secret.as_ref(),
+                    nonce: Some((&pending.nonce, self.requires_nonce)),
+                    subject: None,
+                };
+                let rules = &engine.rules;
+                let checked =
+                    rules.check_id_token(id_token, &engine.provider, &expected, now.pair());
+                Some(checked.await.map_err(|error| match error {
+                    TokenError::Refused(reason) => GrantError::Refused(reason.to_owned()),
+                    TokenError::Unavailable(error) => GrantError::Unavailable(error),
+                })?)
+            }
+        };
+        let mut session = Session {
+            begun_s: now.unix_s,
+            verified_s: now.unix_s,
+            prolonged_s: now.unix_s,
+            used_s: now.unix_s,
+            ..Session::default()
+        };
+        let subject = claims.as_ref().and_then(|claims| text_of(claims, "sub"));
+        session.userinfo = self.userinfo(engine, &granted.access_token, (subject, now)).await?;
+        self.take_tokens(&mut session, granted, now);
+        Ok(session)
+    }
+
+    /// What the provider says of the user, where it is asked; without an answer the user is known all the same.
+    async fn userinfo(
+        &self,
+        engine: &Engine,
+        access_token: &str,
+        (subject, now): (Option<&str>, Now),
+    ) -> Result<Option<Claims>, GrantError> {
+        let document = engine.provider.document(now.ms).await?;
+        let endpoint = document.userinfo_endpoint.as_deref().filter(|_| self.wants_userinfo);
+        let Some(endpoint) = endpoint else { return Ok(None) };
+        let headers = vec![
+            ("Authorization".to_owned(), format!("Bearer {access_token}").into_bytes()),
+            ("Accept".to_owned(), b"application/json".to_vec()),
+        ];
+        let reply =
+            engine.provider.ask("userinfo", endpoint, ("GET", headers, String::new())).await;
+        let claims: Option<Claims> = match &reply {
+            Ok(reply) if reply.status == 200 => serde_json::from_slice(&reply.body).ok(),
+            _ => None,
+        };
+        let Some(claims) = claims else {
+            tracing::warn!("the identity provider says nothing of a user who has logged in");
+            return Ok(None);
+        };
+        // It may be about somebody else (OpenID Connect Core §5.3.2).
+        if subject.is_some_and(|subject| text_of(&claims, "sub") != Some(subject)) {
+            return Err(GrantError::Refused("userinfo speaks of somebody else".to_owned()));
+        }
+        Ok(Some(claims))
+    }
+
+    /// Ends a session, here and at the provider.
+    async fn log_out(
+        &self,
+        engine: &Engine,
+        cx: &RequestContext<'_>,
+        now: Now,
+    ) -> Result<Refusal, Refusal> {
+        let found = self.jar.find(cx, &self.jar.name, PURPOSE);
+        let opened = found.opened.as_ref();
+        let session = opened.and_then(|opened| serde_json::from_slice::<Session>(opened).ok());
+        let removal = self.jar.remove(&self.jar.name, found.parts, is_tls(cx));
+        let document = engine.provider.document(now.ms).await;
+        let document = document.map_err(|error| Box::new(with_cookies(*away(&error), &removal)))?;
+        if let Some(session) = session.as_ref().filter(|_| self.revokes) {
+            self.revoke(engine, session, &document, now).await;
+        }
+        if let Some(endpoint) = &document.end_session_endpoint {
+            let mut parameters = Vec::new();
+            if let Some(id_token) = session.and_then(|session| session.id_token) {
+                parameters.push(("id_token_hint", id_token));
+            }
+            parameters.push(("client_id", engine.client.id.clone()));
+            if let Some(after) = &self.after_logout {
+                parameters.push(("post_logout_redirect_uri", after.clone()));
+            }
+            return Ok(elsewhere(with_query(endpoint, &parameters), removal));
+        }
+        if let Some(after) = &self.after_logout {
+            return Ok(elsewhere(after.clone(), removal));
+        }
+        let page = &b"<html><body>Logged Out</body></html>"[..];
+        let answer = Answer::text(200, page).with_header("Content-Type", &b"text/html"[..]);
+        Ok(Box::new(with_cookies(answer, &removal)))
+    }
+
+    /// Tells the provider that tokens are of no use any more (RFC 7009); it need not listen.
+    async fn revoke(&self, engine: &Engine, session: &Session, document: &Document, now: Now) {
+        let Some(endpoint) = document.revocation_endpoint.as_deref() else { return };
+        let access = Some(("access_token", &session.access_token));
+        let refresh = session.refresh_token.as_ref().map(|token| ("refresh_token", token));
+        for (kind, token) in refresh.into_iter().chain(access) {
+            let fields = vec![("token", token.clone()), ("token_type_hint", kind.to_owned())];
+            let form = Form { what: "revocation", endpoint, fields, headers: Vec::new() };
+            let client = &engine.client;
+            let sent = client.auth.send(&engine.provider, &client.id, now.unix_s, form).await;
+            match sent {
+                Ok(reply) if reply.status == 200 => {}
+                Ok(reply) => tracing::warn!(reason = reply.reason(), "a token is not revoked"),
+                Err(error) => tracing::warn!(%error, "a token is not revoked"),
+            }
+        }
+    }
+}
+
+/// The user of a session, and what was granted; without the access token where that `is_over`.
+fn who_of(session: Session, is_over: bool) -> (Who, Option<Value>) {
+    // Some providers say in the token what they have granted, and some beside it.
+    let of_token = |text: &str| claims_of(text).and_then(|mut claims| claims.remove("scope"));
+    let scope = of_token(&session.access_token)
+        .or_else(|| session.scope.as_deref().map(Value::from))
+        .or_else(|| session.id_token.as_deref().and_then(of_token));
+    let who = Who {
+        access_token: (!is_over).then_some(session.access_token),
+        userinfo: session.userinfo.map(Arc::new),
+        id_token: session.id_token.as_deref().and_then(claims_of),
+        raw_id_token: session.id_token,
+        refresh_token: session.refresh_token,
+    };
+    (who, scope)
+}
+
+/// The claims of a token that was verified when it came.
+fn claims_of(token: &str) -> Option<Claims> {
+    Token::parse(token.as_bytes()).map(|token| token.payload)
+}
+
+/// Scheme and host that the client sees; `None` where the host is none.
+fn origin(cx: &RequestContext<'_>) -> Option<String> {
+    let host = cx.header("Host")?;
+    let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(byte);
+    let host =
+        std::str::from_utf8(&host).ok().filter(|host| host.bytes().all(|it| is_host(&it)))?;
+    let scheme = if is_tls(cx) { "https" } else { "http" };
+    (!host.is_empty()).then(|| format!("{scheme}://{host}"))
+}
+
+/// Whether the client came over TLS, to us or to the proxy in front.
+fn is_tls(cx: &RequestContext<'_>) -> bool {
+    match cx.header("X-Forwarded-Proto") {
+        Some(scheme) => *scheme == *b"https",
+        None => cx.is_tls(),
+    }
+}
+
+fn elsewhere(location: String, cookies: CookieLines) -> Refusal {
+    let answer = Answer::status(302).with_header("Location", location.into_bytes());
+    Box::new(with_cookies(answer, &cookies))
+}
+
+/// An answer that no cache keeps, with cookies.
+fn with_cookies(answer: Answer<'static>, cookies: &[String]) -> Answer<'static> {
+    let answer = answer.with_header("Cache-Control", &b"no-store"[..]);
+    cookies
+        .iter()
+        .fold(answer, |answer, line| answer.with_header("Set-Cookie", line.clone().into_bytes()))
+}
+
+/// The answer to a log-in that has failed.
+fn failed(reason: &str, cookies: CookieLines) -> Refusal {
+    // It is text, and no browser is to guess otherwise: some of the words are somebody else's.
+    let answer =
+        Answer::message(500, reason).with_header("X-Content-Type-Options", &b"nosniff"[..]);
+    Box::new(with_cookies(answer, &cookies))
+}
+
+/// Words of somebody else that can be shown: few of them, and nothing that is more than a letter.
+fn shown(text: &str) -> String {
+    let is_plain = |letter: &char| !letter.is_control() && !matches!(letter, '<' | '>' | '&');
+    text.trim().chars().filter(is_plain).take(SHOWN_CHARS_MAX).collect()
+}

@@ -1,0 +1,160 @@
+//! Asking the provider about a token (RFC 7662), and remembering for a while what it has said.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::digest;
+use hashbrown::HashMap;
+use serde_json::Value;
+use tollhouse_stdx::{MemoryBudget, Reservation};
+
+use super::checks::Claims;
+use super::client::{ClientAuth, Form};
+use super::error::{TokenError, Unavailable};
+use super::provider::Provider;
+
+/// Answers that are remembered at most.
+const ANSWERS_MAX: usize = 10_000;
+/// What one takes besides its own letters, in bytes.
+const ANSWER_EXTRA_BYTES: u64 = 256;
+
+/// How tokens are asked about.
+#[derive(Debug)]
+pub(crate) struct Introspection {
+    /// Where; the provider's document says it where a conf does not.
+    pub(crate) endpoint: Option<String>,
+    pub(crate) auth: ClientAuth,
+    /// Headers of a request that the provider gets too.
+    pub(crate) addon_headers: Vec<String>,
+    /// The claim that says when a token ends.
+    pub(crate) expiry_claim: String,
+    /// How long an answer is believed at most, in seconds; 0 for as long as its token lasts.
+    pub(crate) interval_s: u64,
+    pub(crate) answers: Arc<Answers>,
+    /// What keeps answers to this client apart from others'.
+    pub(crate) segment: String,
+}
+
+/// Answers by token, of which only a digest is kept.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    memory: Arc<MemoryBudget>,
+    by_token: Mutex<HashMap<[u8; 32], Answer>>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    claims: Arc<Claims>,
+    until_s: u64,
+    /// Its part of the memory that all share.
+    _held: Reservation,
+}
+
+impl Introspection {
+    /// What the provider says of an active token.
+    ///
+    /// # Errors
+    /// It is not active, or nobody can say.
+    pub(crate) async fn ask(
+        &self,
+        token: &str,
+        headers: Vec<(String, Vec<u8>)>,
+        (provider, client_id): (&Provider, &str),
+        (now_ms, now_s): (u64, u64),
+    ) -> Result<Arc<Claims>, TokenError> {
+        let key = self.key(token, &headers);
+        if let Some(claims) = self.answers.find(&key, now_s) {
+            return Ok(claims);
+        }
+        let document = match self.endpoint {
+            Some(_) => None,
+            None => Some(provider.document(now_ms).await?),
+        };
+        let known = document.as_ref().and_then(|document| document.introspection_endpoint.as_ref());
+        let endpoint = self.endpoint.as_ref().or(known);
+        let what = "introspection";
+        let endpoint = endpoint.ok_or_else(|| Unavailable::new(what, "no endpoint is known"))?;
+        let fields =
+            vec![("token", token.to_owned()), ("token_type_hint", "access_token".to_owned())];
+        let form = Form { what, endpoint, fields, headers };
+        let reply = self.auth.send(provider, client_id, now_s, form).await?;
+        if reply.status != 200 {
+            return Err(Unavailable::new(what, reply.reason()).into());
+        }
+        // Whatever is not said to be active is not.
+        if reply.fields.get("active") != Some(&Value::Bool(true)) {
+            return Err(TokenError::Refused("invalid token"));
+        }
+        let end_s = match reply.fields.get(&self.expiry_claim).map(Value::as_f64) {
+            None => None,
+            Some(Some(end)) if end > 0.0 => Some(end as u64),
+            Some(_) => Some(0),
+        };
+        if end_s.is_some_and(|end_s| end_s <= now_s) {
+            return Err(TokenError::Refused("the token has expired"));
+        }
+        let claims = Arc::new(reply.fields);
+        if let Some(end_s) = end_s {
+            let until_s = match self.interval_s {
+                0 => end_s,
+                interval_s => end_s.min(now_s.saturating_add(interval_s)),
+            };
+            self.answers.keep(key, &claims, until_s, now_s);
+        }
+        Ok(claims)
+    }
+
+    fn key(&self, token: &str, headers: &[(String, Vec<u8>)]) -> [u8; 32] {
+        let mut digest = digest::Context::new(&digest::SHA256);
+        let mut part = |bytes: &[u8]| {
+            digest.update(&(bytes.len() as u64).to_be_bytes());
+            digest.update(bytes);
+        };
+        part(self.segment.as_bytes());
+        part(token.as_bytes());
+        for (name, value) in headers {
+            part(name.as_bytes());
+            part(value);
+        }
+        let mut key = [0; 32];
+        key.copy_from_slice(digest.finish().as_ref());
+        key
+    }
+}
+
+impl Answers {
+    /// Within this memory.
+    pub(crate) fn new(memory: Arc<MemoryBudget>) -> Self {
+        Self { memory, by_token: Mutex::default() }
+    }
+
+    fn find(&self, key: &[u8; 32], now_s: u64) -> Option<Arc<Claims>> {
+        let mut answers = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+        match answers.get(key) {
+            Some(answer) if now_s < answer.until_s => return Some(Arc::clone(&answer.claims)),
+            Some(_) => {}
+            None => return None,
+        }
+        answers.remove(key);
+        None
+    }
+
+    /// Keeps an answer where there is room for it.
+    fn keep(&self, key: [u8; 32], claims: &Arc<Claims>, until_s: u64, now_s: u64) {
+        let bytes = serde_json::to_string(&**claims).map_or(0, |text| text.len() as u64);
+        // As names and values, the letters take about as much again.
+        let Some(held) = self.memory.take(2 * bytes + ANSWER_EXTRA_BYTES) else { return };
+        let mut answers = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= ANSWERS_MAX {
+            answers.retain(|_, answer| now_s < answer.until_s);
+        }
+        if answers.len() >= ANSWERS_MAX {
+            // Half of them, whichever: passing over all of them for each new one would cost more than asking.
+            let mut is_kept = false;
+            answers.retain(|_, _| {
+                is_kept = !is_kept;
+                is_kept
+            });
+        }
+        answers.insert(key, Answer { claims: Arc::clone(claims), until_s, _held: held });
+    }
+}

@@ -1,0 +1,242 @@
+//! An identity provider: where its endpoints are, and the keys it signs with. Both are fetched once for all who ask,
+//! kept while it is away, and believed only where they are what they have to be.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use std::sync::Arc;
+
+use super::error::Unavailable;
+use super::kept::Kept;
+use crate::shared::auth::jwt::{Algorithm, KeySet, Signature, Token};
+use crate::shared::dial::Verification;
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
+
+/// Bytes of an answer at most: documents, keys and tokens have some thousands.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// How long the document is believed before it is fetched again.
+const DOCUMENT_AGE_MAX_MS: u64 = 3_600_000;
+
+/// How long a connection is kept, and how many of them a core keeps.
+const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max: 8 };
+
+/// What a provider says of itself (OpenID Connect Discovery §3), as far as it is used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Document {
+    /// Who signs. Empty where there is no document.
+    pub(crate) issuer: String,
+    pub(crate) authorization_endpoint: Option<String>,
+    pub(crate) token_endpoint: Option<String>,
+    pub(crate) jwks_uri: Option<String>,
+    pub(crate) userinfo_endpoint: Option<String>,
+    pub(crate) introspection_endpoint: Option<String>,
+    pub(crate) revocation_endpoint: Option<String>,
+    pub(crate) end_session_endpoint: Option<String>,
+    pub(crate) pushed_authorization_request_endpoint: Option<String>,
+    /// Whether it names itself when it sends browsers back (RFC 9207).
+    pub(crate) names_itself: bool,
+}
+
+/// Where the document comes from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// It is fetched from this address.
+    Discovery(String),
+    /// It is known.
+    Known(Arc<Document>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    source: Source,
+    pub(crate) client: HttpClient,
+    document: Kept<Document>,
+    keys: Kept<KeySet>,
+}
+
+impl Provider {
+    /// One that is asked within `timeout`.
+    pub(crate) fn new(source: Source, timeout: Duration, verification: Verification) -> Self {
+        let client = HttpClient::new(timeout, verification, REUSE);
+        let mut client = client.with_replies_up_to(REPLY_BYTES_MAX);
+        let address = match &source {
+            Source::Discovery(address) => Some(address),
+            Source::Known(document) => document.token_endpoint.as_ref(),
+        };
+        if let Some(target) = address.and_then(|address| Target::parse(address).ok()) {
+            client = client.prepared_for(&target);
+        }
+        Self { source, client, document: Kept::default(), keys: Kept::default() }
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// It has never said anything that can be used.
+    pub(crate) async fn document(&self, now_ms: u64) -> Result<Arc<Document>, Unavailable> {
+        match &self.source {
+            Source::Known(document) => Ok(Arc::clone(document)),
+            Source::Discovery(address) => {
+                let fetch =
+                    async { Document::read(&self.fetch("discovery", address).await?, address) };
+                self.document.get(now_ms, DOCUMENT_AGE_MAX_MS, fetch).await
+            }
+        }
+    }
+
+    /// Whether one of its keys has signed the token. A token that names an unknown key has the keys fetched anew,
+    /// unless that was done a short while ago.
+    ///
+    /// # Errors
+    /// There are no keys to be had.
+    pub(crate) async fn verify(
+        &self,
+        token: &Token<'_>,
+        algorithm: Algorithm,
+        (now_ms, age_max_ms): (u64, u64),
+    ) -> Result<Signature, Unavailable> {
+        let document = self.document(now_ms).await?;
+        let address = document.jwks_uri.as_deref();
+        let address =
+            address.ok_or_else(|| Unavailable::new("keys", "no address of keys is known"))?;
+        let fetch = || async {
+            let keys = self.fetch("keys", address).await?;
+            KeySet::read(&keys).map_err(|reason| Unavailable::new("keys", reason))
+        };
+        let keys = self.keys.get(now_ms, age_max_ms, fetch()).await?;
+        let found = keys.verify(token, algorithm);
+        if found != Signature::UnknownKey {
+            return Ok(found);
+        }
+        let newer = self.keys.newer(&keys, now_ms, fetch()).await;
+        Ok(newer.map_or(found, |keys| keys.verify(token, algorithm)))
+    }
+
+    /// The JSON at an address.
+    async fn fetch(&self, what: &'static str, address: &str) -> Result<Value, Unavailable> {
+        let accept = vec![("Accept".to_owned(), b"application/json".to_vec())];
+        let reply = self.ask(what, address, ("GET", accept, String::new())).await?;
+        if reply.status != 200 {
+            return Err(Unavailable::new(what, format!("it answers with status {}", reply.status)));
+        }
+        serde_json::from_slice(&reply.body)
+            .map_err(|error| Unavailable::new(what, format!("its answer is not JSON: {error}")))
+    }
+
+    /// Sends a request and gives the answer, whatever it is. One that sends elsewhere is not followed.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) async fn ask(
+        &self,
+        what: &'static str,
+        address: &str,
+        (method, headers, body): (&str, Vec<(String, Vec<u8>)>, String),
+    ) -> Result<Reply, Unavailable> {
+        let target =
+            Target::parse(address).map_err(|error| Unavailable::new(what, error.to_string()))?;
+        let call = Call {
+            method: method.into(),
+            path: target.path.clone().into_bytes(),
+            headers,
+            body: body.into(),
+            repeat: Repeat::ByMethod,
+        };
+        let sent = self.client.send(&target, call).await;
+        sent.map_err(|error| Unavailable::new(what, error.to_string()))
+    }
+}
+
+impl Document {
+    /// Reads what was found at `address`.
+    fn read(document: &Value, address: &str) -> Result<Self, Unavailable> {
+        let wrong = |reason: String| Unavailable::new("discovery", reason);
+        let fields = document.as_object().ok_or_else(|| wrong("it is not an object".to_owned()))?;
+        let issuer = fields.get("issuer").and_then(Value::as_str).unwrap_or_default();
+        if issuer.is_empty() {
+            return Err(wrong("it names no issuer".to_owned()));
+        }
+        // Who was found over TLS is not asked in the open.
+        let is_secure = is_https(address);
+        let endpoint = |name: &'static str| endpoint(fields, name, is_secure);
+        let names_itself = fields.get("authorization_response_iss_parameter_supported");
+        Ok(Self {
+            issuer: issuer.to_owned(),
+            authorization_endpoint: endpoint("authorization_endpoint")?,
+            token_endpoint: endpoint("token_endpoint")?,
+            jwks_uri: endpoint("jwks_uri")?,
+            userinfo_endpoint: endpoint("userinfo_endpoint")?,
+            introspection_endpoint: endpoint("introspection_endpoint")?,
+            revocation_endpoint: endpoint("revocation_endpoint")?,
+            end_session_endpoint: endpoint("end_session_endpoint")?,
+            pushed_authorization_request_endpoint: endpoint(
+                "pushed_authorization_request_endpoint",
+            )?,
+            names_itself: names_itself.and_then(Value::as_bool) == Some(true),
+        })
+    }
+}
+
+fn endpoint(
+    fields: &Map<String, Value>,
+    name: &'static str,
+    is_secure: bool,
+) -> Result<Option<String>, Unavailable> {
+    let wrong =
+        |reason: &dyn std::fmt::Display| Unavailable::new("discovery", format!("{name}: {reason}"));
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(address)) => {
+            Target::parse(address).map_err(|error| wrong(&error))?;
+            if !is_clean(address) {
+                return Err(wrong(&"it has characters that no address has"));
+            }
+            if is_secure && !is_https(address) {
+                return Err(wrong(&"it is not https, and the document is"));
+            }
+            Ok(Some(address.clone()))
+        }
+        Some(_) => Err(wrong(&"it is not a text")),
+    }
+}
+
+fn is_https(address: &str) -> bool {
+    address.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
+}
+
+/// Whether an address can stand in a `Location` as it is.
+pub(crate) fn is_clean(address: &str) -> bool {
+    address.bytes().all(|byte| matches!(byte, 0x21..=0x7e) && !b"\"<>\\^`{|}".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_document_is_believed_where_it_is_what_it_has_to_be() {
+        let address = "https://id.test/.well-known/openid-configuration";
+        let good = json!({"issuer": "https://id.test", "token_endpoint": "https://id.test/token",
+            "userinfo_endpoint": null, "authorization_response_iss_parameter_supported": true});
+        let read = Document::read(&good, address).expect("it is good");
+        assert_eq!(read.token_endpoint.as_deref(), Some("https://id.test/token"));
+        assert_eq!((read.userinfo_endpoint, read.names_itself), (None, true));
+        for (document, reason) in [
+            (json!([]), "not an object"),
+            (json!({}), "no issuer"),
+            (json!({"issuer": 7}), "no issuer"),
+            (json!({"issuer": "i", "jwks_uri": 7}), "jwks_uri: it is not a text"),
+            (json!({"issuer": "i", "jwks_uri": "file:///etc/passwd"}), "neither http nor https"),
+            (json!({"issuer": "i", "token_endpoint": "http://id.test/token"}), "not https"),
+            (json!({"issuer": "i", "authorization_endpoint": "https://a/\r\nX: 1"}), "characters"),
+        ] {
+            let error = Document::read(&document, address).expect_err(reason).to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

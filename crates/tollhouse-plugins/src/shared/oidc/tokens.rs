@@ -1,0 +1,154 @@
+//! Tokens that a provider gives: for a code, and for a token that renews others. Requests of one session that come
+//! together renew it once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::digest;
+use hashbrown::HashMap;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use super::client::{ClientAuth, Form, FormReply};
+use super::error::Unavailable;
+use super::provider::Provider;
+use crate::shared::auth::secret::SecretText;
+
+/// How long what has come of a renewal is there for requests that still bring what it began with, in seconds.
+const RENEWAL_AGE_MAX_S: u64 = 30;
+/// Renewals that are remembered at most.
+const RENEWALS_MAX: usize = 4_096;
+
+/// Who asks.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: String,
+    pub(crate) secret: Option<SecretText>,
+    pub(crate) auth: ClientAuth,
+}
+
+/// What was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) access_token: String,
+    /// How long the access token lasts, in seconds.
+    pub(crate) lasts_s: Option<u64>,
+    pub(crate) refresh_token: Option<String>,
+    pub(crate) id_token: Option<String>,
+    pub(crate) scope: Option<String>,
+}
+
+/// Why nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GrantError {
+    /// The provider does not want to.
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Client {
+    /// Asks for tokens.
+    ///
+    /// # Errors
+    /// The provider refuses, or gives no answer that can be used.
+    pub(crate) async fn ask(
+        &self,
+        provider: &Provider,
+        fields: Vec<(&str, String)>,
+        (now_ms, now_s): (u64, u64),
+    ) -> Result<Granted, GrantError> {
+        let what = "token";
+        let document = provider.document(now_ms).await?;
+        let endpoint = document.token_endpoint.as_deref();
+        let endpoint = endpoint.ok_or_else(|| Unavailable::new(what, "no endpoint is known"))?;
+        let form = Form { what, endpoint, fields, headers: Vec::new() };
+        let reply = self.auth.send(provider, &self.id, now_s, form).await?;
+        Granted::read(&reply)
+    }
+}
+
+impl Granted {
+    fn read(reply: &FormReply) -> Result<Self, GrantError> {
+        let unusable = |reason: &str| Unavailable::new("token", reason).into();
+        match reply.status {
+            200 => {}
+            400..=499 => return Err(GrantError::Refused(reply.reason())),
+            _ => return Err(Unavailable::new("token", reply.reason()).into()),
+        }
+        let text = |name: &str| reply.text(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let access_token =
+            text("access_token").ok_or_else(|| unusable("it gives no access token"))?;
+        // What goes into headers as it is has to be what can stand there.
+        let is_plain = |text: &String| text.bytes().all(|byte| (0x21..0x7f).contains(&byte));
+        let (refresh_token, id_token) = (text("refresh_token"), text("id_token"));
+        if ![Some(&access_token), refresh_token.as_ref(), id_token.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(is_plain)
+        {
+            return Err(unusable("a token has letters that no token has"));
+        }
+        if text("token_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+            return Err(unusable("its tokens are not bearer tokens"));
+        }
+        let lasts_s = match reply.fields.get("expires_in") {
+            Some(Value::String(text)) => text.parse().ok(),
+            Some(number) => number.as_u64(),
+            None => None,
+        };
+        Ok(Self { access_token, lasts_s, refresh_token, id_token, scope: text("scope") })
+    }
+}
+
+/// Renewals that are under way, or were a moment ago: a provider may take each token only once.
+#[derive(Debug, Default)]
+pub(crate) struct Renewals {
+    by_token: Mutex<HashMap<[u8; 32], (u64, Arc<Renewal>)>>,
+}
+
+type Renewal = OnceCell<Result<Granted, GrantError>>;
+
+impl Renewals {
+    /// What comes of a token that renews others; `renew` asks the provider, once for all who bring the same.
+    ///
+    /// # Errors
+    /// Those of `renew`.
+    pub(crate) async fn renew(
+        &self,
+        refresh_token: &str,
+        now_s: u64,
+        renew: impl AsyncFnOnce() -> Result<Granted, GrantError>,
+    ) -> Result<Granted, GrantError> {
+        let mut key = [0; 32];
+        key.copy_from_slice(digest::digest(&digest::SHA256, refresh_token.as_bytes()).as_ref());
+        let Some(renewal) = self.join(key, now_s) else { return renew().await };
+        let renewed = renewal.get_or_init(|| renew()).await.clone();
+        if matches!(renewed, Err(GrantError::Unavailable(_))) {
+            // Those who waited have their answer; the next one may find the provider back.
+            let mut under_way = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+            if under_way.get(&key).is_some_and(|(_, other)| Arc::ptr_eq(other, &renewal)) {
+                under_way.remove(&key);
+            }
+        }
+        renewed
+    }
+
+    /// The renewal to wait for; `None` where there are too many.
+    fn join(&self, key: [u8; 32], now_s: u64) -> Option<Arc<Renewal>> {
+        let mut under_way = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_young = |begun_s: u64| now_s < begun_s.saturating_add(RENEWAL_AGE_MAX_S);
+        if let Some((begun_s, renewal)) = under_way.get(&key)
+            && is_young(*begun_s)
+        {
+            return Some(Arc::clone(renewal));
+        }
+        under_way.retain(|_, (begun_s, _)| is_young(*begun_s));
+        if under_way.len() >= RENEWALS_MAX {
+            return None;
+        }
+        let renewal = Arc::new(Renewal::new());
+        under_way.insert(key, (now_s, Arc::clone(&renewal)));
+        Some(renewal)
+    }
+}

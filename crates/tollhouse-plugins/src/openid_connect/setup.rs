@@ -182,7 +182,7 @@ fn auth(config: &Config, method: &str, field: &'static str) -> Result<ClientAuth
             audience: config.client_jwt_assertion_audience.clone(),
             lifetime_s: config.client_jwt_assertion_expires_in,
         };
-        Signer::new(conf, is_shared).map(ClientAuth::Assertion).map_err(wrong)
+        Signer::new(conf, is_shared).map(|signer| ClientAuth::Assertion(Box::new(signer))).map_err(wrong)
     };
     Ok(match method {
         "client_secret_basic" => secret().map_or(ClientAuth::Public, ClientAuth::Basic),

@@ -38,7 +38,7 @@ pub(crate) struct Signer {
 }
 
 enum SigningKey {
-    Shared(hmac::Key),
+    Shared(Box<hmac::Key>),
     Rsa(Box<RsaKeyPair>),
     Ec(Box<EcdsaKeyPair>),
 }
@@ -93,7 +93,7 @@ impl Signer {
                     AssertionAlgorithm::HS512 => hmac::HMAC_SHA512,
                     _ => hmac::HMAC_SHA256,
                 };
-                SigningKey::Shared(hmac::Key::new(mac, secret.as_bytes()))
+                SigningKey::Shared(Box::new(hmac::Key::new(mac, secret.as_bytes())))
             }
             (false, false) => {
                 let pem = conf.private_key.ok_or("private_key_jwt needs client_rsa_private_key")?;

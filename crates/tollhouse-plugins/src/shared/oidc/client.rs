@@ -19,7 +19,7 @@ pub(crate) enum ClientAuth {
     /// `client_secret_post`.
     Post(SecretText),
     /// `client_secret_jwt` and `private_key_jwt`.
-    Assertion(Signer),
+    Assertion(Box<Signer>),
     /// It only says who it is.
     Public,
 }

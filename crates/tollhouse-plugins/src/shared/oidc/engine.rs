@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::schema::Schema;
-use tollhouse_plugin::answer::HeaderLine;
 use tollhouse_plugin::{Answer, RequestContext};
 
 use super::checks::{Claims, Rules, has_scopes, is_for};
@@ -84,8 +83,9 @@ pub(crate) struct Who {
 /// An answer that borrows nothing, as one that may.
 pub(crate) fn lent<'a>(refusal: Refusal) -> Answer<'a> {
     let Answer { status, headers, body } = *refusal;
-    let headers = headers.into_iter().map(|(name, value)| -> HeaderLine<'a> { (name, value) });
-    Answer { status, headers: headers.collect(), body }
+    // Line by line: the list itself does not shorten.
+    let bare = Answer { body, ..Answer::status(status) };
+    headers.into_iter().fold(bare, |answer, (name, value)| answer.with_header(name, value))
 }
 
 /// What becomes of a request.

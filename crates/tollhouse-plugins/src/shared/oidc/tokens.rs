@@ -104,10 +104,13 @@ impl Granted {
 /// Renewals that are under way, or were a moment ago: a provider may take each token only once.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
-    by_token: Mutex<HashMap<[u8; 32], (u64, Arc<Renewal>)>>,
+    by_token: Mutex<HashMap<[u8; 32], Begun>>,
 }
 
 type Renewal = OnceCell<Result<Granted, GrantError>>;
+
+/// A renewal, and when it began, in seconds since 1970.
+type Begun = (u64, Arc<Renewal>);
 
 impl Renewals {
     /// What comes of a token that renews others; `renew` asks the provider, once for all who bring the same.

@@ -105,6 +105,9 @@ test('a chart is a table to who wants one', async ({ page, gateway }) => {
   const charts = page.getByRole('img', { name: /\w/ })
   await expect(charts).toHaveCount(3)
   for (const chart of await charts.all()) expect((await chart.getAttribute('aria-label'))?.endsWith('.')).toBe(true)
+  // What is open now is among what was open at most.
+  const [now, most] = [...((await page.getByRole('img', { name: /open now/ }).getAttribute('aria-label')) ?? '').matchAll(/\d+/g)].map(Number)
+  expect(most).toBeGreaterThanOrEqual(now as number)
   const table = page.getByText('As a table').first()
   await table.click()
   await expect(page.getByRole('columnheader', { name: '5xx' })).toBeVisible()

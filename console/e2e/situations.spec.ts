@@ -1,4 +1,9 @@
-import { ADMIN, axe, expect, signIn, test } from './gateway'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { ADMIN, axe, expect, program, signIn, test } from './gateway'
 
 test('an address of nothing says so, and no page is white', async ({ page, gateway }) => {
   await signIn(page, gateway)
@@ -147,4 +152,56 @@ test('axe finds nothing on dialogs, in both themes', async ({ page, gateway }) =
     found.push(...contrast.map((html) => `${colorScheme} contrast of ${html}`))
   }
   expect(found).toEqual([])
+})
+
+test('every object that is copied for the CLI or curl is made again by the command', async ({ page, gateway, context }) => {
+  test.setTimeout(300_000)
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  const upstream = { nodes: { [gateway.origin]: 1 } }
+  const objects: Record<string, object> = {
+    'routes/twin': { uri: '/twin', desc: 'it\'s "so": $(no) \\ `x`\nTOLLHOUSE\n#END', labels: { on: 'off', n: '1' }, priority: 0, upstream },
+    'upstreams/twin': upstream, 'services/twin': { upstream }, 'global_rules/twin': { plugins: { 'request-id': {} } }, 'plugin_configs/twin': { plugins: { cors: {} } },
+    'consumers/twin': { username: 'twin', plugins: { 'key-auth': { key: 'copied-key' } } }, 'consumer_groups/twin': { plugins: {} },
+    'protos/twin': { content: 'syntax = "proto3";\n\nmessage Order {\n  string id = 1; // it\'s\n}\n' }, 'stream_routes/twin': { server_port: 9102, upstream },
+    'plugin_metadata/file-logger': { log_format: { host: '$host' } }, 'secrets/vault/twin': { uri: 'http://127.0.0.1:1', prefix: 'kv', token: 'copied-token' },
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
+  symlinkSync(program, join(folder, 'tollhouse'))
+  const env = { ...process.env, ADMIN_KEY: ADMIN, PATH: `${folder}:${process.env.PATH}` }
+  const stored = async (path: string) => {
+    const { create_time: _, update_time: __, ...rest } = (await (await gateway.call('GET', `/apisix/admin/${path}`)).json()).value
+    return rest
+  }
+  await signIn(page, gateway)
+  for (const [path, value] of Object.entries(objects)) {
+    const [kind, ...rest] = path.split('/') as [string, ...string[]]
+    expect((await gateway.call('PUT', `/apisix/admin/${kind === 'consumers' ? kind : path}`, value)).status, path).toBeLessThan(300)
+    const before = await stored(path)
+    await page.goto(`${gateway.admin}/ui/objects/${kind}/${encodeURIComponent(rest.join('/'))}`)
+    // The CLI opens no sealed secret, and is not offered where there is one.
+    const hasSecret = JSON.stringify(value).includes('copied-')
+    for (const way of hasSecret ? ['curl'] : ['CLI', 'curl']) {
+      await expect(page.getByRole('heading', { name: 'History' })).toBeVisible()
+      await page.getByRole('button', { name: /Copy as|Copied/ }).click()
+      await page.getByRole('menuitem', { name: way, exact: true }).click()
+      await expect(page.getByRole('button', { name: 'Copied', exact: true })).toBeVisible()
+      const command = await page.evaluate(() => navigator.clipboard.readText())
+      await gateway.call('DELETE', `/apisix/admin/${path}`)
+      const ran = await promisify(execFile)('sh', ['-c', command], { env, cwd: folder }).catch((error: { stderr: string; stdout: string }) => error)
+      expect(await stored(path).catch(() => undefined), `${path} by ${way}: ${command}\n${ran.stdout}${ran.stderr}`).toEqual(before)
+    }
+    await gateway.call('DELETE', `/apisix/admin/${path}`)
+  }
+  rmSync(folder, { recursive: true })
+})
+
+test('who does not know what to ask or to measure is offered something', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/aaa-offered', { uri: '/offered/*', host: '*.offered.test', methods: ['POST'], upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/explain')
+  await page.getByRole('link', { name: 'POST http://x.offered.test/offered/x' }).click()
+  await expect(page.getByRole('heading', { name: 'Route aaa-offered takes it' })).toBeVisible()
+  await page.goto(`${gateway.admin}/ui/bench`)
+  await page.getByRole('button', { name: 'A steady load' }).click()
+  await expect(page.getByText(/tollhouse bench http .* -c 32 -d 30s --repeat 3 -r 1000/)).toBeVisible()
+  await gateway.call('DELETE', '/apisix/admin/routes/aaa-offered')
 })

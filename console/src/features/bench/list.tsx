@@ -78,6 +78,9 @@ export function End({ run }: { run: Run }) {
   return <StateBadge state={run.end === 'done' ? 'good' : run.end === 'failed' ? 'bad' : 'off'} label={words.benchEnds[run.end]} />
 }
 
+/** Connections, seconds, repetitions and rate of plans: as many requests as come, a rate that is kept whatever the answers, and one client. */
+const PLANS = { most: ['64', '10', '3', ''], steady: ['32', '30', '3', '1000'], patient: ['1', '10', '3', ''] } as const
+
 /** Says what is to be measured; the command line beside it does the same. */
 function NewRun({ targets, isBusy }: { targets: string[]; isBusy: boolean }) {
   const words = useWords()
@@ -93,6 +96,12 @@ function NewRun({ targets, isBusy }: { targets: string[]; isBusy: boolean }) {
   const [rate, setRate] = useState('')
   const [error, setError] = useState<unknown>()
   const refused = who.role === 'admin' ? undefined : words.adminOnly
+  const plan = ([clients, length, times, requests]: readonly string[]) => {
+    setConnections(clients as string)
+    setSeconds(length as string)
+    setRepeat(times as string)
+    setRate(requests as string)
+  }
   const example = `http://${(plane ?? '127.0.0.1:9080').replace('0.0.0.0', '127.0.0.1')}/`
   const target = url || example
   const command = `tollhouse bench http ${quoted(target)} -c ${connections} -d ${seconds}s --repeat ${repeat}${rate ? ` -r ${rate}` : ''}`
@@ -123,6 +132,7 @@ function NewRun({ targets, isBusy }: { targets: string[]; isBusy: boolean }) {
             {field(words.repetitions, repeat, setRepeat, { inputMode: 'numeric' })}
             {field(words.rate, rate, setRate, { inputMode: 'numeric', placeholder: words.asManyAsCome })}
           </SimpleGrid>
+          <Group gap="xs"><Text size="sm" c="dimmed">{words.plansHelp}</Text>{(Object.keys(PLANS) as (keyof typeof PLANS)[]).map((name) => <Button key={name} size="xs" variant="default" onClick={() => plan(PLANS[name])}>{words.plans[name]}</Button>)}</Group>
           {Number(repeat) < 3 && <Text size="sm" c="orange">{words.fewRuns}</Text>}
           <Text size="sm" className="mono">{command}</Text>
           <Group><Button type="submit" disabled={refused !== undefined || isBusy} title={refused ?? (isBusy ? words.benchBusy : undefined)}>{words.start}</Button><CopyButton label={words.commandLine} text={() => command} /></Group>

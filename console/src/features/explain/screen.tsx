@@ -2,8 +2,8 @@ import { Anchor, Button, Group, Select, SimpleGrid, Stack, Table, Text, Textarea
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { json } from '../../api/client'
-import type { Explanation } from '../../api/types'
+import { json, query } from '../../api/client'
+import type { Explanation, ObjectRow } from '../../api/types'
 import { parseCurl, quoted } from '../../lib/curl'
 import type { ExplainSearch } from '../../routes'
 import { CopyButton } from '../../ui/copy'
@@ -36,11 +36,38 @@ export function Explain() {
         <Stack>
           {answer.isError && <ErrorBox error={answer.error} />}
           {answer.isLoading && <Loading rows={4} />}
+          {search.url === undefined && <Examples />}
           {answer.data && <Verdict answer={answer.data} />}
         </Stack>
       </SimpleGrid>
       {answer.data?.candidates && answer.data.candidates.length > 0 && <Candidates answer={answer.data} />}
     </>
+  )
+}
+
+/** Routes that examples are made of. */
+const EXAMPLES = 3
+
+/** Requests that routes of this gateway take: where somebody does not know yet what to ask. */
+function Examples() {
+  const words = useWords()
+  const found = useQuery({
+    queryKey: ['objects', 'routes', 'examples'],
+    queryFn: ({ signal }) => json<{ rows: ObjectRow[] }>(`/console/v1/objects/routes${query({ page_size: EXAMPLES })}`, { signal }),
+  })
+  const rows = found.data?.rows ?? []
+  if (rows.length === 0) return null
+  return (
+    <section className="card">
+      <Text size="sm">{words.examples}</Text>
+      <ul className="places">
+        {rows.map((row) => {
+          const method = row.methods?.[0]
+          const url = `http://${(row.host ?? row.hosts?.[0] ?? 'example.com').replace('*', 'x')}${(row.uri ?? row.uris?.[0] ?? '/').replace('*', 'x')}`
+          return <li key={row.id}><Anchor component={Link} to="/explain" search={{ url, method } as never} className="mono">{method ?? 'GET'} {url}</Anchor></li>
+        })}
+      </ul>
+    </section>
   )
 }
 

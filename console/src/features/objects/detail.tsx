@@ -15,7 +15,7 @@ import { About, useFacts } from './about'
 import { Credentials } from './credentials'
 import { Gone } from './gone'
 import { KIND_FACTS } from './kinds'
-import { curlOf, pathOf, type Stored, useObject, yamlOf } from './queries'
+import { cliOf, curlOf, pathOf, type Stored, useObject, yamlOf } from './queries'
 import { Way } from './way'
 
 const api = getRouteApi('/objects/$kind/$id')
@@ -40,12 +40,14 @@ export function ObjectDetail() {
   const name = typeof value?.name === 'string' ? value.name : id
   const field = KIND_FACTS[kind].text
   const own = field === undefined ? undefined : value?.[field]
+  // A sealed secret is opened by the gateway; the CLI of another machine has no key for it.
+  const cli: [string, () => string][] = data && sealed === 0 ? [[words.copyCli, () => cliOf(kind, id, data.editable)]] : []
   const example = value && kind === 'routes' ? exampleUrl(value) : undefined
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor> / <span className="mono">{id}</span></Text>
       <ScreenHead title={name} note={typeof value?.desc === 'string' ? value.desc : undefined}>
-        {data && <CopyAs ways={[[words.copyCurl, () => curlOf(kind, id, data.editable)], [words.copyJson, () => data.text], [words.copyYaml, () => yamlOf(kind, id, data.editable)]]} />}
+        {data && <CopyAs ways={[[words.copyCurl, () => curlOf(kind, id, data.editable)], [words.copyJson, () => data.text], [words.copyYaml, () => yamlOf(kind, id, data.editable)], ...cli]} />}
         {example && <Button size="xs" variant="default" component={Link} to="/explain" search={{ url: example } as never}>{words.explainRoute}</Button>}
         <Button size="xs" data-delete color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
         <Button size="xs" data-edit component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}/edit`} disabled={refused !== undefined} title={refused}>{words.edit}</Button>

@@ -36,6 +36,10 @@ export const useObject = (kind: string, id: string) =>
 export const curlOf = (kind: string, id: string, text: string) =>
   `curl -X PUT ${quoted(location.origin + pathOf(kind, id))} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(text)}`
 
+/** The same as a command of the CLI, which leaves all other objects alone. */
+export const cliOf = (kind: string, id: string, text: string) =>
+  `tollhouse import /dev/stdin --format yaml --yes --admin ${quoted(location.origin)} --admin-key "$ADMIN_KEY" <<'TOLLHOUSE'\n${yamlOf(kind, id, text)}TOLLHOUSE`
+
 /** The same as a file that `tollhouse import` reads. */
 export const yamlOf = (kind: string, id: string, text: string) => {
   // Consumers are known by their username, and have no other id.

@@ -83,7 +83,7 @@ function Node({ node }: { node: NodeRow }) {
   const isBad = isDown(node)
   return (
     <span className="mono" title={node.reason}>
-      <span aria-hidden className={isBad ? 'dot bad' : node.is_checked ? 'dot good' : 'dot'}>{isBad ? '■' : '●'}</span> {node.host}:{node.port} × {node.weight}
+      <span aria-hidden className={isBad ? 'dot bad' : node.is_checked ? 'dot good' : 'dot'}>{isBad ? '■' : '●'}</span> {`${node.host}:${node.port} × ${node.weight}`}
       <span className="unseen"> {isBad ? words.unhealthy : node.is_checked ? words.healthy : words.unchecked}</span>
     </span>
   )

@@ -23,7 +23,7 @@ export function Overview() {
   const { data } = overview
   return (
     <>
-      <ScreenHead title={words.overview} note={data && <span lang="en">{data.hostname} · {data.source}</span>} />
+      <ScreenHead title={words.overview} note={data && <span lang="en">{`${data.hostname} · ${data.source}`}</span>} />
       {overview.isError && <ErrorBox error={overview.error} retry={() => void overview.refetch()} />}
       {data ? (
         <Stack gap="md">
@@ -142,7 +142,7 @@ function Charts() {
   const exact = (at: number) => new Date((now - (groups.length - at) * STEP_S) * 1000).toLocaleTimeString(language)
   const shared = { from: time(now - SPAN_S), to: time(now), marks, pointName: exact }
   const open = slow((it) => it.connections)
-  const openText = words.connectionsSentence(seconds.at(-1)?.connections ?? 0, Math.max(0, ...open.map((it) => it ?? 0)))
+  const openText = words.connectionsSentence(seconds.at(-1)?.connections ?? 0, Math.max(0, ...seconds.map((it) => it.connections)))
   const hasTraffic = seconds.some((it) => it.requests > 0)
   const byClass = (name: string) => rate((it) => it.classes[name] ?? 0)
   return (

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// Where the bootstrap configuration comes from.
-#[derive(Debug, Args, Default)]
+#[derive(Debug, Clone, Args, Default)]
 pub struct Configuration {
     /// Bootstrap file (YAML). Every key is optional.
     #[arg(short, long, value_name = "FILE")]

@@ -8,6 +8,7 @@
 //! `import/admin.rs`.
 
 mod admin;
+mod ngxway;
 mod render;
 mod target;
 mod whole;
@@ -71,6 +72,8 @@ pub struct ImportArguments {
 enum OtherSource {
     /// Take over what ShenYu's admin has: an archive that it exported, or what it serves right now.
     Shenyu(shenyu::ImportArguments),
+    /// Take over the routes and upstreams of an ngxway: its upstream.conf and vhosts.conf, and no other file of nginx's.
+    Ngxway(ngxway::NgxwayArguments),
     /// Take over what a registry exported: namespaces, services, aliases, instances, rules, contracts.
     Registry(registry_moves::FileArguments),
     /// Take over what a Polaris has in its MySQL database.
@@ -93,6 +96,25 @@ struct EtcdSource {
     /// `data_encryption.keyring`. Without it, the ones that APISIX is shipped with.
     #[arg(long = "etcd-keyring", value_name = "FILE", requires = "etcd")]
     keyring: Option<PathBuf>,
+}
+
+impl ImportArguments {
+    /// Those with which what an ngxway has is brought into the store.
+    fn of_ngxway(ngxway: &ngxway::NgxwayArguments) -> Self {
+        let etcd = EtcdSource { endpoints: Vec::new(), prefix: String::new(), keyring: None };
+        Self {
+            other: None,
+            configuration: ngxway.configuration.clone(),
+            file: None,
+            etcd,
+            format: None,
+            dry_run: ngxway.dry_run,
+            prune: false,
+            yes: ngxway.yes,
+            admin: None,
+            admin_key: None,
+        }
+    }
 }
 
 /// What secrets are sealed with where `data_encryption.keyring` of APISIX was left as it is shipped.
@@ -125,15 +147,30 @@ impl EtcdSource {
 pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     match &arguments.other {
         Some(OtherSource::Shenyu(arguments)) => return shenyu::import(arguments),
+        Some(OtherSource::Ngxway(ngxway)) => {
+            let source = |_: &Bootstrap| ngxway::document(ngxway);
+            return bring(&ImportArguments::of_ngxway(ngxway), source);
+        }
         Some(OtherSource::Registry(arguments)) => return registry_moves::import_file(arguments),
         Some(OtherSource::Polaris(arguments)) => return registry_moves::import_polaris(arguments),
         None => {}
     }
+    bring(arguments, |bootstrap| source(arguments, bootstrap))
+}
+
+/// What a document is called, and the document or what is wrong with it.
+type Found = (String, Result<Document, Problems>);
+
+/// Brings the store to what the document of a source says.
+fn bring(
+    arguments: &ImportArguments,
+    source: impl FnOnce(&Bootstrap) -> anyhow::Result<Found>,
+) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let (name, document) = match source(arguments, &loaded.bootstrap)? {
+    let (name, document) = match source(&loaded.bootstrap)? {
         (name, Ok(document)) => (name, document),
         (name, Err(found)) => {
             problems::print(&name, &found);
@@ -201,10 +238,7 @@ pub(super) fn agreed() -> anyhow::Result<bool> {
 }
 
 /// What the document is called, and the document or what is wrong with it.
-fn source(
-    arguments: &ImportArguments,
-    bootstrap: &Bootstrap,
-) -> anyhow::Result<(String, Result<Document, Problems>)> {
+fn source(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<Found> {
     if let Some(file) = &arguments.file {
         return Ok((file.display().to_string(), read(file, arguments.format)));
     }

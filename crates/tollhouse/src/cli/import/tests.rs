@@ -213,3 +213,25 @@ fn a_store_that_is_in_use_is_left_with_the_remedy() {
     let error = format!("{:#}", error.expect("the store is in use"));
     assert!(error.contains("--admin http://127.0.0.1:9180"), "{error}");
 }
+
+#[test]
+fn an_ngxway_becomes_routes_and_upstreams_of_the_store() {
+    let place = Place::new();
+    let folder = place.folder.path().join("vhosts");
+    fs::create_dir(&folder).expect("the folder can be written");
+    let upstream = "upstream api_host { server 10.0.0.7:8000 weight=100; }";
+    let vhosts = "server { listen 8090; gzip on; location /api/ { proxy_cache c; proxy_read_timeout 10s; \
+        proxy_set_header Host $host; proxy_pass http://api_host; } location = /x { return 404; } }";
+    fs::write(folder.join("upstream.conf"), upstream).expect("it is written");
+    fs::write(folder.join("vhosts.conf"), vhosts).expect("it is written");
+    let data_dir = format!("data_dir={}", place.bootstrap.data_dir.display());
+    let folder = folder.to_str().expect("the path is text");
+    let words = ["import", "ngxway", "--yes", "--set", &data_dir, folder];
+    assert_eq!(run(&parsed(&words)).expect("the store can be used"), ExitCode::SUCCESS);
+    let keys: Vec<String> = place.stored().into_iter().map(|(key, _)| key).collect();
+    let expected =
+        ["/apisix/routes/ngxway-1", "/apisix/routes/ngxway-2", "/apisix/upstreams/api_host"];
+    assert_eq!(keys, expected);
+    fs::write(place.folder.path().join("vhosts/vhosts.conf"), "server {").expect("it is written");
+    assert!(run(&parsed(&words)).is_err_and(|error| error.to_string().contains("line 1")));
+}

@@ -1,3 +1,4 @@
+/** How browser tests are run. Where the program is that they open, is said by `e2e/gateway.ts`. */
 import { defineConfig } from '@playwright/test'
 
 declare const process: { env: Record<string, string | undefined> }

@@ -1,3 +1,4 @@
+/** The same for what is measured. */
 import { defineConfig } from '@playwright/test'
 import base from './playwright.config'
 

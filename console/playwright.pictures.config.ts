@@ -1,3 +1,4 @@
+/** The same for the pictures of the documentation. */
 import { defineConfig } from '@playwright/test'
 import base from './playwright.config'
 

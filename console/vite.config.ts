@@ -1,3 +1,4 @@
+/** How the page is built into the files that are committed, and served while it is worked on. */
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
 

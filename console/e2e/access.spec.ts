@@ -1,3 +1,4 @@
+/** What everybody can use: axe and a keyboard on every screen, in both themes and languages. */
 import type { Page } from '@playwright/test'
 import { ADMIN, expect, signIn, test } from './gateway'
 import { everyScreen, open } from './screens'

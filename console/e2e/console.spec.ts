@@ -1,3 +1,5 @@
+/** The frame of the console: signing in, lists, explain, the policy, and axe on every screen. What one screen does by
+ * itself is tested in a file of its own. */
 import { ADMIN, axe, expect, signIn, test, VIEWER } from './gateway'
 
 test('a wrong key is refused in words, and a right one leaves no trace in the browser', async ({ page, gateway }) => {

@@ -1,3 +1,4 @@
+/** Forms of objects: form and text as two views of one document, faults at their fields, what is not edited stays. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,3 +1,5 @@
+/** What all browser tests share: real gateways with folders of their own, signing in, and that no page breaks the
+ * policy. No test is here. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -72,7 +74,7 @@ export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>(
       const found: string[] = []
       page.on('pageerror', (error) => found.push(error.message))
       page.on('console', (message) => {
-        if (message.type() === 'error' && !/status of (400|401|403|404|405|412|429)|ERR_CONNECTION_REFUSED|ERR_FAILED|blocked by CORS policy/.test(message.text())) found.push(message.text())
+        if (message.type() === 'error' && !/status of (400|401|403|404|405|412|429)|ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_FAILED|blocked by CORS policy/.test(message.text())) found.push(message.text())
       })
       await use(found)
       expect(found).toEqual([])

@@ -1,3 +1,4 @@
+/** Pages of other websites and names full of markup: neither reads, writes or runs anything. */
 import { request } from 'node:http'
 import { ADMIN, expect, signIn, test } from './gateway'
 

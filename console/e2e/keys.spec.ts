@@ -1,3 +1,4 @@
+/** Everything that is done without a mouse, and where the focus is afterwards. */
 import type { Page } from '@playwright/test'
 import { ADMIN, expect, signIn, test } from './gateway'
 

@@ -1,3 +1,4 @@
+/** Objects of every kind: made, opened, edited and deleted by their screens. */
 import type { Page } from '@playwright/test'
 import { ADMIN, expect, type Gateway, signIn, test, VIEWER } from './gateway'
 

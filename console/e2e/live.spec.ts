@@ -1,3 +1,4 @@
+/** What moves while it is looked at: traffic, requests, nodes, the registry. What it costs is measured elsewhere. */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,3 +1,4 @@
+/** Changes and what takes them back, plugins, settings. Imports and exports are tested in a file of their own. */
 import { ADMIN, axe, expect, signIn, test, VIEWER, withFile } from './gateway'
 
 test('a change made elsewhere is told with its author, and taken back byte for byte', async ({ page, gateway }) => {

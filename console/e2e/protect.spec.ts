@@ -1,3 +1,4 @@
+/** Keys, cookies, roles and secrets, as a browser meets them. */
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'

@@ -1,3 +1,4 @@
+/** Lists of a hundred thousand routes. How long they take is measured elsewhere, on a machine that does nothing else. */
 import { type CDPSession } from '@playwright/test'
 import { ADMIN, expect, manyRoutes, signIn, test, withFile } from './gateway'
 

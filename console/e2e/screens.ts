@@ -1,3 +1,4 @@
+/** The screens that tests of all screens walk through. No test is here. */
 import type { Page } from '@playwright/test'
 import { expect, type Gateway } from './gateway'
 
@@ -39,7 +40,7 @@ export async function everyScreen(gateway: Gateway): Promise<string[]> {
     '/ui/certificates', '/ui/certificates?q=zzz', '/ui/plugins', '/ui/plugins?q=zzz', '/ui/plugins/limit-count', '/ui/plugins/key-auth',
     '/ui/shenyu/plugin', '/ui/shenyu/selector', '/ui/shenyu/meta-data', '/ui/shenyu/appAuth', `/ui/shenyu/selector/${selector}`, `/ui/shenyu/rule/+?in=${encodeURIComponent(JSON.stringify(selector))}`,
     '/ui/registry', '/ui/registry?q=zzz', '/ui/registry/default/any-orders', '/ui/registry/default/any-orders?tab=events', '/ui/registry/rules', '/ui/registry/rules/routing/+',
-    '/ui/bench', '/ui/bench/compare', '/ui/changes', '/ui/changes?id=zzz', `/ui/changes/${rows[0].name}`, '/ui/settings', '/ui/settings?all=true', '/ui/settings?tab=doctor', '/ui/settings?tab=log', '/ui/nothing',
+    '/ui/bench', '/ui/bench/compare', '/ui/changes', '/ui/changes?id=zzz', '/ui/changes/import', '/ui/objects/routes?sort=-name&q=plugin:cors', '/ui/registry/rules/rate-limit/+', '/ui/registry/default/any-orders?sort=-weight', `/ui/changes/${rows[0].name}`, '/ui/settings', '/ui/settings?all=true', '/ui/settings?tab=doctor', '/ui/settings?tab=log', '/ui/nothing',
   ]
 }
 

@@ -1,3 +1,4 @@
+/** ShenYu's objects by the console's screens. */
 import { ADMIN, expect, signIn, test, VIEWER } from './gateway'
 
 const HANDLE = { loadBalance: 'random', retry: 3, timeout: 3000 }

@@ -1,3 +1,4 @@
+/** What screens say in situations that are none of their own. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,3 +1,4 @@
+/** The states that every screen has: empty, refused, unreachable, read only, gone, upgraded. */
 import { ADMIN, axe, expect, signIn, test, withFresh } from './gateway'
 
 test('filters are in the address, another browser shows the same, and back undoes the last', async ({ page, browser, gateway }) => {

@@ -1,3 +1,4 @@
+/** What a process has taken of the processors, read from the kernel. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** CPU time of a process with all its threads, in milliseconds; those that have ended are not counted. */

@@ -1,3 +1,5 @@
+/** What the console costs: how soon it shows, how long large lists take, what open pages take of a core. Nothing is
+ * tested here but bounds. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

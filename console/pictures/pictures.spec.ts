@@ -1,3 +1,4 @@
+/** Takes the pictures of the documentation. Nothing is tested here. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from '@playwright/test'

@@ -1,3 +1,4 @@
+/** The shop that the pictures of the documentation show. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'

@@ -1,3 +1,4 @@
+/** Where the page begins: providers around the router. Screens are in `routes.tsx`. */
 import './ui/mantine.css'
 import './ui/base.css'
 import { MantineProvider } from '@mantine/core'

@@ -1,8 +1,10 @@
+/** The one list of screens: address, what may stand in it, and the part of the program that draws it. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
 import { Failed, Frame, NotFound } from './ui/frame'
 import { Overview } from './features/overview/screen'
 import { isKind } from './api/types'
 import type { EditorView } from './form/views'
+import { nameOf, segmentOf } from './lib/segment'
 
 /** A text; one of digits alone arrives as a number where somebody has typed the address. */
 const text = (value: unknown) => (typeof value === 'number' ? String(value) : typeof value === 'string' && value !== '' ? value : undefined)
@@ -10,15 +12,27 @@ const page = (value: unknown) => (Number(value) > 1 ? Math.floor(Number(value)) 
 
 const id = (value: unknown) => (value === undefined ? undefined : text(String(value)))
 
+/** A filter, a page and an order, as all lists of objects have them. */
+const list = (raw: Record<string, unknown>): ObjectSearch => ({
+  q: text(raw.q), page: page(raw.page), sort: text(raw.sort), problem: raw.problem === true || undefined,
+})
+
+const editorSearch = (raw: Record<string, unknown>): EditorSearch => ({
+  view: raw.view === 'form' || raw.view === 'json' ? raw.view : undefined, of: id(raw.of),
+})
+
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })
 
-export interface ObjectSearch { q?: string; page?: number }
+/** `sort` is what a list is ordered by, with a `-` before it for the last first. */
+export interface ObjectSearch { q?: string; page?: number; sort?: string; problem?: boolean }
 /** `in` is the plugin that selectors are of, or the selector that rules are of. */
 export interface ShenyuSearch { q?: string; page?: number; in?: string }
 /** `of` is what a new object is of, where that comes before its id. */
 export interface EditorSearch { view?: EditorView; of?: string }
 export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
 export interface ChangeSearch { kind?: string; id?: string; actor?: string; way?: string; before?: number }
+export interface InstanceSearch { tab?: 'events'; q?: string; page?: number; sort?: string }
+export interface RuleSearch { kind?: string; service?: string; q?: string; page?: number; sort?: string }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
 
 const overview = createRoute({ getParentRoute: () => root, path: '/', component: Overview })
@@ -51,32 +65,38 @@ const nodes = createRoute({
 const registry = createRoute({
   getParentRoute: () => root,
   path: '/registry',
-  validateSearch: (raw: Record<string, unknown>): ObjectSearch => ({ q: text(raw.q), page: page(raw.page) }),
+  validateSearch: list,
   component: lazyRouteComponent(() => import('./features/registry/list'), 'RegistryServices'),
 })
 
 const registryService = createRoute({
   getParentRoute: () => root,
   path: '/registry/$namespace/$service',
-  validateSearch: (raw: Record<string, unknown>): { tab?: 'events' } => (raw.tab === 'events' ? { tab: 'events' } : {}),
+  // Names may be anything, and a part of a path may not.
+  params: {
+    parse: ({ namespace, service }: { namespace: string; service: string }) => ({ namespace: nameOf(namespace), service: nameOf(service) }),
+    stringify: ({ namespace, service }: { namespace: string; service: string }) => ({ namespace: segmentOf(namespace), service: segmentOf(service) }),
+  },
+  validateSearch: (raw: Record<string, unknown>): InstanceSearch => ({ tab: raw.tab === 'events' ? 'events' : undefined, q: text(raw.q), page: page(raw.page), sort: text(raw.sort) }),
   component: lazyRouteComponent(() => import('./features/registry/detail'), 'RegistryService'),
 })
 
 const rules = createRoute({
   getParentRoute: () => root,
   path: '/registry/rules',
-  validateSearch: (raw: Record<string, unknown>): { kind?: string; service?: string } => ({ kind: text(raw.kind), service: text(raw.service) }),
+  validateSearch: (raw: Record<string, unknown>): RuleSearch => ({ kind: text(raw.kind), service: text(raw.service), q: text(raw.q), page: page(raw.page), sort: text(raw.sort) }),
   component: lazyRouteComponent(() => import('./features/registry/rules'), 'RegistryRules'),
 })
 
 const rule = createRoute({
   getParentRoute: () => root,
   path: '/registry/rules/$kind/$id',
+  params: {
+    parse: ({ kind, id }: { kind: string; id: string }) => ({ kind, id: id === '+' ? id : nameOf(id) }),
+    stringify: ({ kind, id }: { kind: string; id: string }) => ({ kind, id: id === '+' ? id : segmentOf(id) }),
+  },
+  validateSearch: (raw: Record<string, unknown>): EditorSearch => editorSearch(raw),
   component: lazyRouteComponent(() => import('./features/registry/rule'), 'RegistryRule'),
-})
-
-const editorSearch = (raw: Record<string, unknown>): EditorSearch => ({
-  view: raw.view === 'form' || raw.view === 'json' ? raw.view : undefined, of: id(raw.of),
 })
 
 const params = {
@@ -91,7 +111,7 @@ const objects = createRoute({
   getParentRoute: () => root,
   path: '/objects/$kind',
   params,
-  validateSearch: (raw: Record<string, unknown>): ObjectSearch => ({ q: text(raw.q), page: page(raw.page) }),
+  validateSearch: list,
   component: lazyRouteComponent(() => import('./features/objects/list'), 'ObjectList'),
 })
 
@@ -125,6 +145,12 @@ const changes = createRoute({
     kind: text(raw.kind), id: text(raw.id === undefined ? undefined : String(raw.id)), actor: text(raw.actor), way: text(raw.way), before: Number(raw.before) > 0 ? Number(raw.before) : undefined,
   }),
   component: lazyRouteComponent(() => import('./features/changes/list'), 'Changes'),
+})
+
+const importing = createRoute({
+  getParentRoute: () => root,
+  path: '/changes/import',
+  component: lazyRouteComponent(() => import('./features/changes/import'), 'Import'),
 })
 
 const change = createRoute({
@@ -198,7 +224,7 @@ const benchCompare = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([
     overview, requests, explain, nodes, registry, registryService, rules, rule, objects, object, editor, create,
-    changes, change, plugins, plugin, certificates, shenyuObjects, shenyuObject, settings, bench, benchRun, benchCompare,
+    changes, importing, change, plugins, plugin, certificates, shenyuObjects, shenyuObject, settings, bench, benchRun, benchCompare,
   ]),
   basepath: '/ui',
   defaultErrorComponent: Failed,

@@ -1,3 +1,4 @@
+/** What was changed, and how it is taken back. What it looks like is in `features/changes`. */
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { call, json, query } from './client'
 import type { ChangeDetail, ChangeList } from './types'

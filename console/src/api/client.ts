@@ -1,3 +1,4 @@
+/** Calls of the gateway: the one place that fetches. What is answered is typed in `types.ts`. */
 import { useSyncExternalStore } from 'react'
 
 /** What the gateway answers when it refuses. */

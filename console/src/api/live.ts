@@ -1,3 +1,4 @@
+/** Questions that are asked again and again while somebody looks: the overview and the traffic. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { json } from './client'
 import type { Overview, Second } from './types'

@@ -1,3 +1,4 @@
+/** How many requests objects take, for the rows that are in sight. */
 import { useQuery } from '@tanstack/react-query'
 import { json, query } from './client'
 

@@ -1,3 +1,4 @@
+/** Who is signed in, asked for every two seconds. Signing in itself is in `ui/gate.tsx`. */
 import { useQuery } from '@tanstack/react-query'
 import { createContext, type ReactNode, useContext } from 'react'
 import { json } from './client'

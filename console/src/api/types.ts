@@ -105,6 +105,8 @@ export interface ObjectRow {
   nodes?: number
   server_port?: number
   update_time?: number
+  /** What the gateway has against it: it serves as it was before, or not at all. */
+  problem?: string
 }
 
 export interface Explanation {

@@ -1,3 +1,4 @@
+/** Lines and areas over time, with the sentence that says the same. Where numbers come from is not known here. */
 import { Text } from '@mantine/core'
 import { useState } from 'react'
 import { Scroll } from '../ui/scroll'

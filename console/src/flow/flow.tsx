@@ -1,3 +1,4 @@
+/** Steps in a row with arrows between them. What the steps are is not known here. */
 import { Anchor, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'

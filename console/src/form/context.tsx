@@ -1,3 +1,4 @@
+/** What all fields of a form share: the text, its faults, its secrets, and how one place is edited. */
 import { createContext, type ReactNode, useContext, useMemo } from 'react'
 import { type Path, pointerOf, removeAt, renameAt, setAt, textAt } from '../lib/pointer'
 

@@ -1,3 +1,4 @@
+/** One document with its steps back, under form and text alike. What it holds is not known here. */
 import { useReducer } from 'react'
 
 /** Steps back that are kept: more than anybody takes by hand, and at 1 MiB a document still little. */

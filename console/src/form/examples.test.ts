@@ -1,3 +1,4 @@
+/** Objects of every kind keep what nobody edits, and have a field for each of their members. */
 import { describe, expect, it } from 'vitest'
 import openapi from '../../../docs/reference/openapi.json?raw'
 import { items, members, pretty } from '../lib/json-text'

@@ -1,3 +1,4 @@
+/** Which field edits a value: chosen by its plan, drawn by a file below `fields`. */
 import { Button, Group, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { Path } from '../lib/pointer'

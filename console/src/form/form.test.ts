@@ -1,3 +1,4 @@
+/** Edits of one place in a document, its steps back, and the plans of schemas. */
 import { describe, expect, it } from 'vitest'
 import openapi from '../../../docs/reference/openapi.json?raw'
 import { pretty } from '../lib/json-text'

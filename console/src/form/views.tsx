@@ -1,3 +1,4 @@
+/** The form and the text of one document beside each other. Who keeps it is not known here. */
 import { Alert, Button, Group, List, SegmentedControl, Stack, Text, Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { fault } from '../lib/json-text'

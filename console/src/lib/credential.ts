@@ -1,3 +1,4 @@
+/** A new credential of each plugin, and the command that tries it. Nothing is written here. */
 import { quoted } from './curl'
 import { newSecret } from './secret'
 

@@ -1,3 +1,4 @@
+/** The small tools: diffs, curl lines, JSON text, YAML, words. */
 import { describe, expect, it } from 'vitest'
 import { pageOf } from '../api/types'
 import { en } from '../words/en'

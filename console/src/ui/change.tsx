@@ -1,3 +1,4 @@
+/** A change as lists and dialogs show it: what was done, to what, and what differs. */
 import { Anchor, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { type ChangeRow, type Changed, pageOf } from '../api/types'

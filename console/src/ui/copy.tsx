@@ -1,3 +1,4 @@
+/** Texts that are copied; what is copied is made when it is asked for. */
 import { Button, Menu } from '@mantine/core'
 import { useState } from 'react'
 import { useWords } from '../words/words'

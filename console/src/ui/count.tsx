@@ -1,3 +1,4 @@
+/** How many rows there are, told once they are those that were asked for. */
 import { Text } from '@mantine/core'
 import { useEffect, useRef, useState } from 'react'
 

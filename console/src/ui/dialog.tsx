@@ -1,3 +1,4 @@
+/** Dialogs, and where the focus goes when they end. */
 import { Modal, type ModalProps } from '@mantine/core'
 import { useEffect, useState } from 'react'
 

@@ -1,3 +1,4 @@
+/** What differs between two texts, line by line. */
 import { Text } from '@mantine/core'
 import { diffLines, excerpt } from '../lib/diff'
 import { useWords } from '../words/words'

@@ -1,3 +1,4 @@
+/** What stands around every screen: places, revision, person, notices. */
 import {
   ActionIcon, Anchor, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Text,
   UnstyledButton, useMantineColorScheme,

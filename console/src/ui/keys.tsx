@@ -1,3 +1,4 @@
+/** Keys that work on every screen, and the list of them. */
 import { Button, Kbd, Table, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
@@ -31,7 +32,9 @@ function step(by: number) {
   const all = rows()
   const at = all.findIndex((row) => row.contains(document.activeElement))
   const next = all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))]
-  next?.querySelector<HTMLElement>(FOCUSABLE)?.focus()
+  // Where a row leads is what people open; a tick before it is not.
+  const place = next?.querySelector<HTMLElement>('a[href]') ?? next?.querySelector<HTMLElement>(FOCUSABLE)
+  place?.focus()
 }
 
 function press(selector: string) {

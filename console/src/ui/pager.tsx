@@ -1,3 +1,4 @@
+/** The pages of a list. */
 import { Button, Group, Text, TextInput } from '@mantine/core'
 import { useWords } from '../words/words'
 

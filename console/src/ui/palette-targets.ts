@@ -1,3 +1,4 @@
+/** What the palette finds: objects, services, screens, codes, buttons. How it looks is in `palette.tsx`. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { json, query } from '../api/client'

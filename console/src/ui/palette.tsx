@@ -1,3 +1,4 @@
+/** The palette: one field that leads everywhere. */
 import { NavLink, ScrollArea, Text, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { type KeyboardEvent, useEffect, useState } from 'react'

@@ -1,3 +1,4 @@
+/** Why something cannot be written. Who may is decided by the gateway. */
 import { useSilence } from '../api/client'
 import { useWho } from '../api/session'
 import { useWords } from '../words/words'

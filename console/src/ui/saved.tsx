@@ -1,3 +1,4 @@
+/** What was saved last, with the offer to take it back. */
 import { Button, CloseButton, Group, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'

@@ -1,3 +1,4 @@
+/** Frames within which something wide scrolls, by keys too. */
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 
 /** A frame within which something wide scrolls. What has nothing in it that takes the focus takes it itself, so that keys scroll it. */

@@ -1,3 +1,4 @@
+/** The states that screens have in common: heading, loading, error, empty, and badges of state. */
 import { Alert, Badge, Box, Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { ApiError, Unreachable } from '../api/client'

@@ -1,3 +1,4 @@
+/** Colours and sizes of the component library. */
 import { createTheme, type MantineColorsTuple } from '@mantine/core'
 
 const harbour: MantineColorsTuple = [

@@ -1,3 +1,4 @@
+/** Points in time, as people read them and exactly. */
 import { useSyncExternalStore } from 'react'
 import { useLanguage } from '../words/words'
 

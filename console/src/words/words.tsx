@@ -1,3 +1,4 @@
+/** Which language is spoken, and its words. The words themselves are in files of their own. */
 import { MantineThemeProvider } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from 'react'
 import type { Words } from './en'

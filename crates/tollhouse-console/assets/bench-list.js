@@ -1,1 +1,1 @@
-export{t as Bench,n as End}from"./list.js";
+export{t as Bench,n as End}from"./list2.js";

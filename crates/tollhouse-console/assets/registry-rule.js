@@ -1,1 +1,1 @@
-export{t as RULE_KINDS,n as RegistryRule}from"./rule.js";
+export{t as RegistryRule,n as hasSwitch}from"./rule.js";

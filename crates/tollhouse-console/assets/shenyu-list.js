@@ -1,1 +1,1 @@
-export{t as Rows,n as ShenyuObjects}from"./list2.js";
+export{t as Rows,n as ShenyuObjects}from"./list3.js";

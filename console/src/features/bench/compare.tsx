@@ -1,3 +1,4 @@
+/** Two measurements beside each other, in the words of the load generator. */
 import { Anchor, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'

@@ -1,3 +1,4 @@
+/** Measurements that were made from here, and the form of a new one. */
 import { Anchor, Button, Checkbox, Group, SimpleGrid, Stack, Table, Text, TextInput, Title } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'

@@ -1,3 +1,4 @@
+/** What the load generator is asked. */
 import { useQuery } from '@tanstack/react-query'
 import { json } from '../../api/client'
 

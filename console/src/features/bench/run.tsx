@@ -1,7 +1,9 @@
+/** One measurement: while it runs, and what it found. */
 import { Anchor, Button, Group, Stack, Table, Text } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
+import { saveAs } from '../../lib/save'
 import { ApiError, call, json } from '../../api/client'
 import { useWho } from '../../api/session'
 import { Series } from '../../chart/series'
@@ -111,11 +113,7 @@ function Save({ id, what, name, label, fail }: { id: string; what: string; name:
   const save = async () => {
     try {
       const { text } = await call(`/console/v1/bench/runs/${id}/${what}`)
-      const link = document.createElement('a')
-      link.href = URL.createObjectURL(new Blob([text], { type: 'application/octet-stream' }))
-      link.download = name
-      link.click()
-      URL.revokeObjectURL(link.href)
+      saveAs(name, text)
     } catch (reason) {
       fail(reason)
     }

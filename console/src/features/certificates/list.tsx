@@ -1,3 +1,4 @@
+/** All certificates: for which names, until when, and what is wrong with them. A private key is never here. */
 import { Anchor, Button, Group, Modal, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
@@ -11,6 +12,7 @@ import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
+import { Renewal } from './renew'
 
 const api = getRouteApi('/certificates')
 const ROWS = 100
@@ -29,6 +31,7 @@ export function Certificates() {
   const refused = useRefusal()
   const rows = [...(data?.rows ?? [])].sort((a, b) => (a.not_after ?? 0) - (b.not_after ?? 0))
   const chosen = rows.find((row) => row.id === id)
+  const [renewed, renew] = useState<CertificateRow>()
   const [search, setSearch] = useState(q ?? '')
   return (
     <>
@@ -64,7 +67,8 @@ export function Certificates() {
           </Table>
         </Scroll>
       )}
-      {chosen && <Detail row={chosen} close={() => void navigate({ search: { q, page: page > 1 ? page : undefined } })} />}
+      {renewed && <Renewal row={renewed} close={() => renew(undefined)} />}
+      {chosen && renewed === undefined && <Detail row={chosen} refused={refused} renew={() => renew(chosen)} close={() => void navigate({ search: { q, page: page > 1 ? page : undefined } })} />}
     </>
   )
 }
@@ -88,7 +92,7 @@ function Verdict({ row }: { row: CertificateRow }) {
   return <><StateBadge state={isOver ? 'bad' : 'warn'} label={words.faultCount(row.faults.length)} /><Text size="xs" lang="en">{row.faults.join('; ')}</Text></>
 }
 
-function Detail({ row, close }: { row: CertificateRow; close: () => void }) {
+function Detail({ row, refused, renew, close }: { row: CertificateRow; refused: string | undefined; renew: () => void; close: () => void }) {
   const words = useWords()
   const hosts = [row.snis ?? []].flat()
   const rows: [string, React.ReactNode][] = [
@@ -115,6 +119,7 @@ function Detail({ row, close }: { row: CertificateRow; close: () => void }) {
       </Table>
       <Text size="sm" c="dimmed" mt="sm">{words.keyNeverShown}</Text>
       <Group justify="flex-end" mt="md">
+        {!row.renews_itself && <Button disabled={refused !== undefined} title={refused} onClick={renew}>{words.renew}</Button>}
         <Button variant="default" component={Link} to={`/objects/ssls/${encodeURIComponent(row.id)}`}>{words.openObject}</Button>
       </Group>
     </Modal>

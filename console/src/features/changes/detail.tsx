@@ -1,3 +1,4 @@
+/** One change: what stood there before and after, and what takes it back. */
 import { Alert, Anchor, Button, Group, Modal, Stack, Table, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'

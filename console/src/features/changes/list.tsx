@@ -1,5 +1,7 @@
+/** What was changed, by whom and by which way, and what was refused. Documents come in by `import.tsx`. */
 import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput, Title } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { ChangeRow, RefusedWrite } from '../../api/types'
 import { KINDS, type Kind } from '../../api/types'
 import { DeedBadge, Differences, ObjectName } from '../../ui/change'
@@ -10,12 +12,14 @@ import { Time } from '../../ui/time'
 import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 import { useChanges } from '../../api/changes'
+import { exportObjects } from '../../api/transfer'
+import { useRefusal } from '../../ui/permission'
 
 const api = getRouteApi('/changes')
 const WAYS = ['api', 'console', 'import', 'acme', 'file'] as const
 
 /** What is written and is no object of the gateway's own store. */
-const ELSEWHERE = ['registry', 'shenyu', 'file', 'document'] as const
+const ELSEWHERE = ['registry', 'shenyu', 'file', 'document', 'import'] as const
 
 export function Changes() {
   const words = useWords()
@@ -26,9 +30,16 @@ export function Changes() {
   const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, before: undefined, ...change }, replace: true })
   const isFiltered = search.kind !== undefined || search.id !== undefined || search.actor !== undefined || search.way !== undefined
   const last = data?.rows.at(-1)
+  const refused = useRefusal()
+  const [refusal, refuse] = useState<unknown>()
+  const keep = () => exportObjects({}).then(() => refuse(undefined), refuse)
   return (
     <>
-      <ScreenHead title={words.changes} note={data && <Reach kept={data.kept} oldest={data.oldest_at_ms} />} />
+      <ScreenHead title={words.changes} note={data && <Reach kept={data.kept} oldest={data.oldest_at_ms} />}>
+        <Button size="sm" variant="default" onClick={() => void keep()}>{words.exportObjects}</Button>
+        <Button size="sm" component={Link} to="/changes/import" disabled={refused !== undefined} title={refused}>{words.importObjects}</Button>
+      </ScreenHead>
+      {refusal !== undefined && <ErrorBox error={refusal} />}
       <Group mb="md" gap="sm" align="flex-end">
         <NativeSelect label={words.kind} value={search.kind ?? ''} onChange={(event) => set({ kind: event.currentTarget.value || undefined })}
           data={[{ value: '', label: words.any }, ...KINDS.map((kind) => ({ value: kind, label: words[kind] })), ...ELSEWHERE.map((kind) => ({ value: kind, label: words.elsewhere[kind] }))]} />

@@ -1,3 +1,4 @@
+/** Which route a request would take, and why the others lose. Nothing is sent. */
 import { Anchor, Button, Group, Select, SimpleGrid, Stack, Table, Text, Textarea, TextInput, Title } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'

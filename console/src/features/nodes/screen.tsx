@@ -1,3 +1,4 @@
+/** Nodes of all upstreams, with their state and what speaks for it. */
 import { Anchor, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'

@@ -1,3 +1,4 @@
+/** What uses an object, what it uses, and what has become of it. What it holds is shown elsewhere. */
 import { Anchor, SimpleGrid, Table, Text, Title } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'

@@ -1,3 +1,4 @@
+/** The credentials of a consumer. What they hold is never shown; a new one is made in `new-credential.tsx`. */
 import { Button, Group, Stack, Table, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'

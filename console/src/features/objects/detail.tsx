@@ -1,3 +1,4 @@
+/** One object of any kind: what it is, and what can be done with it. It is edited in `editor.tsx`. */
 import { Anchor, Button, Group, Modal, Stack, Table, Text, TextInput, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'

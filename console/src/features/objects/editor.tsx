@@ -1,3 +1,4 @@
+/** An object is edited, looked over and written, unless somebody else was faster. What its fields are is in `form`. */
 import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'

@@ -1,3 +1,4 @@
+/** An object that is not there (any more): who deleted it, and how it comes back. */
 import { Anchor, Button, Group, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'

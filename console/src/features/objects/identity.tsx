@@ -1,3 +1,4 @@
+/** What a new object is called, and what it is of. Objects that are there keep their names. */
 import { Group, NativeSelect, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'

@@ -1,3 +1,4 @@
+/** The kinds of objects: all in which their screens differ. Their words stand with the others. */
 import type { Kind } from '../../api/types'
 
 /** What objects of a kind can have, beside a name and when they were changed. */

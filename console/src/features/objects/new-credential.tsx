@@ -1,3 +1,4 @@
+/** A credential is made in this browser, and its secret shown this once. */
 import { Button, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'

@@ -1,3 +1,4 @@
+/** An object as the Admin API gives it, and the ways to say it elsewhere. Its numbers are not parsed. */
 import { useQuery } from '@tanstack/react-query'
 import { call } from '../../api/client'
 import { memberText, pretty, withoutMembers } from '../../lib/json-text'

@@ -1,3 +1,4 @@
+/** What objects may hold, and what the gateway would say of one: it is asked, nothing is judged here. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { json } from '../../api/client'
 import type { Kind } from '../../api/types'

@@ -1,3 +1,4 @@
+/** Form and text of an object, with what the gateway says about it while it is edited. */
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
 import type { Kind } from '../../api/types'

@@ -1,3 +1,4 @@
+/** The way of a request through a route: what it takes, which plugins run, where it leads. */
 import { Text, Title } from '@mantine/core'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'

@@ -1,3 +1,4 @@
+/** The gateway at a glance: whether it is well, and what needs a hand. It decides nothing. */
 import { Anchor, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useLive, useOverview } from '../../api/live'

@@ -1,3 +1,4 @@
+/** One plugin: its manual, its fields, who uses it. */
 import { Anchor, Button, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'

@@ -1,4 +1,5 @@
-import { Anchor, Button, Group, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
+/** One service of the registry: its instances, one by one or many at once, and what has happened to them. */
+import { Anchor, Button, Checkbox, Group, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -6,31 +7,47 @@ import { call, json, query } from '../../api/client'
 import type { RegistryInstance } from '../../api/types'
 import { Dialog } from '../../ui/dialog'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { Events } from './events'
 import { InstanceForm } from './form'
 import { useRefusal } from '../../ui/permission'
+import { Pager } from '../../ui/pager'
+import { SortHead } from '../../ui/sort'
+import { Bulk, type Deed } from './bulk'
 
 const api = getRouteApi('/registry/$namespace/$service')
-const ROWS = 500
+const ROWS = 200
 
 export function RegistryService() {
   const words = useWords()
   const { namespace, service } = api.useParams()
-  const { tab = 'instances' } = api.useSearch()
+  const search = api.useSearch()
+  const { tab = 'instances', q, page = 1, sort } = search
   const navigate = api.useNavigate()
   const [edited, edit] = useState<RegistryInstance | 'new'>()
   const [chosen, choose] = useState<RegistryInstance>()
+  const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set())
+  const [bulk, setBulk] = useState<Deed>()
   const found = useQuery({
-    queryKey: ['instances', namespace, service],
-    refetchInterval: chosen || edited ? false : 2000,
+    queryKey: ['instances', namespace, service, q, page, sort],
+    refetchInterval: chosen || edited || bulk ? false : 2000,
     placeholderData: keepPreviousData,
-    queryFn: ({ signal }) => json<{ list: RegistryInstance[]; total: number }>(`/registry/v1/instances${query({ namespace, service, page_size: ROWS })}`, { signal }),
+    queryFn: ({ signal }) => json<{ list: RegistryInstance[]; total: number }>(`/registry/v1/instances${query({ namespace, service, q, sort, page, page_size: ROWS })}`, { signal }),
   })
   const { data } = found
   const refused = useRefusal('registry')
   const rows = data?.list ?? []
+  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, page: undefined, ...change }, replace: true })
+  const sorting = { sort, choose: (next: string | undefined) => set({ sort: next }) }
+  // What a filter hides or what has gone is none of what is done to many.
+  const selected = rows.filter((row) => ticked.has(row.id))
+  const isAll = rows.length > 0 && selected.length === rows.length
+  const tick = (id: string) => {
+    const next = new Set(ticked)
+    if (!next.delete(id)) next.add(id)
+    setTicked(next)
+  }
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
@@ -40,17 +57,33 @@ export function RegistryService() {
       </ScreenHead>
       <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={[{ value: 'instances', label: words.instances }, { value: 'events', label: words.events }]}
         onChange={(value) => void navigate({ search: value === 'events' ? { tab: 'events' } : {}, replace: true })} />
+      {tab === 'instances' && (
+        <Group mb="md" gap="sm">
+          <TextInput data-filter className="filterbox" aria-label={words.filterInstances} placeholder={words.filterInstances} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
+          {selected.length > 0 && (
+            <Group gap="xs" role="group" aria-label={words.selectedInstances(selected.length)}>
+              <Text size="sm">{words.selectedInstances(selected.length)}</Text>
+              <Button size="xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => setBulk('isolate')}>{words.isolate}</Button>
+              <Button size="xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => setBulk('rejoin')}>{words.rejoin}</Button>
+              <Button size="xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => setBulk('weight')}>{words.setWeight}</Button>
+            </Group>
+          )}
+        </Group>
+      )}
       {tab === 'events' ? <Events namespace={namespace} service={service} /> : <>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{words.emptyKind}</Empty> : (
+      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? (q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <Empty>{words.emptyKind}</Empty>) : (
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
-              <Table.Th>{words.state}</Table.Th><Table.Th>{words.address}</Table.Th><Table.Th>{words.version}</Table.Th>
-              <Table.Th className="numbers">{words.weight}</Table.Th><Table.Th className="hide-narrow">{words.id}</Table.Th><Table.Th><span className="unseen">{words.edit}</span></Table.Th></Table.Tr></Table.Thead>
+              <Table.Th w={36}><Checkbox size="xs" aria-label={words.tickAll} checked={isAll} indeterminate={selected.length > 0 && !isAll} onChange={() => setTicked(isAll ? new Set() : new Set(rows.map((row) => row.id)))} /></Table.Th>
+              <SortHead by="healthy" sorting={sorting}>{words.state}</SortHead><SortHead by="host" sorting={sorting}>{words.address}</SortHead><SortHead by="version" sorting={sorting}>{words.version}</SortHead>
+              <SortHead by="weight" sorting={sorting} className="numbers">{words.weight}</SortHead><SortHead by="id" sorting={sorting} className="hide-narrow">{words.id}</SortHead><Table.Th><span className="unseen">{words.edit}</span></Table.Th>
+            </Table.Tr></Table.Thead>
             <Table.Tbody>
               {rows.map((row) => (
                 <Table.Tr key={row.id}>
+                  <Table.Td><Checkbox size="xs" aria-label={words.tick(`${row.host}:${row.port}`)} checked={ticked.has(row.id)} onChange={() => tick(row.id)} /></Table.Td>
                   <Table.Td><Group gap={4}><StateBadge state={row.healthy ? 'good' : 'bad'} label={row.healthy ? words.healthy : words.unhealthy} />{row.isolated && <StateBadge state="off" label={words.isolated} />}</Group></Table.Td>
                   <Table.Td className="mono whole">{row.host}:{row.port} {row.protocol}</Table.Td>
                   <Table.Td>{row.version}</Table.Td>
@@ -64,11 +97,12 @@ export function RegistryService() {
               ))}
             </Table.Tbody>
           </Table>
-          {data.total > rows.length && <Text size="sm" c="dimmed">{words.shown(1, rows.length, data.total)}</Text>}
+          <Pager page={page} rows={ROWS} shown={rows.length} total={data.total} turn={(to) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })} />
         </Scroll>
       )}
       </>}
       {edited && <InstanceForm namespace={namespace} service={service} instance={edited === 'new' ? undefined : edited} close={() => edit(undefined)} />}
+      {bulk && <Bulk deed={bulk} chosen={selected} namespace={namespace} service={service} close={() => setBulk(undefined)} done={() => { setBulk(undefined); setTicked(new Set()) }} />}
       {chosen && <Isolation instance={chosen} all={rows} close={() => choose(undefined)} />}
     </>
   )

@@ -1,3 +1,4 @@
+/** What has happened to the instances of a service. The registry keeps the last ten thousand. */
 import { Table, Text } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'

@@ -1,3 +1,4 @@
+/** One instance is registered or changed. Many at once are changed in `bulk.tsx`. */
 import { Button, Checkbox, Group, SimpleGrid, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'

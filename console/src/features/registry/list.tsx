@@ -1,3 +1,4 @@
+/** The services of the registry, with how their instances are. Instances themselves are seen with their service. */
 import { Anchor, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
@@ -5,10 +6,11 @@ import { ApiError, json, query } from '../../api/client'
 import type { Counted, RegistryService } from '../../api/types'
 import { useOverview } from '../../api/live'
 import { quoted } from '../../lib/curl'
-import { pattern } from '../../lib/pattern'
+import { segmentOf } from '../../lib/segment'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
+import { SortHead } from '../../ui/sort'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/registry')
@@ -16,32 +18,38 @@ const ROWS = 100
 
 export function RegistryServices() {
   const words = useWords()
-  const { q, page = 1 } = api.useSearch()
+  const search = api.useSearch()
+  const { q, page = 1, sort } = search
   const navigate = api.useNavigate()
   const found = useQuery({
-    queryKey: ['registry', q, page],
+    queryKey: ['registry', q, page, sort],
     refetchInterval: 5000,
     placeholderData: keepPreviousData,
-    queryFn: ({ signal }) => json<{ list: RegistryService[]; total: number }>(`/registry/v1/services${query({ name: q && pattern(q), page, page_size: ROWS })}`, { signal }),
+    queryFn: ({ signal }) => json<{ list: RegistryService[]; total: number }>(`/registry/v1/services${query({ q, sort, page, page_size: ROWS })}`, { signal }),
   })
   const { data, error } = found
   const isOff = error instanceof ApiError && error.status === 404
-  const turn = (to: number) => void navigate({ search: { q, page: to > 1 ? to : undefined } })
+  const turn = (to: number) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })
+  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, page: undefined, ...change }, replace: true })
+  const sorting = { sort, choose: (next: string | undefined) => set({ sort: next }) }
   return (
     <>
       <ScreenHead title={words.registryServices} />
       {isOff ? <Empty>{words.registryOff}</Empty> : (
         <>
-          <TextInput data-filter mb="md" className="filterbox" aria-label={words.filter} placeholder={words.filter} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
+          <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterServices} placeholder={words.filterServices} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
           {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-          {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: {} })} /> : <FirstService />) : (
+          {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <FirstService />) : (
             <Scroll>
               <Table highlightOnHover>
-                <Table.Thead><Table.Tr><Table.Th>{words.service}</Table.Th><Table.Th>{words.namespace}</Table.Th><Table.Th>{words.instances}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
+                <Table.Thead><Table.Tr>
+                  <SortHead by="name" sorting={sorting}>{words.service}</SortHead><SortHead by="namespace" sorting={sorting}>{words.namespace}</SortHead>
+                  <SortHead by="instances" sorting={sorting} isNewestFirst>{words.instances}</SortHead><SortHead by="healthy" sorting={sorting}>{words.state}</SortHead>
+                </Table.Tr></Table.Thead>
                 <Table.Tbody>
                   {data.list.map((row) => (
                     <Table.Tr key={`${row.namespace}/${row.name}`}>
-                      <Table.Td><Anchor component={Link} to={`/registry/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`}>{row.name}</Anchor></Table.Td>
+                      <Table.Td><Anchor component={Link} to={`/registry/${segmentOf(row.namespace)}/${segmentOf(row.name)}`}>{row.name}</Anchor></Table.Td>
                       <Table.Td>{row.namespace}</Table.Td>
                       <Table.Td><InstanceCounts counted={row.instances} /></Table.Td>
                       <Table.Td>{row.mass_expiry ? <StateBadge state="warn" label={words.protection} /> : row.instances.healthy > 0 ? <StateBadge state="good" label={words.healthy} /> : <StateBadge state={row.instances.total > 0 ? 'bad' : 'off'} label={row.instances.total > 0 ? words.unhealthy : words.none} />}</Table.Td>

@@ -1,9 +1,11 @@
-import { Anchor, Button, Group, Modal, Stack, Text, Textarea, TextInput } from '@mantine/core'
+/** One governance rule: what it says in sentences, its form and its text as two views of one document, and the switch. The form
+ * is made of what the gateway says rules of the kind are made of. */
+import { Anchor, Button, Group, Modal, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
-import { ApiError, call } from '../../api/client'
+import { ApiError, call, json } from '../../api/client'
 import { quoted } from '../../lib/curl'
 import { fault, memberText, pretty, withoutMembers } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
@@ -11,42 +13,31 @@ import { Difference } from '../../ui/difference'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { useRefusal } from '../../ui/permission'
-
-export const RULE_KINDS = [
-  'routing', 'nearby-routing', 'rate-limit', 'circuit-breaker', 'fault-detector', 'lane', 'lossless', 'block-allow', 'traffic-mirroring', 'fault-injection', 'routing-v1',
-] as const
-export type RuleKind = (typeof RULE_KINDS)[number]
-
-export interface Rule { kind: RuleKind; id: string; name: string; namespace: string; enabled: boolean }
-
-/** What a new rule begins with: names that must be replaced, and the least that its kind takes. */
-const STARTS: Partial<Record<RuleKind, object>> = {
-  routing: {
-    name: 'canary', namespace: 'default', enable: true, routing_policy: 'RulePolicy', priority: 0,
-    routing_config: {
-      '@type': 'type.googleapis.com/v1.RuleRoutingConfig',
-      rules: [{
-        name: 'all to v2',
-        sources: [{ service: '*', namespace: '*', arguments: [] }],
-        destinations: [{ service: 'orders', namespace: 'default', labels: { version: { type: 'EXACT', value: '2.0.0' } }, weight: 100, priority: 0, isolate: false }],
-      }],
-    },
-  },
-  'rate-limit': {
-    name: 'limit', namespace: 'default', service: 'orders', resource: 'QPS', type: 'GLOBAL', disable: false,
-    amounts: [{ maxAmount: 100, validDuration: '1s' }],
-  },
-}
+import type { Problem } from '../../form/context'
+import { useDocument } from '../../form/document'
+import type { Schema } from '../../form/plan'
+import { DocumentViews, type EditorView } from '../../form/views'
+import { isRuleKind, RULE_STARTS, type RuleKind } from './kinds'
+import { sentencesOf } from './sentence'
 
 /** What the gateway says of a rule and nobody writes. */
 const OWN = ['revision', 'ctime', 'mtime', 'etime']
+
+/** The gateway judges a rule when it is written. */
+const NO_PROBLEMS: Problem[] = []
+
+/** Kinds without a switch of their own: they are on as long as they are there. */
+const ALWAYS_ON: readonly RuleKind[] = ['fault-detector', 'lane', 'lossless', 'routing-v1']
+export const hasSwitch = (kind: RuleKind) => !ALWAYS_ON.includes(kind)
 
 const api = getRouteApi('/registry/rules/$kind/$id')
 const NEW = '+'
 
 export function RegistryRule() {
   const words = useWords()
-  const { kind, id } = api.useParams() as { kind: RuleKind; id: string }
+  const { kind: asked, id } = api.useParams()
+  const kind = isRuleKind(asked) ? asked : 'routing'
+  const { view } = api.useSearch()
   const path = `/registry/v1/rules/${kind}/${encodeURIComponent(id)}`
   const isNew = id === NEW
   const found = useQuery({
@@ -55,29 +46,35 @@ export function RegistryRule() {
     refetchOnWindowFocus: false,
     queryFn: async ({ signal }) => {
       const { text } = await call(path, { signal })
-      return { name: JSON.parse(memberText(text, 'name') ?? '""') as string, text: pretty(withoutMembers(memberText(text, 'rule') ?? '{}', OWN)) }
+      return { name: JSON.parse(memberText(text, 'name') ?? '""') as string, isOn: memberText(text, 'enabled') === 'true', text: pretty(withoutMembers(memberText(text, 'rule') ?? '{}', OWN)) }
     },
   })
-  if (isNew) return <Editor kind={kind} path={`/registry/v1/rules/${kind}`} name="" base="" start={JSON.stringify(STARTS[kind] ?? { name: 'new', namespace: 'default' }, null, 2)} />
+  if (isNew) return <Editor key={kind} kind={kind} view={view} path={`/registry/v1/rules/${kind}`} name="" base="" start={pretty(JSON.stringify(RULE_STARTS[kind]))} />
   if (found.error instanceof ApiError && found.error.status === 404) return <><ScreenHead title={words.rules} /><Empty>{words.gone}</Empty></>
   if (found.data === undefined) return <><ScreenHead title={words.rules} />{found.isError ? <ErrorBox error={found.error} /> : <Loading />}</>
-  return <Editor key={path} kind={kind} id={id} path={path} name={found.data.name} base={found.data.text} />
+  return <Editor key={`${path} ${found.data.isOn}`} kind={kind} id={id} view={view} path={path} name={found.data.name} base={found.data.text} isOn={found.data.isOn} />
 }
 
-function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: string; path: string; name: string; base: string; start?: string }) {
+interface EditorProps { kind: RuleKind; id?: string; view?: EditorView; path: string; name: string; base: string; start?: string; isOn?: boolean }
+
+function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false }: EditorProps) {
   const words = useWords()
   const client = useQueryClient()
   const navigate = useNavigate()
-  const [text, setText] = useState(start ?? base)
+  const document = useDocument(start ?? base)
+  const { text } = document
+  const schema = useRuleSchema(kind)
   const [isReviewing, review] = useState(false)
   const [isDeleting, deletion] = useDisclosure(false)
   const [typed, setTyped] = useState('')
   const [error, setError] = useState<unknown>()
   const isDone = useRef(false)
   const broken = fault(text)
+  const [readable, setReadable] = useState(text)
+  if (broken === undefined && readable !== text) setReadable(text)
   const isChanged = text !== (start ?? base)
   const refused = useRefusal('registry')
-  useBlocker({ shouldBlockFn: () => isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
+  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
   const method = id === undefined ? 'POST' : 'PUT'
   const send = async (verb: string, body?: string) => {
     setError(undefined)
@@ -100,6 +97,8 @@ function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: st
         {id !== undefined && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
       </ScreenHead>
       {error !== undefined && <ErrorBox error={error} />}
+      {id !== undefined && hasSwitch(kind) && <Switching path={path} isOn={isOn} refused={refused ?? (isChanged ? words.switchLater : undefined)} fail={setError} />}
+      <Sentences kind={kind} text={readable} />
       {isReviewing ? (
         <Stack>
           <Text fw={600}>{words.reviewTitle}</Text>
@@ -108,11 +107,14 @@ function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: st
         </Stack>
       ) : (
         <Stack>
-          <Textarea className="editor" aria-label={words.json} spellCheck={false} autosize minRows={14} maxRows={36} value={text} readOnly={refused !== undefined}
-            onChange={(event) => setText(event.currentTarget.value)} error={broken && words.brokenJson(broken.line, broken.reason)} />
+          <DocumentViews
+            schema={schema.data} document={document} view={view} problems={NO_PROBLEMS} isTaken={false}
+            choose={(next) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'both' ? undefined : next })) as never, replace: true, resetScroll: false })}
+            instead={schema.isError ? <ErrorBox error={schema.error} retry={() => void schema.refetch()} /> : schema.data === undefined ? <Loading /> : undefined}
+          />
           <Group>
             <Button disabled={broken !== undefined || refused !== undefined || (id !== undefined && !isChanged)} title={refused} onClick={() => review(true)}>{words.review}</Button>
-            <Button variant="default" disabled={!isChanged} onClick={() => setText(start ?? base)}>{words.discard}</Button>
+            <Button variant="default" disabled={!isChanged} onClick={() => document.edit(start ?? base, 'whole')}>{words.discard}</Button>
           </Group>
         </Stack>
       )}
@@ -125,4 +127,41 @@ function Editor({ kind, id, path, name, base, start }: { kind: RuleKind; id?: st
       </Modal>
     </>
   )
+}
+
+/** What rules of a kind are made of; it changes with the program only. */
+const useRuleSchema = (kind: RuleKind) =>
+  useQuery({
+    queryKey: ['rule-schema', kind],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: ({ signal }) => json<Schema>(`/console/v1/schema/rules/${kind}`, { signal }),
+  })
+
+/** What the rule says, as far as it can be read. */
+function Sentences({ kind, text }: { kind: RuleKind; text: string }) {
+  const words = useWords()
+  const sentences = sentencesOf(kind, JSON.parse(text || '{}'), words)
+  if (sentences.length === 0) return null
+  return (
+    <section className="card sentence" aria-label={words.ruleSays} style={{ marginBottom: 16 }}>
+      {sentences.map((sentence, at) => <p key={at}>{sentence}</p>)}
+    </section>
+  )
+}
+
+/** Turns a rule on and off at once, without writing the rest of it. */
+function Switching({ path, isOn, refused, fail }: { path: string; isOn: boolean; refused: string | undefined; fail: (reason: unknown) => void }) {
+  const words = useWords()
+  const client = useQueryClient()
+  const turn = async (enabled: boolean) => {
+    fail(undefined)
+    try {
+      await call(path, { method: 'PATCH', body: JSON.stringify({ enabled }) })
+      await client.invalidateQueries({ queryKey: ['rules'] })
+      await client.invalidateQueries({ queryKey: ['rule'] })
+    } catch (reason) {
+      fail(reason)
+    }
+  }
+  return <Switch mb="md" label={words.ruleIsOn} checked={isOn} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(event.currentTarget.checked)} />
 }

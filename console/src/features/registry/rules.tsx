@@ -1,3 +1,4 @@
+/** All governance rules: searched, ordered and switched; what one says in a sentence. */
 import { Anchor, Button, Group, NativeSelect, Switch, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
@@ -6,25 +7,36 @@ import { ApiError, call, json, query } from '../../api/client'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
-import { RULE_KINDS, type Rule } from './rule'
+import { segmentOf } from '../../lib/segment'
+import { Pager } from '../../ui/pager'
+import { SortHead } from '../../ui/sort'
+import { Time } from '../../ui/time'
+import { RULE_KINDS, type Rule } from './kinds'
+import { hasSwitch } from './rule'
+import { sentencesOf } from './sentence'
 import { useRefusal } from '../../ui/permission'
 
 const api = getRouteApi('/registry/rules')
+const ROWS = 100
 
 export function RegistryRules() {
   const words = useWords()
   const client = useQueryClient()
-  const { kind, service } = api.useSearch()
+  const search = api.useSearch()
+  const { kind, service, q, page = 1, sort } = search
   const navigate = api.useNavigate()
   const [refusal, setRefusal] = useState<unknown>()
   const found = useQuery({
-    queryKey: ['rules', kind, service],
+    queryKey: ['rules', search],
     refetchInterval: 10_000,
     placeholderData: keepPreviousData,
-    queryFn: ({ signal }) => json<{ list: Rule[]; total: number }>(`/registry/v1/rules${kind ? `/${kind}` : ''}${query({ service, page_size: 500 })}`, { signal }),
+    queryFn: ({ signal }) => json<{ list: Rule[]; total: number }>(`/registry/v1/rules${kind ? `/${kind}` : ''}${query({ service, q, sort, page, page_size: ROWS })}`, { signal }),
   })
   const { data, error } = found
   const refused = useRefusal('registry')
+  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, page: undefined, ...change }, replace: true })
+  const sorting = { sort, choose: (next: string | undefined) => set({ sort: next }) }
+  const isFiltered = kind !== undefined || service !== undefined || q !== undefined
   const isOff = error instanceof ApiError && error.status === 404
   const turn = async (rule: Rule, enabled: boolean) => {
     setRefusal(undefined)
@@ -42,27 +54,35 @@ export function RegistryRules() {
         <Button size="sm" data-new component={Link} to={`/registry/rules/${kind ?? 'routing'}/+`} disabled={refused !== undefined} title={refused}>{words.create}</Button>
       </ScreenHead>
       <Group mb="md" align="flex-end">
-        <NativeSelect label={words.kind} value={kind ?? ''} onChange={(event) => void navigate({ search: { service, kind: event.currentTarget.value || undefined }, replace: true })}
+        <NativeSelect label={words.kind} value={kind ?? ''} onChange={(event) => set({ kind: event.currentTarget.value || undefined })}
           data={[{ value: '', label: words.any }, ...RULE_KINDS.map((one) => ({ value: one, label: words.ruleKinds[one] }))]} />
-        <TextInput data-filter label={words.service} value={service ?? ''} onChange={(event) => void navigate({ search: { kind, service: event.currentTarget.value || undefined }, replace: true })} />
+        <TextInput label={words.service} value={service ?? ''} onChange={(event) => set({ service: event.currentTarget.value || undefined })} />
+        <TextInput data-filter label={words.filter} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
+        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.rulesCount(data.total)}</Text>}
       </Group>
       {refusal !== undefined && <ErrorBox error={refusal} />}
       {isOff ? <Empty>{words.registryOff}</Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-      {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (kind || service ? <NoMatch filters={[kind && (words.ruleKinds[kind as keyof typeof words.ruleKinds] ?? kind), service]} clear={() => void navigate({ search: {} })} /> : <Empty>{words.noRules}</Empty>) : (
+      {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (isFiltered || data.total > 0 ? <NoMatch filters={[kind && (words.ruleKinds[kind as keyof typeof words.ruleKinds] ?? kind), service, q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <Empty>{words.noRules}</Empty>) : (
         <Scroll>
           <Table highlightOnHover>
-            <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.kind}</Table.Th><Table.Th>{words.namespace}</Table.Th><Table.Th>{words.on}</Table.Th></Table.Tr></Table.Thead>
+            <Table.Thead><Table.Tr>
+              <SortHead by="name" sorting={sorting}>{words.name}</SortHead><SortHead by="kind" sorting={sorting}>{words.kind}</SortHead><Table.Th className="hide-narrow">{words.ruleSays}</Table.Th>
+              <SortHead by="namespace" sorting={sorting} className="hide-narrow">{words.namespace}</SortHead><SortHead by="changed" sorting={sorting} className="hide-narrow" isNewestFirst>{words.changed}</SortHead><SortHead by="enabled" sorting={sorting}>{words.on}</SortHead>
+            </Table.Tr></Table.Thead>
             <Table.Tbody>
               {data.list.map((rule) => (
                 <Table.Tr key={`${rule.kind}/${rule.id}`}>
-                  <Table.Td><Anchor component={Link} to={`/registry/rules/${rule.kind}/${encodeURIComponent(rule.id)}`}>{rule.name || rule.id}</Anchor><Text size="xs" c="dimmed" className="mono">{rule.id}</Text></Table.Td>
+                  <Table.Td><Anchor component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`}>{rule.name || rule.id}</Anchor><Text size="xs" c="dimmed" className="mono">{rule.id}</Text></Table.Td>
                   <Table.Td>{words.ruleKinds[rule.kind] ?? rule.kind}</Table.Td>
-                  <Table.Td>{rule.namespace}</Table.Td>
-                  <Table.Td><Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} /></Table.Td>
+                  <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{sentencesOf(rule.kind, rule.rule, words).join(' ')}</Text></Table.Td>
+                  <Table.Td className="hide-narrow">{rule.namespace}</Table.Td>
+                  <Table.Td className="hide-narrow nowrap"><Text size="sm" c="dimmed"><Time at={rule.update_time} /></Text></Table.Td>
+                  <Table.Td>{hasSwitch(rule.kind) && <Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} />}</Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
           </Table>
+          <Pager page={page} rows={ROWS} shown={data.list.length} total={data.total} turn={(to) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })} />
         </Scroll>
       )}
     </>

@@ -1,3 +1,4 @@
+/** Recent requests, with what failed and why. No query string and no header is here. */
 import { Anchor, Badge, Button, Drawer, Group, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'

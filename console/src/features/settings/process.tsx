@@ -1,3 +1,4 @@
+/** The process itself: its findings and its log. */
 import { Button, Group, NativeSelect, Stack, Switch, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'

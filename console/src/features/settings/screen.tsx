@@ -1,3 +1,4 @@
+/** What the process was told at its start, with what each setting means. They change with a restart. */
 import { SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'

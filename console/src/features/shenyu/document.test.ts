@@ -1,3 +1,4 @@
+/** Texts of ShenYu's objects go into forms and back, and differ in one place after one edit. */
 import { describe, expect, it } from 'vitest'
 import formsText from '../../../../crates/tollhouse-shenyu/src/forms.json?raw'
 import { pretty, withoutMembers } from '../../lib/json-text'

@@ -1,3 +1,4 @@
+/** One of ShenYu's objects is edited. What its text is made of is in `document.ts`. */
 import { Anchor, Button, Group, Modal, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'

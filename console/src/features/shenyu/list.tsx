@@ -1,3 +1,4 @@
+/** ShenYu's objects of a kind. */
 import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError } from '../../api/client'

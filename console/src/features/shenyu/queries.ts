@@ -1,3 +1,4 @@
+/** What is asked of ShenYu's objects, and of what their forms are made. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { call, json, query } from '../../api/client'
 import type { Schema } from '../../form/plan'

@@ -1,3 +1,4 @@
+/** A pair of a plugin's name and its conf, as a workflow has them. */
 import { NativeSelect, Stack } from '@mantine/core'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'

@@ -1,3 +1,4 @@
+/** Conditions of three parts: variable, operator, value. Others stay text. */
 import { Button, Group, NativeSelect, Stack, TextInput } from '@mantine/core'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'

@@ -1,3 +1,4 @@
+/** A value of one of several shapes, by the shape that is there. */
 import { NativeSelect, Stack } from '@mantine/core'
 import { useWords } from '../../words/words'
 import { useForm } from '../context'

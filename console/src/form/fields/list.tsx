@@ -1,3 +1,4 @@
+/** The items of a list, one field each. */
 import { Button, Stack } from '@mantine/core'
 import type { Path } from '../../lib/pointer'
 import { useWords } from '../../words/words'

@@ -1,3 +1,4 @@
+/** Nodes of an upstream, as a map or as a list: whichever was written stays. */
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Path } from '../../lib/pointer'

@@ -1,3 +1,4 @@
+/** The members of an object: those of its schema, and those that nobody knows. */
 import { Button, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Path } from '../../lib/pointer'

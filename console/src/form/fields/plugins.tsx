@@ -1,3 +1,4 @@
+/** Plugins of an object with their confs. Which there are is asked of the gateway. */
 import { Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { json } from '../../api/client'

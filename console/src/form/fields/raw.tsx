@@ -1,3 +1,4 @@
+/** JSON text for what has no field of its own. */
 import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { fault, pretty } from '../../lib/json-text'

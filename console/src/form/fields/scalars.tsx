@@ -1,3 +1,4 @@
+/** Texts, numbers, switches, choices and flags. What is empty and what is not there differ. */
 import { Button, Checkbox, Group, Input, NativeSelect, Textarea, TextInput } from '@mantine/core'
 import { type ClipboardEvent, useState } from 'react'
 import { useWords } from '../../words/words'

@@ -1,1 +1,0 @@
-var e=e=>e.replace(/[.*+?^${}()|[\]\\]/g,`\\$&`);export{e as t};

@@ -1,0 +1,1 @@
+function e(e,t,n=`application/octet-stream`){let r=document.createElement(`a`);r.href=URL.createObjectURL(new Blob([t],{type:n})),r.download=e,r.click(),URL.revokeObjectURL(r.href)}export{e as t};

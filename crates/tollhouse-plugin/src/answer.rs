@@ -41,6 +41,17 @@ pub enum AnswerBody<'a> {
     LeftOut(Option<u64>),
 }
 
+impl Answer<'static> {
+    /// The same as one that may borrow.
+    #[must_use]
+    pub fn lent<'a>(self) -> Answer<'a> {
+        // Line by line: the list itself does not shorten.
+        let bare = Answer { body: self.body, ..Answer::status(self.status) };
+        let lines = self.headers.into_iter();
+        lines.fold(bare, |answer, (name, value)| answer.with_header(name, value))
+    }
+}
+
 impl<'a> Answer<'a> {
     /// A status alone.
     pub fn status(status: u16) -> Self {

@@ -55,7 +55,7 @@ use tollhouse_plugin::{
 
 use self::config::Config;
 use self::headers::Headers;
-use crate::shared::oidc::{Admission, Engine, lent};
+use crate::shared::oidc::{Admission, Engine};
 
 pub mod config;
 mod headers;
@@ -103,7 +103,7 @@ impl Plugin for OpenidConnect {
             let token = cx.header("X-Access-Token").map(|token| token.into_owned());
             OWN_HEADERS.iter().for_each(|name| cx.remove_header(name));
             match self.engine.admit(cx, token).await {
-                Admission::Answered(answer) => lent(answer).into(),
+                Admission::Answered(answer) => answer.lent().into(),
                 Admission::Passes(who, cookies) => {
                     if let Some(who) = who
                         && self.headers.add(cx, &who).is_err()

@@ -1,8 +1,10 @@
 //! What plugins of ShenYu's need connections for: Redis, which they share with plugins here, Dubbo
-//! (`shenyu/dubbo.rs`), servers that take records of exchanges (`shenyu/records.rs`), and forms (`shenyu/forms.rs`).
+//! (`shenyu/dubbo.rs`), servers that take records of exchanges (`shenyu/records.rs`), forms (`shenyu/forms.rs`), and
+//! providers that log users in (`shenyu/logins.rs`).
 
 mod dubbo;
 mod forms;
+mod logins;
 mod records;
 
 use std::collections::HashMap;
@@ -13,11 +15,15 @@ use serde_json::{Value, json};
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::{LocalFuture, Services};
 use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
+use tollhouse_shenyu::oauth2::OAuth2Client;
 use tollhouse_shenyu::record_store::RecordPlace;
-use tollhouse_shenyu_gateway::{CallError, CallResult, EngineError, Engines, RecordSink, Scripts};
+use tollhouse_shenyu_gateway::{
+    CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts,
+};
 use tollhouse_stdx::MemoryBudget;
 
 use self::forms::Forms;
+use self::logins::Shared;
 use crate::shared::logging::batch::Outlet;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
@@ -31,6 +37,8 @@ pub struct PluginEngines {
     sinks: Mutex<HashMap<RecordPlace, Weak<dyn RecordSink>>>,
     /// What sends forms; made with the first one.
     forms: OnceLock<Forms>,
+    /// What all log-ins have in common.
+    logins: Shared,
     /// What answers that are read whole take their bytes of; without bound where nothing is served.
     memory: OnceLock<Arc<MemoryBudget>>,
 }
@@ -66,6 +74,10 @@ impl Engines for PluginEngines {
     fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>> {
         let sender = self.forms.get_or_init(Forms::default);
         Box::pin(sender.post(url, form))
+    }
+
+    fn logins(&self, client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError> {
+        self.logins.client(client)
     }
 
     fn call_dubbo<'a>(

@@ -23,7 +23,7 @@ use crate::casdoor::CasdoorGate;
 use crate::chain::Chain;
 use crate::counts::{Permit, Shared, SharedCache};
 use crate::dubbo::DubboCaller;
-use crate::engines::Scripts;
+use crate::engines::{Logins, Scripts};
 use crate::record::{Record, Recorder};
 use crate::reply::reply;
 use crate::shape::{self, AnswerCryptor, AnswerEdit};
@@ -56,6 +56,8 @@ pub(crate) enum Action {
     },
     Jwt(JwtRule),
     Casdoor(Box<CasdoorGate>),
+    /// Users log in.
+    OAuth2(Arc<dyn Logins>),
     Limit(Shared<Limiter>),
     /// The same with counts elsewhere.
     LimitTogether(Box<SharedLimit>),
@@ -136,6 +138,7 @@ impl Chain {
                 turn.rewrite(rule, cx.random() % 100);
                 Done::Next
             }
+            Action::OAuth2(logins) => admit(&**logins, cx, turn).await,
             Action::Redirect(RedirectRule::Pass) => Done::Next,
             Action::Redirect(RedirectRule::Inside(path)) => Done::Anew(path.clone()),
             Action::Redirect(RedirectRule::Elsewhere { location, status }) => {
@@ -257,6 +260,17 @@ async fn shape_exchange(
         _ => return Err(Answer::InternalException),
     }
     Ok(())
+}
+
+/// Lets who has logged in pass, and sends others to do so.
+async fn admit<'o>(logins: &dyn Logins, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Done<'o> {
+    match logins.admit(cx).await {
+        Ok(cookies) => {
+            turn.aftermath.cookies.extend(cookies);
+            Done::Next
+        }
+        Err(answer) => Done::Answered(Box::new(answer.lent())),
+    }
 }
 
 fn find_kept<'o>(

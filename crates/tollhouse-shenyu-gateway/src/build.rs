@@ -20,6 +20,7 @@ use tollhouse_shenyu::mock::MockRule;
 use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
 };
+use tollhouse_shenyu::oauth2::OAuth2Client;
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
 use tollhouse_shenyu::record_store::{KafkaTopic, RecordPlace, RecordStore, StoreKind};
 use tollhouse_shenyu::rpc::dubbo::DubboRule;
@@ -304,6 +305,11 @@ impl<'a> Builder<'a> {
             "casdoor" => {
                 let rule = CasdoorRule::read(place.plugin.config.as_deref())?;
                 Action::Casdoor(Box::new(CasdoorGate::new(rule, self.engines.cloned())))
+            }
+            "oauth2" => {
+                let client = OAuth2Client::read(place.plugin.config.as_deref())?;
+                let engines = self.engines.ok_or(BuildError::NoConnections("providers"))?;
+                Action::OAuth2(engines.logins(&client)?)
             }
             "rateLimiter" => {
                 let rule = LimiterRule::read(handle)?;

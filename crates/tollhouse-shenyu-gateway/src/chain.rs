@@ -205,7 +205,8 @@ impl Chain {
             // What was held for a request that goes nowhere is let go of.
             _ => {
                 let records = std::mem::take(&mut turn.aftermath.records);
-                let aftermath = Aftermath { cross, records, ..Aftermath::default() };
+                let cookies = std::mem::take(&mut turn.aftermath.cookies);
+                let aftermath = Aftermath { cross, records, cookies, ..Aftermath::default() };
                 if !aftermath.is_empty() {
                     cx.remember(aftermath);
                 }
@@ -380,6 +381,7 @@ impl Handler for Chain {
         let Some(left) = cx.recall::<Aftermath>() else { return };
         let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
         let (cross, mut records) = (left.cross.take(), std::mem::take(&mut left.records));
+        let cookies = std::mem::take(&mut left.cookies);
         if let Some(cross) = cross {
             filter::add_cross_headers(&cross, cx);
         }
@@ -387,6 +389,8 @@ impl Handler for Chain {
         if let Some(keep) = keep {
             keep.watch(cx);
         }
+        // Behind what is kept for others: these are one user's.
+        cookies.iter().for_each(|line| cx.add_header("Set-Cookie", line.as_bytes()));
         // What clients get is what is written down.
         records.iter_mut().for_each(|record| record.see_answer(cx));
         if let Some(left) = cx.recall::<Aftermath>() {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::exchange::LocalFuture;
+use tollhouse_plugin::{Answer, RequestContext};
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
+use tollhouse_shenyu::oauth2::OAuth2Client;
 use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_stdx::Reservation;
 
@@ -24,6 +26,12 @@ pub trait Engines: Debug + Send + Sync {
     /// Sends a form to a URL and gives the body of its answer; `None` where there is none with a status below 300.
     fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>>;
 
+    /// What logs users in for a client of a provider.
+    ///
+    /// # Errors
+    /// Why nobody can log in there.
+    fn logins(&self, client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError>;
+
     /// Calls a method of Dubbo on a server, `host:port`, and gives its result.
     fn call_dubbo<'a>(
         &'a self,
@@ -36,6 +44,16 @@ pub trait Engines: Debug + Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
+
+/// Knows who has logged in.
+pub trait Logins: Debug + Send + Sync {
+    /// Lets a request of somebody who has pass with the user's token, and gives the lines of cookies that its answer
+    /// sets; of others, the answer that sends them to log in, or says why they cannot.
+    fn admit<'a>(
+        &'a self,
+        cx: &'a mut RequestContext<'_>,
+    ) -> LocalFuture<'a, Result<Vec<String>, Box<Answer<'static>>>>;
+}
 
 /// Takes records of exchanges, for which no request waits.
 pub trait RecordSink: Debug + Send + Sync {

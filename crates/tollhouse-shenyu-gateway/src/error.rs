@@ -89,11 +89,6 @@ pub(crate) enum PortError {
 /// What who uses a plugin of ShenYu's does here in its place.
 pub(crate) fn not_built(plugin: &str) -> BuildError {
     let instead = match plugin {
-        // Its clients stand in the YAML file of ShenYu's gateway, so that no object says whom to ask.
-        "oauth2" => {
-            "its clients stand in the file of ShenYu's gateway and in none of its objects: have tokens verified by \
-             the plugin `jwt`, or by a service that a route's `forward-auth` asks"
-        }
         "loggingRocketMQ" | "loggingRabbitMQ" | "loggingPulsar" | "loggingAliyunSls"
         | "loggingTencentCls" | "loggingHuaweiLts" => {
             "nothing is written: use `loggingKafka`, `loggingElasticSearch`, `loggingClickHouse` or `loggingConsole`, \

@@ -218,6 +218,7 @@ impl Chain {
             | Action::BasicAuth(_)
             | Action::Jwt(_)
             | Action::Casdoor(_)
+            | Action::OAuth2(_)
             | Action::Cache { .. }
             | Action::CryptRequest(_)
             | Action::Limit(_)

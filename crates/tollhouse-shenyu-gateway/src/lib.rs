@@ -33,7 +33,7 @@ mod turn;
 mod view;
 
 pub use chain::Chain;
-pub use engines::{CallError, CallResult, EngineError, Engines, RecordSink, Scripts};
+pub use engines::{CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts};
 pub use explain::{Course, CourseEnd, CourseStep, Effect};
 pub use local::{LocalCall, LocalInterface};
 pub use reply::{Failure, describe_failure};

@@ -62,6 +62,8 @@ pub(crate) struct Aftermath {
     pub(crate) answer_edits: Vec<AnswerEdit>,
     /// What is kept once all edits are done.
     pub(crate) keep: Option<Keep>,
+    /// Lines that set cookies of who has logged in.
+    pub(crate) cookies: Vec<String>,
     /// For the page that the request comes from.
     pub(crate) cross: Option<CrossHeaders>,
     /// What is written of it once it is over, by each logger that takes it down.
@@ -74,6 +76,7 @@ impl Aftermath {
             && self.calls.is_empty()
             && self.answer_edits.is_empty()
             && self.keep.is_none()
+            && self.cookies.is_empty()
             && self.cross.is_none()
             && self.records.is_empty()
     }
@@ -149,7 +152,8 @@ impl Turn {
         self.real = None;
         self.rewrite_context_path.clear();
         let records = std::mem::take(&mut self.aftermath.records);
-        self.aftermath = Aftermath { records, ..Aftermath::default() };
+        let cookies = std::mem::take(&mut self.aftermath.cookies);
+        self.aftermath = Aftermath { records, cookies, ..Aftermath::default() };
         if let Some(query) = query {
             self.query = Some(query.as_bytes().to_vec());
         }

@@ -28,6 +28,7 @@ pub mod logging;
 pub mod matching;
 pub mod mock;
 pub mod model;
+pub mod oauth2;
 pub mod paths;
 pub mod pattern;
 pub mod record_store;

@@ -25,12 +25,10 @@ pub(crate) use self::assertion::{Signer, SignerConf};
 pub(crate) use self::checks::{PublicKey, Rules};
 pub(crate) use self::client::ClientAuth;
 pub(crate) use self::cookies::{Jar, SameSite};
-pub(crate) use self::engine::{
-    AccessRules, Admission, Audience, Bearer, Engine, Otherwise, Who, lent,
-};
+pub(crate) use self::engine::{AccessRules, Admission, Audience, Bearer, Engine, Otherwise, Who};
 pub(crate) use self::flow::{Login, Pushed};
 pub(crate) use self::introspection::{Answers, Introspection};
-pub(crate) use self::login::Callback;
-pub(crate) use self::provider::{Provider, Source};
+pub(crate) use self::login::{Callback, UsedStates};
+pub(crate) use self::provider::{Document, Provider, Source};
 pub(crate) use self::session::Lifetimes;
-pub(crate) use self::tokens::Client;
+pub(crate) use self::tokens::{Client, Renewals};

@@ -210,8 +210,8 @@ fn records_go_to_each_store_that_is_configured_and_loggers_without_one_stop_nobo
 }
 
 #[test]
-fn who_would_log_people_in_and_is_not_built_in_refuses_and_says_what_to_use() {
-    for (plugin, words) in [("oauth2", "`forward-auth`"), ("casdoor", "`client_id`")] {
+fn who_would_log_people_in_and_cannot_refuses_and_says_what_is_missing() {
+    for (plugin, words) in [("oauth2", "`session_secret`"), ("casdoor", "`client_id`")] {
         let desk = Desk::new()
             .plugin(plugin, None)
             .rule(plugin, "/a", &Value::Null, &Value::Null)

@@ -1,4 +1,4 @@
-//! What `casdoor` does with tokens and codes.
+//! What `casdoor` does with tokens and codes, and `oauth2` with who has logged in.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -64,4 +64,21 @@ fn casdoor_lets_tokens_and_codes_pass_and_says_who_comes() {
         let refused = desk.answer(&request);
         assert_eq!(refused, r#"200 {"code":401,"message":"Illegal authorization"}"#, "{request}");
     }
+}
+
+#[test]
+fn oauth2_gives_nodes_the_token_of_who_has_logged_in_and_sends_others_away() {
+    let mut desk = Desk::new();
+    desk.sources = Sources::with_engines(Some(Arc::new(FakeEngines::default())));
+    let config = json!({"client_id": "shop", "client_secret": "s", "issuer": "http://id.test",
+        "session_secret": "a secret of sixteen letters"});
+    let desk = desk
+        .plugin("oauth2", Some(&config))
+        .rule("oauth2", "/a", &Value::Null, &Value::Null)
+        .divide("/");
+    let passed = desk.send("GET /a HTTP/1.1\nHost: a\nCookie: session=jack\nAuthorization: x\n\n");
+    assert!(passed.passes() && passed.edits.contains("+Authorization: Bearer jacks"), "{passed:?}");
+    let sent = desk.send(&get("/a"));
+    assert_eq!((sent.status(), sent.header("Location")), (302, Some("http://id.test/")));
+    assert!(desk.send(&get("/other")).passes(), "no rule asks for a log-in there");
 }

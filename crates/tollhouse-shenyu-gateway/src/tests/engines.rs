@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tollhouse_plugin::LocalFuture;
+use tollhouse_plugin::{Answer, LocalFuture, RequestContext};
 use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
+use tollhouse_shenyu::oauth2::OAuth2Client;
 use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_stdx::MemoryBudget;
 
-use crate::engines::{CallError, CallResult, EngineError, Engines, RecordSink, Scripts};
+use crate::engines::{CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -59,6 +60,10 @@ impl Engines for FakeEngines {
         Box::pin(std::future::ready(answer.map(String::into_bytes)))
     }
 
+    fn logins(&self, _client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError> {
+        Ok(Arc::new(FakeLogins))
+    }
+
     fn call_dubbo<'a>(
         &'a self,
         server: &'a str,
@@ -76,6 +81,26 @@ impl Engines for FakeEngines {
             }
         };
         Box::pin(std::future::ready(result))
+    }
+}
+
+/// Knows one user, by a cookie.
+#[derive(Debug)]
+struct FakeLogins;
+
+impl Logins for FakeLogins {
+    fn admit<'a>(
+        &'a self,
+        cx: &'a mut RequestContext<'_>,
+    ) -> LocalFuture<'a, Result<Vec<String>, Box<Answer<'static>>>> {
+        let is_known = cx.cookie("session").is_some_and(|session| session == b"jack");
+        if is_known {
+            cx.set_header("Authorization", b"Bearer jacks");
+        }
+        let elsewhere = || Answer::status(302).with_header("Location", &b"http://id.test/"[..]);
+        let known = vec!["session=jack; Path=/".to_owned()];
+        let admitted = if is_known { Ok(known) } else { Err(Box::new(elsewhere())) };
+        Box::pin(std::future::ready(admitted))
     }
 }
 

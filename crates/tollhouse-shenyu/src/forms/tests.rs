@@ -8,7 +8,7 @@ use serde::forward_to_deserialize_any;
 
 use super::forms;
 use crate::{
-    access, breaker, cache, casdoor, cryptor, divide, jwt, limiter, logging, mock, paths,
+    access, breaker, cache, casdoor, cryptor, divide, jwt, limiter, logging, mock, oauth2, paths,
     record_store, rpc, shaping, sign,
 };
 
@@ -109,6 +109,7 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
         ("loggingClickHouse/config", &read::<record_store::Config>() | &read::<logging::Config>()),
         ("loggingClickHouse/rule", read::<logging::Handle>()),
         ("casdoor/config", read::<casdoor::Config>()),
+        ("oauth2/config", read::<oauth2::Config>()),
     ];
     for (place, mut fields) in cases {
         let asked = asked(&format!("/plugins/{place}"));

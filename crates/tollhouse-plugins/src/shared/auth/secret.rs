@@ -27,6 +27,12 @@ impl SecretText {
     }
 }
 
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl std::fmt::Debug for SecretText {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("***")

@@ -80,14 +80,6 @@ pub(crate) struct Who {
     pub(crate) refresh_token: Option<String>,
 }
 
-/// An answer that borrows nothing, as one that may.
-pub(crate) fn lent<'a>(refusal: Refusal) -> Answer<'a> {
-    let Answer { status, headers, body } = *refusal;
-    // Line by line: the list itself does not shorten.
-    let bare = Answer { body, ..Answer::status(status) };
-    headers.into_iter().fold(bare, |answer, (name, value)| answer.with_header(name, value))
-}
-
 /// What becomes of a request.
 pub(crate) enum Admission {
     /// It passes, as this user's or as nobody's; the answer sets these cookies.

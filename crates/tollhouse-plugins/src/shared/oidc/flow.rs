@@ -167,7 +167,7 @@ impl Login {
             engine.client.ask(&engine.provider, fields, now.pair()).await
         };
         let granted = match self.renewals.renew(&refresh_token, now.unix_s, ask).await {
-            Ok(granted) => granted,
+            Ok(granted) => self.asked_for(granted),
             Err(GrantError::Unavailable(error)) => return Err(away(&error)),
             Err(GrantError::Refused(reason)) => {
                 tracing::debug!(reason, "a session is not renewed");
@@ -194,6 +194,12 @@ impl Login {
         }
         self.take_tokens(session, granted, now);
         Ok(true)
+    }
+
+    /// The tokens without one that says who the user is where nobody has asked: nothing may be known to verify it by.
+    fn asked_for(&self, granted: Granted) -> Granted {
+        let id_token = granted.id_token.filter(|_| self.is_openid());
+        Granted { id_token, ..granted }
     }
 
     /// Puts tokens into a session; what the provider has not given anew stays.
@@ -406,6 +412,7 @@ impl Login {
         ];
         fields.extend(pending.verifier.clone().map(|verifier| ("code_verifier", verifier)));
         let granted = engine.client.ask(&engine.provider, fields, now.pair()).await?;
+        let granted = self.asked_for(granted);
         let claims = match &granted.id_token {
             None if self.is_openid() => {
                 return Err(GrantError::Refused("it gives no ID token".to_owned()));

@@ -45,7 +45,6 @@ pub(crate) enum Source {
     /// It is fetched from this address.
     Discovery(String),
     /// It is known.
-    #[expect(dead_code, reason = "for providers that publish no document")]
     Known(Arc<Document>),
 }
 

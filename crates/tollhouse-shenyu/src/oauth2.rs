@@ -1,0 +1,173 @@
+//! `oauth2`: who has logged in at a provider passes, and nodes get the user's token; who has not is sent there.
+//!
+//! In ShenYu the client stands in the file of its gateway; here it stands in the plugin's configuration, under the
+//! names that ShenYu's documentation gives its members.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::divide::HandleError;
+use crate::{handle, lenient};
+
+/// Where providers send browsers back to: what Spring calls it for a client of the name `shenyu`.
+const CALLBACK: &str = "/login/oauth2/code/shenyu";
+
+/// Letters of the secret of sessions at least.
+const SESSION_SECRET_CHARS_MIN: usize = 16;
+
+/// The client, and its provider.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OAuth2Client {
+    /// Its id at the provider.
+    pub client_id: String,
+    /// Its secret there.
+    pub client_secret: String,
+    /// What the cookies of sessions are sealed with.
+    pub session_secret: String,
+    /// What is asked for at log-in.
+    pub scope: String,
+    /// Where the provider sends browsers back to.
+    pub redirect_uri: String,
+    /// The path that ends a session; none where it is empty.
+    pub logout_path: String,
+    /// How the provider is found.
+    pub provider: OAuth2Provider,
+}
+
+/// How a provider is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OAuth2Provider {
+    /// Its document says where everything is.
+    Issuer(String),
+    /// Its addresses are known.
+    Addresses {
+        /// Where users log in.
+        authorization_url: String,
+        /// Where codes become tokens.
+        token_url: String,
+        /// Where it says who the user is.
+        user_info_url: Option<String>,
+        /// Where the keys are that sign ID tokens.
+        jwk_set_url: Option<String>,
+    },
+}
+
+impl fmt::Debug for OAuth2Client {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "OAuth2Client({}, {:?}, ***)", self.client_id, self.provider)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct Config {
+    #[serde(deserialize_with = "lenient::or_default")]
+    client_id: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    client_secret: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    session_secret: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    issuer: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    authorization_url: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    token_url: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    user_info_url: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    jwk_set_url: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    scope: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    redirect_uri: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    logout_path: String,
+}
+
+impl OAuth2Client {
+    /// Reads the plugin's configuration.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape, or lacks what nobody can log in without.
+    pub fn read(config: Option<&str>) -> Result<Self, HandleError> {
+        let wrong = |reason: &str| HandleError::Malformed(reason.to_owned());
+        let config: Config = handle::read(config)?;
+        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let needed = |text: &str, name: &str| {
+            given(text).ok_or_else(|| wrong(&format!("`{name}` of the plugin is missing")))
+        };
+        let session_secret = given(&config.session_secret)
+            .filter(|secret| secret.len() >= SESSION_SECRET_CHARS_MIN)
+            .ok_or_else(|| wrong("`session_secret` of the plugin has less than 16 letters"))?;
+        let provider = match given(&config.issuer) {
+            Some(issuer) => OAuth2Provider::Issuer(issuer.trim_end_matches('/').to_owned()),
+            None => OAuth2Provider::Addresses {
+                authorization_url: needed(&config.authorization_url, "authorization_url")?,
+                token_url: needed(&config.token_url, "token_url")?,
+                user_info_url: given(&config.user_info_url),
+                jwk_set_url: given(&config.jwk_set_url),
+            },
+        };
+        let by_default = match provider {
+            OAuth2Provider::Issuer(_) => "openid",
+            OAuth2Provider::Addresses { .. } => "",
+        };
+        let scope = given(&config.scope).unwrap_or_else(|| by_default.to_owned());
+        let is_openid = scope.split_ascii_whitespace().any(|word| word == "openid");
+        if let OAuth2Provider::Addresses { jwk_set_url: None, .. } = &provider
+            && is_openid
+        {
+            return Err(wrong("the scope `openid` needs `issuer` or `jwk_set_url` of the plugin"));
+        }
+        Ok(Self {
+            client_id: needed(&config.client_id, "client_id")?,
+            client_secret: needed(&config.client_secret, "client_secret")?,
+            session_secret,
+            scope,
+            redirect_uri: given(&config.redirect_uri).unwrap_or_else(|| CALLBACK.to_owned()),
+            logout_path: given(&config.logout_path).unwrap_or_default(),
+            provider,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(more: &Value) -> Result<OAuth2Client, String> {
+        let mut config = json!({"client_id": "shop", "client_secret": "s3",
+            "session_secret": "a secret of sixteen letters"});
+        let more = more.as_object().expect("members").clone();
+        config.as_object_mut().expect("members").extend(more);
+        OAuth2Client::read(Some(&config.to_string())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_client_needs_a_provider_and_a_secret_for_sessions() {
+        let client = read(&json!({"issuer": "https://id.test/realm/"})).expect("it is good");
+        assert_eq!(client.provider, OAuth2Provider::Issuer("https://id.test/realm".to_owned()));
+        assert_eq!((&*client.scope, &*client.redirect_uri), ("openid", CALLBACK));
+        assert!(!format!("{client:?}").contains("s3"));
+        let urls = json!({"authorization_url": "https://a/", "token_url": "https://a/t"});
+        assert_eq!(read(&urls).expect("it is good").scope, "");
+        for (more, reason) in [
+            (json!({}), "`authorization_url`"),
+            (json!({"authorization_url": "https://a/"}), "`token_url`"),
+            (json!({"issuer": "i", "client_id": " "}), "`client_id`"),
+            (json!({"issuer": "i", "client_secret": ""}), "`client_secret`"),
+            (json!({"issuer": "i", "session_secret": "short"}), "`session_secret`"),
+            (
+                json!({"authorization_url": "a", "token_url": "b", "scope": "a openid"}),
+                "`jwk_set_url`",
+            ),
+        ] {
+            let error = read(&more).expect_err(reason);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

@@ -99,6 +99,8 @@ mod tests {
         assert_eq!(uris, ["/api/*", "/gone", "/old/*"]);
         let api = &routes[0];
         assert_eq!(api["upstream_id"], "api_host");
+        assert_eq!(api["status"], 0, "what protected it is not carried");
+        assert_eq!((&routes[1]["status"], routes[2].get("status")), (&json!(1), None));
         assert_eq!(api["timeout"], json!({"connect": 10.0, "send": 60, "read": 60}));
         let rewrite = json!({"headers": {"set": {"X-Team": "shop"}}});
         assert_eq!(api["plugins"]["proxy-rewrite"], rewrite);
@@ -117,7 +119,7 @@ mod tests {
         for expected in [
             "upstream.conf:2: server: add checks",
             "vhosts.conf:2: listen: set listen.http",
-            "vhosts.conf:7: access_by_lua_file: the firewall and the signature check of ngxway PROTECT",
+            "vhosts.conf:7: access_by_lua_file: the firewall and the signature check of ngxway protect",
             "vhosts.conf:8: proxy_cache: kept in memory for 300 s",
             "vhosts.conf:17: stub_status: metrics are at listen.metrics",
             "vhosts.conf:18: root: files are not served",

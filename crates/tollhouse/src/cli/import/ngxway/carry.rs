@@ -39,8 +39,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("stub_status", "metrics are at listen.metrics"),
 ];
 
-const PROTECTION: &str = "the firewall and the signature check of ngxway PROTECT these paths and are not carried: add \
-    uri-blocker, ua-restriction and an authentication plugin before this serves";
+const PROTECTION: &str = "the firewall and the signature check of ngxway protect these paths and are not carried, so that \
+    the route is switched off: add uri-blocker, ua-restriction and an authentication plugin, then set its status to 1";
 
 impl Carried {
     /// Takes the directives of a file.
@@ -178,9 +178,13 @@ impl Carried {
                 self.say(file, location, "nothing here answers it, so that it has no route");
                 return None;
             }
-            return Some(json!({"uris": uris, "plugins": made.plugins}));
+            let status = i32::from(!made.is_protected);
+            return Some(json!({"uris": uris, "plugins": made.plugins, "status": status}));
         };
         let mut route = json!({"uris": uris});
+        if made.is_protected {
+            route["status"] = json!(0);
+        }
         match target {
             Target::Named(name) => route["upstream_id"] = json!(name),
             Target::Node(upstream) => route["upstream"] = upstream,
@@ -252,13 +256,18 @@ impl Carried {
                 }
                 _ => self.say(file, inner, "only a status, with a text or without, is carried"),
             },
-            _ => self.leave(file, inner),
+            name => {
+                made.is_protected |= name.starts_with("access_by_lua");
+                self.leave(file, inner);
+            }
         }
     }
 }
 
 #[derive(Default)]
 struct Location {
+    /// Whether something decides who may come that is not carried.
+    is_protected: bool,
     target: Option<Target>,
     timeout: Map<String, Value>,
     headers: Map<String, Value>,

@@ -100,7 +100,7 @@ struct EtcdSource {
 
 impl ImportArguments {
     /// Those with which what an ngxway has is brought into the store.
-    fn of_ngxway(ngxway: &ngxway::NgxwayArguments) -> Self {
+    fn from_ngxway(ngxway: &ngxway::NgxwayArguments) -> Self {
         let etcd = EtcdSource { endpoints: Vec::new(), prefix: String::new(), keyring: None };
         Self {
             other: None,
@@ -149,7 +149,7 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
         Some(OtherSource::Shenyu(arguments)) => return shenyu::import(arguments),
         Some(OtherSource::Ngxway(ngxway)) => {
             let source = |_: &Bootstrap| ngxway::document(ngxway);
-            return bring(&ImportArguments::of_ngxway(ngxway), source);
+            return bring(&ImportArguments::from_ngxway(ngxway), source);
         }
         Some(OtherSource::Registry(arguments)) => return registry_moves::import_file(arguments),
         Some(OtherSource::Polaris(arguments)) => return registry_moves::import_polaris(arguments),

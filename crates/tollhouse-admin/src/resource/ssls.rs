@@ -20,6 +20,19 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard: no_guard,
 };
 
+/// What the schema, which is APISIX's, lets be written and this gateway has no handshake for.
+const NOT_SERVED: &str = "TLSv1.1";
+
+/// Refuses an object that no client could ever connect to.
+fn check_protocols(ssl: &Value) -> Result<(), Reply> {
+    let Some(Value::Array(protocols)) = ssl.get("ssl_protocols") else { return Ok(()) };
+    if protocols.is_empty() || !protocols.iter().all(|protocol| protocol == NOT_SERVED) {
+        return Ok(());
+    }
+    let text = "ssl_protocols: TLSv1.1 is not served; add TLSv1.2 or TLSv1.3";
+    Err(Reply::bad(text))
+}
+
 fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
     check_pair_of(ssl.value, ("cert", "key"), "ssl.key", ssl.parts)?;
     let list = |name: &str| ssl.value.get(name).and_then(Value::as_array);
@@ -34,6 +47,7 @@ fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
             Reply::bad(format!("failed to handle cert-key pair[{}]: {error}", index + 1))
         })?;
     }
+    check_protocols(ssl.value)?;
     let authority = ssl.value.get("client").and_then(|client| client.get("ca"));
     if let Some(Value::String(authority)) = authority
         && !is_reference(authority)

@@ -186,6 +186,10 @@ async fn certificates_must_go_with_their_keys() {
             "failed to parse key: PEM_read_bio_PrivateKey() failed",
         ),
         (with(json!({"key": long})), "failed to decrypt previous encrypted key"),
+        (
+            with(json!({"ssl_protocols": ["TLSv1.1"]})),
+            "ssl_protocols: TLSv1.1 is not served; add TLSv1.2 or TLSv1.3",
+        ),
         (with(json!({"certs": [cert], "keys": []})), "mismatched number of certs and keys"),
         (
             with(json!({"certs": [broken], "keys": [other]})),

@@ -17,6 +17,7 @@ use crate::console::object_rates::ObjectRates;
 use crate::console::sampler::Sampler;
 use crate::console::shenyu::ShenyuDesk;
 use crate::identity::Identity;
+use crate::keepers::Keepers;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, endpoints};
@@ -57,6 +58,8 @@ pub struct ControlContext {
     pub catalogue: Arc<Catalogue>,
     /// What the process offers them.
     pub services: Arc<Services>,
+    /// Who keeps what confs refer to.
+    pub keepers: Arc<Keepers>,
     /// Which parts of the process are down.
     pub outages: Arc<Outages>,
     /// The database that nodes share for the registry, if one is named.
@@ -89,11 +92,14 @@ impl ControlContext {
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
         services.endpoints =
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
+        let keepers = Arc::new(Keepers::new(Box::new(tollhouse_config::environment_secrets())));
+        services.secrets = Some(Arc::<Keepers>::clone(&keepers));
         let registry_database = Arc::new(SharedDatabase::new(&identity));
         let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
         let staples = Staples::new(asking, &bootstrap.data_dir, Arc::clone(&metrics));
         Ok(Self {
             registry_database,
+            keepers,
             bootstrap: Arc::new(bootstrap.clone()),
             identity,
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),

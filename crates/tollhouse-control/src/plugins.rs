@@ -87,7 +87,6 @@ pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     services.attributes.insert("proxy-cache".to_owned(), zones);
     services.memory = Arc::clone(memory);
     services.background = tokio::runtime::Handle::try_current().ok();
-    services.secrets = Some(Arc::new(tollhouse_config::environment_secrets()));
     let mut tls = bootstrap.listen.https.iter().map(|address| address.port());
     services.tls_port = tls.find(|port| *port != 0);
     services.skipped_plugins = bootstrap.skip_plugins.clone();

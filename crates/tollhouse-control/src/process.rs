@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::resolve::Resolver;
@@ -42,6 +43,13 @@ use crate::secrets;
 use crate::settings::{self, descriptors::Descriptors};
 use crate::shenyu_local::LocalDoor;
 use crate::signals::{Request, Signals};
+
+/// How long a start waits for keepers of secrets: what they do not say in time refuses until they do.
+const KEEPERS_WAIT: Duration = Duration::from_secs(2);
+
+/// How often old snapshots are looked for that nobody holds any more. A core lets go of one within a tick, and a request
+/// that lasts holds what it began with.
+const OLD_SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the rest may take once a second signal has come.
 pub const HURRY_TIME: Duration = Duration::from_millis(500);
@@ -224,6 +232,9 @@ impl Process {
                 event = self.exclusive.next() => {
                     self.exclusive.handle(event, &mut self.resources, &self.snapshots).await;
                 }
+                () = self.resources.secrets_changed() => {
+                    self.resources.put_secrets_into_service(&self.snapshots);
+                }
                 () = self.cores.any_ended() => {
                     // Its listeners are gone with it, and the kernel would still send it its share
                     // of connections: a process that ends is started again, one that is half dead
@@ -300,6 +311,10 @@ impl Configured {
             .begin(first)
             .map_err(|problems| StartError::Resources { name: source.name(), problems })?;
         let snapshots = Arc::new(SnapshotCell::new(snapshot));
+        tokio::spawn(Arc::clone(&cx.keepers).run());
+        if cx.keepers.are_asked(KEEPERS_WAIT).await {
+            resources.put_secrets_into_service(&snapshots);
+        }
         feed.note_applied();
         Ok(Self { resources, snapshots, source, feed })
     }
@@ -329,7 +344,18 @@ fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
     tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(snapshots)));
     let rates = Arc::clone(&cx.object_rates);
     tokio::spawn(rates.run(Arc::clone(snapshots), Arc::clone(&cx.metrics)));
+    tokio::spawn(drop_old_snapshots(Arc::clone(snapshots)));
     tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
+}
+
+/// Takes old snapshots apart once cores have let go of them, which may be long after the next was published.
+async fn drop_old_snapshots(snapshots: Arc<SnapshotCell>) {
+    let mut interval = tokio::time::interval(OLD_SNAPSHOTS_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        snapshots.drop_retired();
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::certificate_ends::CertificateEnds;
 use crate::configuration::{Configuration, ObjectSource, Status};
 use crate::context::ControlContext;
 use crate::feed::{Event, Reading};
+use crate::keepers::Keepers;
 
 /// Problems written to the log after one change; the control API lists all of them.
 const PROBLEMS_LOGGED_MAX: usize = 20;
@@ -53,6 +54,8 @@ pub struct Resources {
     known: KnownObjects,
     /// What they name that is not there.
     dangling: Dangling,
+    /// Who keeps what they refer to, and what is wrong with that.
+    keepers: (Arc<Keepers>, Vec<Problem>),
     /// When certificates end, and the compiler's version of that.
     certificates: (Arc<CertificateEnds>, u64),
     /// Holds back what single changes have to say.
@@ -69,9 +72,9 @@ struct InService {
 /// Problems in the control API's words, made anew only where they differ.
 #[derive(Debug, Default)]
 struct Listed {
-    /// The compiler's version of its problems, and that of names that lead nowhere; `None` when those of the
+    /// The compiler's version of its problems, and those of names that lead nowhere and of keepers; `None` when those of the
     /// document have changed.
-    version: Option<(u64, u64)>,
+    version: Option<(u64, u64, u64)>,
     problems: Arc<[Value]>,
 }
 
@@ -93,6 +96,7 @@ impl Resources {
             in_service: InService::default(),
             known: KnownObjects::default(),
             dangling: Dangling::default(),
+            keepers: (Arc::clone(&cx.keepers), Vec::new()),
             certificates: (Arc::clone(cx.metrics_page.certificates()), 0),
             new_problems: LogLimit::new(Duration::from_secs(1)),
         }
@@ -109,11 +113,13 @@ impl Resources {
             Some(Event::Everything(mut everything)) => {
                 self.known.replace_by(&mut everything);
                 self.dangling.note(&everything);
+                everything.iter().for_each(|change| self.keepers.0.note(change));
                 Some(self.compiler.apply(everything))
             }
             Some(Event::Changes(changes)) => {
                 self.known.note(&changes);
                 self.dangling.note(&changes);
+                changes.iter().for_each(|change| self.keepers.0.note(change));
                 Some(self.compiler.apply(changes))
             }
             None => None,
@@ -151,6 +157,7 @@ impl Resources {
         let began = Instant::now();
         self.known.note(&changes);
         self.dangling.note(&changes);
+        changes.iter().for_each(|change| self.keepers.0.note(change));
         let snapshot = self.compiler.apply(changes);
         let listed = Arc::clone(&self.listed.problems);
         // What is in service is not logged: single writes come by the thousand.
@@ -178,6 +185,7 @@ impl Resources {
         let began = Instant::now();
         self.known.replace_by(&mut everything);
         self.dangling.note(&everything);
+        everything.iter().for_each(|change| self.keepers.0.note(change));
         let snapshot = self.compiler.apply(everything);
         self.publish(snapshot, began, cell);
         self.configuration.set_ready();
@@ -206,6 +214,23 @@ impl Resources {
         }
         // A document that says nothing is a configuration too.
         self.configuration.set_ready();
+    }
+
+    /// Waits until a keeper has said something that differs.
+    pub async fn secrets_changed(&self) {
+        self.keepers.0.changed().await;
+    }
+
+    /// Puts into service what keepers have said.
+    pub fn put_secrets_into_service(&mut self, cell: &SnapshotCell) {
+        let began = Instant::now();
+        let changes = self.keepers.0.take_changes();
+        if changes.is_empty() {
+            self.update_status();
+            return;
+        }
+        let snapshot = self.compiler.apply(changes);
+        self.publish(snapshot, began, cell);
     }
 
     fn publish(&mut self, snapshot: Arc<Snapshot>, began: Instant, cell: &SnapshotCell) {
@@ -250,7 +275,9 @@ impl Resources {
         self.fingerprints = Arc::new(self.fingerprints.followed_by(&document));
         self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
         self.documents.send_replace(Arc::clone(&self.fingerprints));
-        Some(self.compiler.apply(expand(&changes, &document).chain(of_shenyu)))
+        let keepers = Arc::clone(&self.keepers.0);
+        let changes = expand(&changes, &document).inspect(|change| keepers.note(change));
+        Some(self.compiler.apply(changes.chain(of_shenyu)))
     }
 
     /// Brings metrics and control API up to date with a new snapshot.
@@ -281,8 +308,12 @@ impl Resources {
 
     /// Brings what the control API shows up to date.
     fn update_status(&mut self) {
-        let version = Some((self.compiler.problems_version(), self.dangling.version()));
+        let keepers = &self.keepers.0;
+        let version =
+            (self.compiler.problems_version(), self.dangling.version(), keepers.version());
+        let version = Some(version);
         if self.listed.version != version {
+            self.keepers.1 = keepers.problems();
             let problems = to_json(self.all_problems());
             self.listed = Listed { version, problems };
         }
@@ -299,7 +330,8 @@ impl Resources {
         let of_objects = self.compiler.problems().flat_map(|(_, problems)| problems.iter());
         let of_shenyu = self.compiler.shenyu_problems().iter();
         let dangling = self.dangling.problems();
-        self.document_problems.iter().chain(of_objects).chain(of_shenyu).chain(dangling)
+        let all = self.document_problems.iter().chain(of_objects).chain(of_shenyu);
+        all.chain(dangling).chain(&self.keepers.1)
     }
 }
 

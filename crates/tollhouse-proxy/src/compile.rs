@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
+use tollhouse_model::secret::{Manager, Secret};
 use tollhouse_model::{
     ConsumerGroup, GlobalRule, Id, Kind, PluginConfig, Problem, Problems, Route, Service,
 };
@@ -370,9 +371,12 @@ pub fn refusal_notice(kind: Kind, id: &Id, value: &Value, path: &str) -> Option<
     }
 }
 
-/// Warns of an object whose kind this build reads but does not serve.
-pub fn kind_without_effect(kind: Kind, path: &str) -> Problem {
-    Problem::warning(path, format!("{kind} are not served yet")).with_hint("it has no effect")
+/// Warns of a keeper of secrets that is none of Vault's: it is kept, and not asked.
+pub fn keeper_without_effect(id: &Id, path: &str) -> Option<Problem> {
+    let (manager, _) = Secret::split_key(id.as_str()).filter(|(it, _)| *it != Manager::Vault)?;
+    let reason = format!("secrets of {} are not fetched", manager.name());
+    let hint = "references to them have no value: what protects refuses; keep them in Vault or the environment";
+    Some(Problem::warning(path, reason).with_hint(hint))
 }
 
 fn reference<T>(id: Option<&Id>, find: impl FnOnce(&Id) -> Option<T>) -> Reference<T> {

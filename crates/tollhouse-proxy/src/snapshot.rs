@@ -5,8 +5,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tollhouse_model::variable::Variable;
@@ -165,19 +165,45 @@ pub struct SnapshotCell {
     generation: AtomicU64,
     /// Beside the generation, which every request reads.
     challenges: Challenges,
+    /// Earlier ones, until nobody else holds them: taking one apart is work for whoever publishes, and not for the core
+    /// whose request was the last to hold it.
+    retired: Mutex<Vec<Arc<Snapshot>>>,
 }
 
 impl SnapshotCell {
     /// Publishes the first one.
     pub fn new(first: Arc<Snapshot>) -> Self {
         let current = ArcSwap::new(first);
-        Self { current, generation: AtomicU64::new(1), challenges: Challenges::default() }
+        Self {
+            current,
+            generation: AtomicU64::new(1),
+            challenges: Challenges::default(),
+            retired: Mutex::default(),
+        }
     }
 
     /// Publishes `next` to every core's next request.
     pub fn publish(&self, next: Arc<Snapshot>) {
-        self.current.store(next);
+        let before = self.current.swap(next);
         self.generation.fetch_add(1, Ordering::Release);
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(before);
+        self.drop_retired();
+    }
+
+    /// Drops those earlier snapshots that no core holds any more; says how many are left. It is for the control side, from
+    /// time to time: cores let go when they come to it.
+    pub fn drop_retired(&self) -> usize {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who has the only count has it here, and nobody else can get another.
+        let (free, held): (Vec<_>, Vec<_>) = std::mem::take(&mut *retired)
+            .into_iter()
+            .partition(|snapshot| Arc::strong_count(snapshot) == 1);
+        let left = held.len();
+        *retired = held;
+        // Whoever publishes meanwhile does not wait for what is taken apart.
+        drop(retired);
+        drop(free);
+        left
     }
 
     /// What certificate authorities ask, and is answered by every core.
@@ -230,5 +256,50 @@ impl SnapshotView {
             self.generation.set(generation);
             *self.held.borrow_mut() = Rc::new(self.cell.load());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_router::Mode;
+
+    use super::*;
+
+    fn snapshot(revision: u64) -> Arc<Snapshot> {
+        Arc::new(Snapshot {
+            revision,
+            router: Router::new(Mode::HostUri),
+            upstreams: CowVec::new(),
+            globals: Arc::default(),
+            consumers: Consumers::default(),
+            certificates: Certificates::default(),
+            body_variables: Arc::default(),
+            streams: StreamTable::default(),
+            shenyu: None,
+        })
+    }
+
+    #[test]
+    fn an_old_snapshot_is_taken_apart_by_whoever_publishes_and_never_by_a_core() {
+        let first = snapshot(1);
+        let watched = Arc::downgrade(&first);
+        let cell = Arc::new(SnapshotCell::new(first));
+        let view = SnapshotView::new(Arc::clone(&cell));
+        let request = view.take();
+        cell.publish(snapshot(2));
+        view.refresh();
+        assert_eq!(cell.drop_retired(), 1, "a request holds it");
+        // The last that a core has to do with it.
+        drop(request);
+        assert!(watched.upgrade().is_some());
+        assert_eq!(cell.drop_retired(), 0);
+        assert!(watched.upgrade().is_none());
+        // Each that is published does the same.
+        let second = Arc::downgrade(&cell.load());
+        cell.publish(snapshot(3));
+        view.refresh();
+        assert!(second.upgrade().is_some());
+        cell.publish(snapshot(4));
+        assert!(second.upgrade().is_none());
     }
 }

@@ -5,12 +5,13 @@ use tollhouse_proxy::snapshot::{Reference, RouteEntry};
 use tollhouse_router::Loss;
 
 use super::decision::Candidate;
+use crate::terminal::steers;
 
 /// Bytes from outside for a terminal: what could steer it is written as an escape.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut text = String::new();
     for letter in String::from_utf8_lossy(bytes).chars() {
-        if letter.is_control() { text.extend(letter.escape_default()) } else { text.push(letter) }
+        if steers(letter) { text.extend(letter.escape_default()) } else { text.push(letter) }
     }
     text
 }

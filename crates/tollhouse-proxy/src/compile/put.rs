@@ -24,7 +24,7 @@ use super::object::Object;
 use super::plugins::{Fallback, Place, Unreadable};
 use super::secrets::Fields;
 use super::upstreams::shows;
-use super::{Compiler, Touched, kind_without_effect};
+use super::{Compiler, Touched, keeper_without_effect};
 use crate::plugins::Chain;
 
 /// The plugin whose confs name definitions.
@@ -58,10 +58,10 @@ impl Compiler {
             Kind::StreamRoute => self.put_stream_route(id, value, path, touched),
             Kind::Ssl => self.put_ssl(id, value, path, touched),
             Kind::Proto => self.put_proto(id, value, path, touched),
-            // Kept by the store and the Admin API; no request meets them yet.
+            // Whoever resolves references knows them.
             Kind::Secret => {
-                let mut problems = kind.problems_of(id, value, path);
-                problems.push(kind_without_effect(kind, path));
+                let mut problems = kind.problems_of(id.clone(), value, path);
+                problems.extend(keeper_without_effect(&id, path).into_iter().collect());
                 problems
             }
         }

@@ -2,6 +2,7 @@
 //! responders say of those that it serves.
 
 use std::process::ExitCode;
+use tollhouse_control::terminal::printable_lines;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -98,7 +99,7 @@ fn describe(answer: &Answer) -> String {
     };
     text.push_str(&describe_staples(&answer.staples));
     // Names and words of others must not reach a terminal as they are.
-    text.replace(|letter: char| letter.is_control() && letter != '\n', "?")
+    printable_lines(&text)
 }
 
 /// What responders say, of those certificates about which anybody is asked.

@@ -2,6 +2,7 @@
 //! Redis), with what helps. Looking and judging is the control side's; nothing is changed, and no gateway has to run.
 
 use std::process::ExitCode;
+use tollhouse_control::terminal::printable_lines;
 
 use clap::Args;
 use tokio::runtime::Builder;
@@ -67,5 +68,5 @@ pub(super) fn render_findings(findings: &[Finding]) -> String {
     if findings.is_empty() {
         text.push_str("nothing is wrong\n");
     }
-    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+    printable_lines(&text)
 }

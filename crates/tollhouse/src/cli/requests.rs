@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::time::Duration;
+use tollhouse_control::terminal::printable;
 
 use clap::Args;
 use serde_json::Value;
@@ -131,7 +132,7 @@ fn describe(row: &Value) -> String {
         line.push_str(&format!(" code={code}"));
     }
     // Paths come from strangers, and a terminal obeys control characters.
-    let mut line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut line = printable(&line);
     line.push('\n');
     line
 }
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn a_request_is_a_line_without_what_a_terminal_would_obey() {
         let row = json!({
-            "at_ms": 784_111_777_042_u64, "status": 502, "method": "GET", "host": "a", "path": "/x\u{1b}[2J",
+            "at_ms": 784_111_777_042_u64, "status": 502, "method": "GET", "host": "a", "path": "/x\u{1b}[2J\u{202e}",
             "duration_ms": 3, "route": "r", "consumer": "", "client": "10.0.0.1",
             "attempts": [{"node": "b:1", "status": 0}, {"node": "c:1", "status": 0}],
             "error": {"code": "upstream_connect_failed"},

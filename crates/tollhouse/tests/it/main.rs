@@ -83,3 +83,4 @@ mod tls_nodes;
 mod tls_stapling;
 mod tls_support;
 mod upgrades;
+mod vault;

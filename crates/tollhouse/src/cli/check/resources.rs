@@ -13,7 +13,7 @@ use tollhouse_model::{
 };
 use tollhouse_plugin::validation::{self, ObjectPlugins, Role, Surroundings};
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_proxy::compile::{kind_without_effect, refusal_notice};
+use tollhouse_proxy::compile::{keeper_without_effect, refusal_notice};
 use tollhouse_transcode::Definition;
 
 use super::Environment;
@@ -191,8 +191,8 @@ fn object_problems(
         }
         Kind::Proto => proto_problems(id, &value, path),
         Kind::Secret => {
-            let mut problems = item.kind.problems_of(id, &value, path);
-            problems.push(kind_without_effect(item.kind, path));
+            let mut problems = item.kind.problems_of(id.clone(), &value, path);
+            problems.extend(keeper_without_effect(&id, path).into_iter().collect());
             problems
         }
     }

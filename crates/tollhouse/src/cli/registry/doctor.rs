@@ -8,6 +8,7 @@ mod probe;
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tollhouse_control::terminal::printable_lines;
 
 use anyhow::Context;
 use clap::Args;
@@ -142,7 +143,7 @@ fn render(facts: &Facts, findings: &[Finding]) -> String {
     }
     text.push_str(&render_findings(findings));
     // Names come from clients, who must not be able to steer the terminal of who looks.
-    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+    printable_lines(&text)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Tables for terminals: columns as wide as their widest cell, long cells cut, numbers to the right.
 
+use tollhouse_control::terminal::steers;
+
 /// Characters of a cell that are shown; a table with longer ones is wider than any screen.
 const CELL_CHARS_MAX: usize = 48;
 
@@ -54,7 +56,7 @@ impl Table {
 
 /// Control characters of names and metadata must not reach a terminal.
 fn cut(cell: String) -> String {
-    let printable = |c: char| if c.is_control() { '?' } else { c };
+    let printable = |c: char| if steers(c) { '?' } else { c };
     if cell.chars().count() <= CELL_CHARS_MAX {
         return cell.chars().map(printable).collect();
     }

@@ -1,6 +1,7 @@
 //! `tollhouse registry watch`.
 
 use std::process::ExitCode;
+use tollhouse_control::terminal::printable;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -110,7 +111,7 @@ fn rendered(
         text.push_str(&format!(" {}", instance.labels()));
     }
     text.push_str(&format!(" id={}", instance.id));
-    Ok(Some(text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()))
+    Ok(Some(printable(&text)))
 }
 
 /// That a service is or is not there is worth a line when it is news.

@@ -1,0 +1,44 @@
+//! Texts of strangers on their way to somebody's terminal.
+
+/// Whether a letter could steer a terminal, or show what follows it in another order than it stands: control
+/// characters, ends of lines that are none of ASCII, and the controls of bidirectional text (Unicode UAX #9 §2).
+pub fn steers(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}' | '\u{2029}'
+                | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// A text with a question mark for each letter that could steer a terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if steers(letter) { '?' } else { letter }).collect()
+}
+
+/// The same of several lines.
+pub fn printable_lines(text: &str) -> String {
+    let shown = |letter| if steers(letter) && letter != '\n' { '?' } else { letter };
+    text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_or_turns_text_round_is_not_shown() {
+        let table = [
+            ("plain, with ümlauts, עברית and 漢字", "plain, with ümlauts, עברית and 漢字"),
+            ("\u{1b}[2J\r\u{9b}\u{7f}", "?[2J???"),
+            ("a\u{202e}gpj.exe\u{202c}", "a?gpj.exe?"),
+            ("\u{2066}\u{2067}\u{2068}\u{2069}", "????"),
+            ("\u{200e}\u{200f}\u{61c}\u{2028}\u{2029}", "?????"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(printable(text), expected);
+        }
+        assert_eq!(printable("a\nb"), "a?b");
+        assert_eq!(printable_lines("a\nb\u{202e}\t"), "a\nb??");
+    }
+}

@@ -67,7 +67,7 @@ pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     let seen = expected(call)?;
     let import = compare(admin, document, prune).await?;
     if is_dry {
-        return Ok(Reply::json(StatusCode::OK, &told(admin, call, &import)?));
+        return Ok(Reply::json(StatusCode::OK, &plan_view(admin, call, &import)?));
     }
     let changed_at = admin.index.known().objects_revision();
     if seen.is_some_and(|seen| seen < changed_at) {
@@ -166,7 +166,7 @@ async fn compare(admin: &Admin, mut document: Document, prune: Prune) -> Result<
     for problem in &found {
         import.add_problem(&problem.path, "", problem);
     }
-    judge(admin, &mut import, &prospect, &places).await;
+    check_objects(admin, &mut import, &prospect, &places).await;
     Ok(import)
 }
 
@@ -213,7 +213,7 @@ impl Import {
 }
 
 /// Finds all that is wrong with the objects, as writes would find it; others get their turn between.
-async fn judge(
+async fn check_objects(
     admin: &Admin,
     import: &mut Import,
     prospect: &Known,
@@ -263,11 +263,11 @@ fn counts(plan: &Plan) -> Value {
 }
 
 /// The plan as it is shown: secrets are stars on both sides.
-fn told(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply> {
+fn plan_view(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply> {
     // Nobody has this key: whatever it changes in an object is a secret.
     let keyring = Keyring::generate().map_err(|error| Reply::unavailable(error.to_string()))?;
     let changes = import.plan.changes.iter().take(CHANGES_TOLD_MAX);
-    let changes = changes.map(|change| told_change(admin, change, &keyring));
+    let changes = changes.map(|change| change_view(admin, change, &keyring));
     let row = many::row(admin, call, &import.steps, None);
     let size = many::transaction(admin, call, &import.steps, &row);
     let mut value = counts(&import.plan);
@@ -283,7 +283,7 @@ fn told(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply> {
     Ok(value)
 }
 
-fn told_change(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
+fn change_view(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
     let side = |object: &Option<transfer::Object>| {
         object.as_ref().map_or(Value::Null, |object| {
             transfer::masked(change.kind, &object.value, &admin.parts.catalogue, keyring)
@@ -295,7 +295,7 @@ fn told_change(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
         (_, None) => "delete",
         _ => "replace",
     };
-    let mut told = json!({
+    let mut view = json!({
         "kind": if change.kind == Kind::Credential { "consumers" } else { change.kind.plural() },
         "id": change.id.as_str(),
         "deed": deed,
@@ -303,11 +303,11 @@ fn told_change(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
     if deed == "replace" {
         let mut places = differences::between(&before, &after, DIFFERENCES_MAX);
         places.extend(hidden_changes(change, &places));
-        told["differences"] = places.into();
+        view["differences"] = places.into();
     }
-    told["before"] = before;
-    told["after"] = after;
-    told
+    view["before"] = before;
+    view["after"] = after;
+    view
 }
 
 /// Secrets that change: they look the same on both sides, and are told all the same.

@@ -70,7 +70,7 @@ pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
     let state = request.part.registry.state_full();
     let ids = asked.map(|asked| asked.ids).unwrap_or_default();
     let found = ids.iter().take(INSTANCES_MAX).filter_map(|id| state.instance(id));
-    found.map(|it| (path_of(&it.id), of_interest(&InstanceOut::from_instance(it)))).collect()
+    found.map(|it| (path_of(&it.id), row_value(&InstanceOut::from_instance(it)))).collect()
 }
 
 /// Those that have changed, by their paths, of the answer to a call.
@@ -83,7 +83,7 @@ fn path_of(id: &str) -> String {
     format!("registry/instances/{id}")
 }
 
-fn of_interest(instance: &InstanceOut<'_>) -> Value {
+fn row_value(instance: &InstanceOut<'_>) -> Value {
     short(&serde_json::to_value(instance).unwrap_or_default())
 }
 

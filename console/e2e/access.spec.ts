@@ -43,7 +43,7 @@ const glued = (page: Page) =>
   })
 
 test('every screen speaks through its words, cuts none of them where they are longer, and is pressed with ease', async ({ page, gateway }) => {
-  test.setTimeout(400_000)
+  test.setTimeout(900_000)
   const screens = await everyScreen(gateway)
   await signIn(page, gateway)
   await page.evaluate(() => localStorage.setItem('tollhouse-language', 'en-XA'))

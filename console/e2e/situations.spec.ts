@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { ADMIN, axe, expect, program, signIn, test } from './gateway'
+import { ADMIN, axe, expect, program, signIn, test, withFresh } from './gateway'
 
 test('an address of nothing says so, and no page is white', async ({ page, gateway }) => {
   await signIn(page, gateway)
@@ -38,10 +38,10 @@ test('who edits what another deletes is told who, and loses nothing', async ({ p
 })
 
 test('an object of thousands of lines opens, is edited and saved', async ({ page, gateway }) => {
-  const vars = Array.from({ length: 1500 }, (_, at) => [`arg_${at}`, '==', 'y'.repeat(90)])
+  const vars = Array.from({ length: 400 }, (_, at) => [`arg_${at}`, '==', 'y'.repeat(450)])
   expect((await gateway.call('PUT', '/apisix/admin/routes/large', { uri: '/large', desc: 'before', vars, upstream: { nodes: { [gateway.origin]: 1 } } })).status).toBe(201)
   await signIn(page, gateway, ADMIN, '/ui/objects/routes/large/edit')
-  await expect(page.getByText('1,300 more stand in the text alone.')).toBeVisible()
+  await expect(page.getByText('200 more stand in the text alone.')).toBeVisible()
   await page.getByLabel('desc', { exact: true }).fill('after')
   await page.keyboard.press('Control+s')
   await expect(page.locator('.diff .new')).toHaveCount(1)
@@ -196,13 +196,16 @@ test('every object that is copied for the CLI or curl is made again by the comma
   rmSync(folder, { recursive: true })
 })
 
-test('who does not know what to ask or to measure is offered something', async ({ page, gateway }) => {
-  await gateway.call('PUT', '/apisix/admin/routes/aaa-offered', { uri: '/offered/*', host: '*.offered.test', methods: ['POST'], upstream: { nodes: { [gateway.origin]: 1 } } })
-  await signIn(page, gateway, ADMIN, '/ui/explain')
-  await page.getByRole('link', { name: 'POST http://x.offered.test/offered/x' }).click()
-  await expect(page.getByRole('heading', { name: 'Route aaa-offered takes it' })).toBeVisible()
-  await page.goto(`${gateway.admin}/ui/bench`)
-  await page.getByRole('button', { name: 'A steady load' }).click()
-  await expect(page.getByText(/tollhouse bench http .* -c 32 -d 30s --repeat 3 -r 1000/)).toBeVisible()
-  await gateway.call('DELETE', '/apisix/admin/routes/aaa-offered')
+test('who does not know what to ask or to measure is offered something', async ({ page }) => {
+  // Of a gateway of its own: examples are made of the first routes that there are.
+  await withFresh(process.env as Record<string, string>, async (gateway) => {
+    await gateway.call('PUT', '/apisix/admin/routes/offered', { uri: '/offered/*', host: '*.offered.test', methods: ['POST'], upstream: { nodes: { '127.0.0.1:1': 1 } } })
+    await signIn(page, gateway, ADMIN, '/ui/explain')
+    await page.getByRole('link', { name: 'POST http://x.offered.test/offered/x' }).click()
+    await expect(page.getByRole('heading', { name: 'Route offered takes it' })).toBeVisible()
+    await page.goto(`${gateway.admin}/ui/bench`)
+    await page.getByRole('button', { name: 'A steady load' }).click()
+    await expect(page.getByText(/tollhouse bench http .* -c 32 -d 30s --repeat 3 -r 1000/)).toBeVisible()
+    await page.goto('about:blank')
+  })
 })

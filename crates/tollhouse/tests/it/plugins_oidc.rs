@@ -1,5 +1,5 @@
 //! openid-connect, seen from outside: programs with tokens and browsers with cookies before a provider that a test
-//! scripts, and a node that gets what it gets.
+//! scripts, and a node that gets what it gets. Also `oauth2` of ShenYu's, which has the same engine.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollhouse_testkit::identity_provider::{Behaviour, CLIENT};
 use tollhouse_testkit::{Gateway, IdentityProvider, Message, Origin, RawClient};
 
+use crate::shenyu::{divide, objects, pair};
 use crate::support::{gateway, routes, upstream, with};
 
 /// A gateway with one route to `origin`, for everything.
@@ -174,4 +175,26 @@ fn a_session_whose_token_is_renewed_gets_a_new_cookie_with_the_nodes_answer() {
     assert_ne!(browser.0, before);
     provider.end_tokens();
     assert_eq!(browser.get(&gateway, "/a").status(), 302);
+}
+
+#[test]
+fn shenyus_oauth2_gives_nodes_the_token_of_who_has_logged_in() {
+    let (provider, origin) = (IdentityProvider::start(), Origin::named("a"));
+    let pairs = [pair("oauth2", "/", Value::Null, Value::Null), divide("/", &origin, json!({}))];
+    let mut resources = objects(&pairs);
+    resources["shenyu"]["plugins"][0]["config"] = json!({"client_id": CLIENT.0,
+        "client_secret": CLIENT.1, "session_secret": "a secret of sixteen letters",
+        "issuer": provider.url("")});
+    let gateway = gateway().resources(&resources).start();
+    let mut browser = Browser::default();
+    let back = provider.log_in(&location(&browser.get(&gateway, "/a?b=c")));
+    let back = back.strip_prefix("http://shop.test").expect("it comes back here").to_owned();
+    assert!(back.starts_with("/login/oauth2/code/shenyu?"), "{back}");
+    assert_eq!(Browser::default().get(&gateway, &back).status(), 500);
+    assert_eq!(location(&browser.get(&gateway, &back)), "/a?b=c");
+    assert_eq!(browser.get(&gateway, "/a?b=c").status(), 200);
+    let seen = origin.last_request();
+    assert!(seen.field("authorization").is_some_and(|it| it.starts_with("Bearer access-")));
+    assert_eq!((seen.target(), seen.field("cookie")), ("/a?b=c", None));
+    assert_eq!(origin.requests().len(), 1);
 }

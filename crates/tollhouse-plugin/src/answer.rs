@@ -44,7 +44,7 @@ pub enum AnswerBody<'a> {
 impl Answer<'static> {
     /// The same as one that may borrow.
     #[must_use]
-    pub fn lent<'a>(self) -> Answer<'a> {
+    pub fn borrowed<'a>(self) -> Answer<'a> {
         // Line by line: the list itself does not shorten.
         let bare = Answer { body: self.body, ..Answer::status(self.status) };
         let lines = self.headers.into_iter();

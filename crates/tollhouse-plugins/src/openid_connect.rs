@@ -103,7 +103,7 @@ impl Plugin for OpenidConnect {
             let token = cx.header("X-Access-Token").map(|token| token.into_owned());
             OWN_HEADERS.iter().for_each(|name| cx.remove_header(name));
             match self.engine.admit(cx, token).await {
-                Admission::Answered(answer) => answer.lent().into(),
+                Admission::Answered(answer) => answer.borrowed().into(),
                 Admission::Passes(who, cookies) => {
                     if let Some(who) = who
                         && self.headers.add(cx, &who).is_err()

@@ -269,7 +269,7 @@ async fn admit<'o>(logins: &dyn Logins, cx: &mut RequestContext<'_>, turn: &mut 
             turn.aftermath.cookies.extend(cookies);
             Done::Next
         }
-        Err(answer) => Done::Answered(Box::new(answer.lent())),
+        Err(answer) => Done::Answered(Box::new(answer.borrowed())),
     }
 }
 

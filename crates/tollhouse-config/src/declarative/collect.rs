@@ -129,7 +129,7 @@ impl Collector {
     fn withhold_unnamed(&mut self, list: Kind, index: usize, rest: &str) {
         // Confs of plugins are found by the plugin's name alone.
         if list != Kind::PluginMetadata {
-            self.push_withheld(list, key::of_place(index), path_of(list, index), rest);
+            self.push_withheld(list, key::id_from_place(index), path_of(list, index), rest);
         }
     }
 

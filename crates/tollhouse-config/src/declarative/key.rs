@@ -65,14 +65,14 @@ pub(super) fn parse(
         _ => {}
     }
     let id = match &head.id {
-        None => of_place(index),
+        None => id_from_place(index),
         Some(id) => Id::parse(id, &format!("{path}.id"), problems)?,
     };
     Some((list, id))
 }
 
 /// The id of an item that says none, by its place in the list.
-pub(super) fn of_place(index: usize) -> Id {
+pub(super) fn id_from_place(index: usize) -> Id {
     Id::new(format!("arr_{}", index + 1))
 }
 

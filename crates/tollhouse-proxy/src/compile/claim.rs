@@ -48,7 +48,7 @@ pub(super) struct Claim<T> {
 pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> {
     let parse = |fields: Value| Route::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
-        return Some(Claim::of_plugins(claim));
+        return Some(Claim::from_plugins(claim));
     }
     let fields = value.as_object()?;
     let bare = json!({"uri": "/", "plugins": {}});
@@ -94,7 +94,7 @@ pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> 
 pub(super) fn stream_route(id: &Id, value: &Value, path: &str) -> Option<Claim<StreamRoute>> {
     let parse = |fields: Value| StreamRoute::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
-        return Some(Claim::of_plugins(claim));
+        return Some(Claim::from_plugins(claim));
     }
     let fields = value.as_object()?;
     let is_good = |name: &str, value: &Value| {
@@ -114,7 +114,7 @@ pub(super) fn stream_route(id: &Id, value: &Value, path: &str) -> Option<Claim<S
 }
 
 impl<T> Claim<T> {
-    fn of_plugins(route: T) -> Self {
+    fn from_plugins(route: T) -> Self {
         Self { route, unreadable: Unreadable::Plugins, left_out: Vec::new() }
     }
 }

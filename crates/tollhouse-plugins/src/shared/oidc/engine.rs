@@ -96,7 +96,7 @@ pub(crate) struct Now {
 }
 
 impl Now {
-    pub(crate) fn of(cx: &RequestContext<'_>) -> Self {
+    pub(crate) fn from_context(cx: &RequestContext<'_>) -> Self {
         let now = cx.now();
         Self { ms: now.monotonic_ms, unix_s: now.unix_ms / 1_000 }
     }
@@ -125,7 +125,7 @@ impl Engine {
         cx: &mut RequestContext<'_>,
         token_header: Option<Vec<u8>>,
     ) -> Result<Admission, Refusal> {
-        let now = Now::of(cx);
+        let now = Now::from_context(cx);
         if !matches!(self.bearer, Bearer::Ignored) {
             if let Some(token) = bearer_token(cx, token_header)? {
                 let who = self.by_token(cx, &token, now).await?;

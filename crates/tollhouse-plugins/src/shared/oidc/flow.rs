@@ -375,7 +375,7 @@ impl Login {
                 return self.begin_for(engine, cx, now, (pending.target, false)).await;
             }
             let described = argument("error_description").unwrap_or_default();
-            let said = shown(&format!("{error} {described}"));
+            let said = printable(&format!("{error} {described}"));
             return Err(refused(&format!("the identity provider refuses: {said}")));
         }
         let code = argument("code").filter(|code| !code.is_empty());
@@ -535,10 +535,10 @@ impl Login {
 /// The user of a session, and what was granted; without the access token where that `is_over`.
 fn who_of(session: Session, is_over: bool) -> (Who, Option<Value>) {
     // Some providers say in the token what they have granted, and some beside it.
-    let of_token = |text: &str| claims_of(text).and_then(|mut claims| claims.remove("scope"));
-    let scope = of_token(&session.access_token)
+    let scope_in = |text: &str| claims_of(text).and_then(|mut claims| claims.remove("scope"));
+    let scope = scope_in(&session.access_token)
         .or_else(|| session.scope.as_deref().map(Value::from))
-        .or_else(|| session.id_token.as_deref().and_then(of_token));
+        .or_else(|| session.id_token.as_deref().and_then(scope_in));
     let who = Who {
         access_token: (!is_over).then_some(session.access_token),
         userinfo: session.userinfo.map(Arc::new),
@@ -594,7 +594,7 @@ fn failed(reason: &str, cookies: CookieLines) -> Refusal {
 }
 
 /// Words of somebody else that can be shown: few of them, and nothing that is more than a letter.
-fn shown(text: &str) -> String {
+fn printable(text: &str) -> String {
     let is_plain = |letter: &char| !letter.is_control() && !matches!(letter, '<' | '>' | '&');
     text.trim().chars().filter(is_plain).take(SHOWN_CHARS_MAX).collect()
 }

@@ -391,7 +391,9 @@ impl ProxyCache {
             return;
         };
         let Some(names) = item::vary_names(cx) else { return };
-        if !self.config.cache_set_cookie && cx.header("set-cookie").is_some() {
+        // What a plugin has put there is for one client, whatever the node's cookies are: a session, for example.
+        let is_for_one = cx.is_edited("set-cookie");
+        if is_for_one || (!self.config.cache_set_cookie && cx.header("set-cookie").is_some()) {
             return;
         }
         let stored = Stored {

@@ -151,7 +151,7 @@ mod tests {
             "attempts": [{"node": "b:1", "status": 0}, {"node": "c:1", "status": 0}],
             "error": {"code": "upstream_connect_failed"},
         });
-        let expected = "08:49:37.042Z 502 GET a/x?[2J 3 ms route=r client=10.0.0.1 nodes=b:1,c:1 \
+        let expected = "08:49:37.042Z 502 GET a/x?[2J? 3 ms route=r client=10.0.0.1 nodes=b:1,c:1 \
                         code=upstream_connect_failed\n";
         assert_eq!(describe(&row), expected);
     }

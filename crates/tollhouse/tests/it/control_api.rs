@@ -275,13 +275,13 @@ fn keys_of_consumers_may_stand_in_the_environment() {
 #[test]
 fn what_is_kept_and_not_served_is_named_where_a_user_looks() {
     let gateway = gateway().without_resources().start();
-    let secret = json!({ "uri": "https://vault.test", "prefix": "kv", "token": "t" });
-    assert_eq!(gateway.admin("PUT", "/secrets/vault/1", &secret).status(), 201, "as APISIX");
+    let secret = json!({ "access_key_id": "id", "secret_access_key": "key" });
+    assert_eq!(gateway.admin("PUT", "/secrets/aws/1", &secret).status(), 201, "as APISIX");
     let problems = || gateway.configuration()["problems"].to_string();
-    wait_for("the problem", || problems().contains("not served yet").then_some(()));
+    wait_for("the problem", || problems().contains("are not fetched").then_some(()));
     let again = gateway.kill().without_resources().start();
     again.output().wait_line("the warning of the start", |line| {
-        (line.contains("WARN") && line.contains("secrets are not served yet")).then_some(())
+        (line.contains("WARN") && line.contains("are not fetched")).then_some(())
     });
 }
 

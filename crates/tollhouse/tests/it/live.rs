@@ -71,7 +71,7 @@ fn a_file_that_says_the_same_is_no_revision() {
 }
 
 #[test]
-fn a_bad_object_is_kept_out_and_the_others_serve() {
+fn a_bad_object_refuses_what_is_its_own_and_the_others_serve() {
     let origin = Origin::named("a");
     let to = |id: &str, uri: &str| json!({ "id": id, "uri": uri, "upstream": upstream([origin.address()]) });
     let bad =
@@ -79,7 +79,7 @@ fn a_bad_object_is_kept_out_and_the_others_serve() {
     let gateway = gateway().resources(&routes([to("one", "/one"), bad])).start();
     let mut client = gateway.client();
     assert_eq!(client.get("/one").status(), 200);
-    assert_eq!(client.get("/bad").status(), 404);
+    assert_eq!(client.get("/bad").status(), 503);
     let problems = gateway.configuration()["problems"].clone();
     assert!(problems.to_string().contains("routes[1]"), "{problems}");
     // A good version heals, and goes on serving when a bad one follows.

@@ -178,6 +178,33 @@ fn a_session_whose_token_is_renewed_gets_a_new_cookie_with_the_nodes_answer() {
 }
 
 #[test]
+fn a_cache_keeps_nobodys_session() {
+    let (provider, origin) = (IdentityProvider::start(), Origin::named("a"));
+    // It has ended as soon as it is given: each answer has a new cookie.
+    provider.grant_for(0);
+    let members = json!({"redirect_uri": "/callback",
+        "session": {"secret": "a secret of sixteen letters"}});
+    let plugins = json!({
+        "openid-connect": conf(&provider, members),
+        "proxy-cache": {"cache_strategy": "memory", "cache_zone": "memory_cache",
+            "cache_key": ["$uri"], "cache_set_cookie": true},
+    });
+    let route = json!({"id": "all", "uri": "/*", "plugins": plugins,
+        "upstream": upstream([origin.address()])});
+    let gateway = gateway().resources(&routes([route])).start();
+    let mut browser = Browser::default();
+    let back = provider.log_in(&location(&browser.get(&gateway, "/a")));
+    let back = back.strip_prefix("http://shop.test").expect("it comes back here").to_owned();
+    browser.get(&gateway, &back);
+    for _ in 0..2 {
+        let answer = browser.get(&gateway, "/a");
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "a"));
+        assert!(!answer.all("set-cookie").is_empty());
+        assert_eq!(answer.field("apisix-cache-status"), Some("MISS"), "{answer:?}");
+    }
+}
+
+#[test]
 fn shenyus_oauth2_gives_nodes_the_token_of_who_has_logged_in() {
     let (provider, origin) = (IdentityProvider::start(), Origin::named("a"));
     let pairs = [pair("oauth2", "/", Value::Null, Value::Null), divide("/", &origin, json!({}))];

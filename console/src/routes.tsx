@@ -1,6 +1,7 @@
 /** The one list of screens: address, what may stand in it, and the part of the program that draws it. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
 import { Failed, Frame, NotFound } from './ui/frame'
+import { rangeOf } from './features/overview/range'
 import { Overview } from './features/overview/screen'
 import { isKind } from './api/types'
 import type { EditorView } from './form/views'
@@ -35,7 +36,7 @@ export interface InstanceSearch { tab?: 'events'; q?: string; page?: number; sor
 export interface RuleSearch { kind?: string; service?: string; q?: string; page?: number; sort?: string }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
 
-const overview = createRoute({ getParentRoute: () => root, path: '/', component: Overview })
+const overview = createRoute({ getParentRoute: () => root, path: '/', validateSearch: rangeOf, component: Overview })
 
 const requests = createRoute({
   getParentRoute: () => root,

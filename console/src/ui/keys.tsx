@@ -15,6 +15,7 @@ const PLACES: Record<string, string> = {
 const LETTERS: Record<string, string> = {
   e: '[data-edit]', y: '[data-copy]', u: '[data-undo]', n: '[data-new]', d: '[data-delete]', a: '[data-add]',
   i: '[data-isolate]', w: '[data-weight]', c: '[data-compare]', p: '[data-pause]', f: '[data-cell]', r: '[data-repeat]', x: 'tbody input[type=checkbox]',
+  ArrowLeft: '[data-earlier]', ArrowRight: '[data-later]', '+': '[data-closer]', '-': '[data-wider]',
 }
 
 /** Where it is kept that somebody wants no letters as keys: who dictates would press them by speaking. */
@@ -49,6 +50,16 @@ function press(selector: string) {
 const isTyping = (at: HTMLElement) =>
   at.isContentEditable || /^(TEXTAREA|SELECT)$/.test(at.tagName) || (at instanceof HTMLInputElement && !/^(checkbox|radio|button)$/.test(at.type))
 
+/** Whether an arrow is for the screen: not where it moves what has the focus, nor where nothing of the screen is moved. */
+const isForScreen = (event: KeyboardEvent, at: HTMLElement) =>
+  !event.shiftKey && !(at instanceof HTMLInputElement) && at.closest('.scroll, .code, [role=menu], [role=listbox], [role=tablist]') === null && document.querySelector(LETTERS[event.key] as string) !== null
+
+/** Moves the focus to the next head that orders the list. */
+function nextHead() {
+  const heads = [...document.querySelectorAll<HTMLElement>('#content .sorter')].filter((head) => head.checkVisibility())
+  heads[(heads.findIndex((head) => head === document.activeElement) + 1) % heads.length]?.focus()
+}
+
 /** Keys that work everywhere. Letters never do while something is typed, nor behind a dialog. */
 export function useKeys(openPalette: () => void, openHelp: () => void) {
   const navigate = useNavigate()
@@ -81,7 +92,9 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
           event.preventDefault()
           field.focus()
         }
-      } else if (LETTERS[event.key] !== undefined) {
+      } else if (event.key === 's') nextHead()
+      else if (LETTERS[event.key] !== undefined) {
+        if (event.key.startsWith('Arrow') && !isForScreen(event, at)) return
         event.preventDefault()
         press(LETTERS[event.key] as string)
       }
@@ -102,7 +115,7 @@ export function Keys() {
   }
   const list = [
     ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t b h ,', words.keyGo], ['/', words.keyFilter], ['↓', words.keyFirstRow], ['j k', words.keyRows], ['↵', words.keyOpen],
-    ['x', words.keyTick], ['n', words.keyNew], ['e', words.keyEdit], ['d', words.keyDelete], ['a', words.keyAdd], ['i w', words.keyInstance], ['c', words.keyCompare], ['p', words.keyPause], ['f', words.keyCell], ['r', words.keyRepeat],
+    ['x', words.keyTick], ['n', words.keyNew], ['e', words.keyEdit], ['d', words.keyDelete], ['a', words.keyAdd], ['i w', words.keyInstance], ['c', words.keyCompare], ['s', words.keySort], ['← →', words.keyRange], ['+ −', words.keyZoom], ['p', words.keyPause], ['f', words.keyCell], ['r', words.keyRepeat],
     ['u', words.keyUndo], ['y', words.keyCopy], ['Ctrl S', words.keyReview], ['Ctrl E', words.keyView], ['Alt ↑ ↓', words.keyProblem], ['Ctrl ↵', words.keyAsk], ['Esc', words.keyUp], ['?', words.keyHelp],
   ]
   return (

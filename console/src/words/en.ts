@@ -5,6 +5,10 @@ const { number, tenths, isOne } = numbersOf('en')
 /** `1 node`, `1,204 nodes`. */
 const count = (n: number, one: string, many: string) => `${number(n)} ${isOne(n) ? one : many}`
 
+/** `the last 5 minutes`, or `these 5 minutes` where they are over. */
+const span = (minutes: number, isPast: boolean) =>
+  isOne(minutes) ? (isPast ? 'this minute' : 'the last minute') : `${isPast ? 'these' : 'the last'} ${number(minutes)} minutes`
+
 /** Every text of the console. The other languages have this shape, so that a missing text does not compile. */
 export const en = {
   language: 'English',
@@ -66,14 +70,20 @@ export const en = {
   perSecond: (n: number) => `${tenths(n)}/s`,
   ms: (n: number) => (n < 1 ? '< 1 ms' : `${number(n)} ms`),
   none: 'none',
-  last15: 'Last 15 minutes',
+  range: 'Range of the charts',
+  rangeLast: (minutes: number) => (isOne(minutes) ? 'Last minute' : `Last ${number(minutes)} minutes`),
+  rangeUntil: (minutes: number, time: string) => `${count(minutes, 'minute', 'minutes')} until ${time}`,
+  rangeEarlier: 'Earlier',
+  rangeLater: 'Later',
+  rangeCloser: 'Zoom in',
+  rangeWider: 'Zoom out',
   asTable: 'As a table',
-  connectionsSentence: (now: number, most: number) => `${count(now, 'connection is', 'connections are')} open now, at most ${number(most)}.`,
-  noTraffic: 'No request in the last 15 minutes.',
-  rateSentence: (now: string, peak: string) => `Now ${now} a second, at most ${peak}.`,
-  latencySentence: (p50: string, p99: string) => `Median ${p50}, p99 ${p99} in the last 10 seconds.`,
-  failureSentence: (n: number) => (n === 0 ? 'No failure in the last 15 minutes.' : `${count(n, 'failure', 'failures')} in the last 15 minutes.`),
-  noFailures: 'No failure in the last 15 minutes.',
+  connectionsSentence: (now: number, most: number, isPast: boolean) =>
+    isPast ? `${count(now, 'connection was', 'connections were')} open at the end, at most ${number(most)}.` : `${count(now, 'connection is', 'connections are')} open now, at most ${number(most)}.`,
+  noTraffic: (minutes: number, isPast: boolean) => `No request in ${span(minutes, isPast)}.`,
+  rateSentence: (now: string, peak: string, isPast = false) => `${isPast ? 'At the end' : 'Now'} ${now} a second, at most ${peak}.`,
+  latencySentence: (p50: string, p99: string, isPast: boolean) => `Median ${p50}, p99 ${p99} in the last 10 seconds${isPast ? ' of the range' : ''}.`,
+  failureSentence: (n: number, minutes: number, isPast: boolean) => `${n === 0 ? 'No failure' : count(n, 'failure', 'failures')} in ${span(minutes, isPast)}.`,
   needsHand: 'Needs a hand',
   allWell: 'Nothing needs a hand.',
   partDown: (part: string) => `${part} is down`,
@@ -236,6 +246,9 @@ export const en = {
   keyAdd: 'add a credential',
   keyInstance: 'isolate or edit the instance of the row',
   keyCompare: 'compare what is ticked',
+  keySort: 'next column that orders the list; ↵ orders by it',
+  keyRange: 'move the range of the charts',
+  keyZoom: 'zoom the charts in or out',
   keyPause: 'hold the list, or let it go on',
   keyCell: 'filter requests by the cell or row',
   keyRepeat: 'repeat the measurement',

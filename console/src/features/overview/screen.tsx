@@ -1,6 +1,6 @@
 /** The gateway at a glance: whether it is well, and what needs a hand. It decides nothing. */
-import { Anchor, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Anchor, Button, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { useLive, useOverview } from '../../api/live'
 import { useRates } from '../../api/rates'
 import type { Overview as Data, Second } from '../../api/types'
@@ -8,12 +8,9 @@ import { Series } from '../../chart/series'
 import { ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { relative, Time } from '../../ui/time'
 import { useLanguage, useWords } from '../../words/words'
+import { moved, type RangeSearch, shapeOf, zoomed } from './range'
 
-/** Seconds a chart spans. */
-const SPAN_S = 900
-
-/** Seconds that one point of a chart adds up: some 180 points a line. */
-const STEP_S = 5
+const api = getRouteApi('/')
 
 /** Certificates that end within so many seconds need a hand. */
 const ENDING_S = 30 * 86_400
@@ -94,15 +91,14 @@ function Busiest() {
   )
 }
 
-/** The points of a chart: steps from 15 minutes ago until now, each with its seconds. */
-function steps(seconds: Second[], now: number): Second[][] {
-  const groups: Second[][] = Array.from({ length: SPAN_S / STEP_S }, () => [])
+/** The points of a chart: steps of a range until its end, each with its seconds. */
+function steps(seconds: Second[], end: number, { span, step }: ReturnType<typeof shapeOf>): Second[][] {
+  const groups: Second[][] = Array.from({ length: span / step }, () => [])
   for (const second of seconds) {
-    const at = groups.length - 1 - Math.floor((now - second.at) / STEP_S)
+    const at = groups.length - 1 - Math.floor((end - second.at) / step)
     groups[at]?.push(second)
   }
-  // The newest step is not over, and would look like a fall.
-  return groups.slice(0, -1)
+  return groups
 }
 
 /** Seconds that a rate is taken over, at least: what a gateway that was held up counts in an instant is no rate. */
@@ -116,11 +112,19 @@ function Charts() {
   const words = useWords()
   const { language } = useLanguage()
   const live = useLive()
+  const search = api.useSearch()
   // What has not arrived yet is not told as if there had been nothing.
   if (live.data === undefined && !live.isError) return <Loading rows={8} />
-  const seconds = live.data ?? []
-  const now = seconds.at(-1)?.at ?? 0
-  const groups = steps(seconds, now)
+  const known = live.data ?? []
+  const now = known.at(-1)?.at ?? 0
+  const isPast = search.until !== undefined
+  const end = search.until ?? now
+  const shape = shapeOf(search)
+  const minutes = shape.span / 60
+  const seconds = known.filter(({ at }) => at > end - shape.span && at <= end)
+  const points = steps(seconds, end, shape)
+  // The newest step of now is not over, and would look like a fall.
+  const groups = isPast ? points : points.slice(0, -1)
   const rate = (pick: (second: Second) => number) =>
     groups.map((group) => (group.length === 0 ? null : sum(group.map(pick)) / spanOf(group)))
   const slow = (pick: (second: Second) => number | null) => groups.map((group) => (group.length === 0 ? null : most(group.map(pick))))
@@ -131,65 +135,92 @@ function Charts() {
   for (const second of seconds) for (const [code, count] of Object.entries(second.failures)) failures.set(code, (failures.get(code) ?? 0) + count)
   const failed = [...failures].sort((a, b) => b[1] - a[1])
   const lastRate = last.length === 0 ? 0 : sum(last.map((it) => it.requests)) / spanOf(last)
-  const rateText = words.rateSentence(number(lastRate), number(Math.max(0, ...all.map((it) => it ?? 0))))
+  const rateText = words.rateSentence(number(lastRate), number(Math.max(0, ...all.map((it) => it ?? 0))), isPast)
   const ms = (value: number | null) => (value === null ? '–' : words.ms(value))
-  const latencyText = words.latencySentence(ms(most(last.map((it) => it.p50_ms))), ms(most(last.map((it) => it.p99_ms))))
+  const latencyText = words.latencySentence(ms(most(last.map((it) => it.p50_ms))), ms(most(last.map((it) => it.p99_ms))), isPast)
   const marks = groups.flatMap((group, at) => {
     const before = groups.slice(0, at).findLast((it) => it.length > 0)?.at(-1)?.revision
     const own = group.at(-1)?.revision
     return before !== undefined && own !== undefined && own !== before ? [at / (groups.length - 1)] : []
   })
   const time = (at: number) => (at === 0 ? '' : new Date(at * 1000).toLocaleTimeString(language, { hour: '2-digit', minute: '2-digit' }))
-  const exact = (at: number) => new Date((now - (groups.length - at) * STEP_S) * 1000).toLocaleTimeString(language)
-  const shared = { from: time(now - SPAN_S), to: time(now), marks, pointName: exact }
+  const exact = (at: number) => new Date((end - (points.length - 1 - at) * shape.step) * 1000).toLocaleTimeString(language)
+  const shared = { from: time(end === 0 ? 0 : end - shape.span), to: time(end), marks, pointName: exact }
   const open = slow((it) => it.connections)
-  const openText = words.connectionsSentence(seconds.at(-1)?.connections ?? 0, Math.max(0, ...seconds.map((it) => it.connections)))
+  const openText = words.connectionsSentence(seconds.at(-1)?.connections ?? 0, Math.max(0, ...seconds.map((it) => it.connections)), isPast)
   const hasTraffic = seconds.some((it) => it.requests > 0)
   const byClass = (name: string) => rate((it) => it.classes[name] ?? 0)
   return (
-    <SimpleGrid cols={{ base: 1, lg: 2 }}>
-      <section className="card">
-        <ChartHead title={words.rate} text={hasTraffic ? rateText : words.noTraffic} />
-        <Series
-          {...shared} sentence={rateText} format={number}
-          lines={[
-            { label: words.allStatuses, color: 'var(--mantine-color-harbour-6)', values: all, isArea: true },
-            { label: '4xx', color: 'var(--mantine-color-yellow-6)', values: byClass('4xx') },
-            { label: '5xx', color: 'var(--mantine-color-red-6)', values: byClass('5xx') },
-          ]}
-        />
-      </section>
-      <section className="card">
-        <ChartHead title={words.latency} text={latencyText} />
-        <Series
-          {...shared} sentence={latencyText} format={(value) => `${number(value)} ms`}
-          lines={[
-            { label: 'p50', color: 'var(--mantine-color-harbour-6)', values: slow((it) => it.p50_ms) },
-            { label: 'p99', color: 'var(--mantine-color-grape-6)', values: slow((it) => it.p99_ms) },
-          ]}
-        />
-      </section>
-      <section className="card">
-        <ChartHead title={words.failures} text={words.failureSentence(sum(failed.map(([, count]) => count)))} />
-        <Table>
-          <Table.Tbody>
-            {failed.slice(0, 8).map(([code, count]) => (
-              <Table.Tr key={code}>
-                <Table.Td><Anchor component={Link} to="/requests" search={{ code } as never} className="mono">{code}</Anchor></Table.Td>
-                <Table.Td className="numbers">{count.toLocaleString(language)}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </section>
-      <section className="card">
-        <ChartHead title={words.connections} text={openText} />
-        <Series
-          {...shared} sentence={openText} format={number}
-          lines={[{ label: words.connections, color: 'var(--mantine-color-harbour-6)', values: open, isArea: true }]}
-        />
-      </section>
-    </SimpleGrid>
+    <Stack gap="xs">
+      <RangeBar search={search} now={now} />
+      <SimpleGrid cols={{ base: 1, lg: 2 }}>
+        <section className="card">
+          <ChartHead title={words.rate} text={hasTraffic ? rateText : words.noTraffic(minutes, isPast)} />
+          <Series
+            {...shared} sentence={rateText} format={number}
+            lines={[
+              { label: words.allStatuses, color: 'var(--mantine-color-harbour-6)', values: all, isArea: true },
+              { label: '4xx', color: 'var(--mantine-color-yellow-6)', values: byClass('4xx') },
+              { label: '5xx', color: 'var(--mantine-color-red-6)', values: byClass('5xx') },
+            ]}
+          />
+        </section>
+        <section className="card">
+          <ChartHead title={words.latency} text={latencyText} />
+          <Series
+            {...shared} sentence={latencyText} format={(value) => `${number(value)} ms`}
+            lines={[
+              { label: 'p50', color: 'var(--mantine-color-harbour-6)', values: slow((it) => it.p50_ms) },
+              { label: 'p99', color: 'var(--mantine-color-grape-6)', values: slow((it) => it.p99_ms) },
+            ]}
+          />
+        </section>
+        <section className="card">
+          <ChartHead title={words.failures} text={words.failureSentence(sum(failed.map(([, count]) => count)), minutes, isPast)} />
+          <Table>
+            <Table.Tbody>
+              {failed.slice(0, 8).map(([code, count]) => (
+                <Table.Tr key={code}>
+                  <Table.Td><Anchor component={Link} to="/requests" search={{ code } as never} className="mono">{code}</Anchor></Table.Td>
+                  <Table.Td className="numbers">{count.toLocaleString(language)}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </section>
+        <section className="card">
+          <ChartHead title={words.connections} text={openText} />
+          <Series
+            {...shared} sentence={openText} format={number}
+            lines={[{ label: words.connections, color: 'var(--mantine-color-harbour-6)', values: open, isArea: true }]}
+          />
+        </section>
+      </SimpleGrid>
+    </Stack>
+  )
+}
+
+/** The range of all charts: said, moved and zoomed, by button and by key. */
+function RangeBar({ search, now }: { search: RangeSearch; now: number }) {
+  const words = useWords()
+  const { language } = useLanguage()
+  const navigate = api.useNavigate()
+  const minutes = shapeOf(search).span / 60
+  // A button that leads nowhere keeps the focus.
+  const button = (sign: string, label: string, key: object, to: RangeSearch | undefined) => (
+    <Button
+      {...key} size="compact-sm" variant="default" aria-label={label} title={label} aria-disabled={to === undefined} data-disabled={to === undefined || undefined}
+      onClick={() => to && void navigate({ search: to, replace: true })}
+    >{sign}</Button>
+  )
+  return (
+    <Group gap="xs" role="group" aria-label={words.range}>
+      {button('←', words.rangeEarlier, { 'data-earlier': true }, now > 0 ? moved(search, -1, now) : undefined)}
+      {button('→', words.rangeLater, { 'data-later': true }, moved(search, 1, now))}
+      {button('−', words.rangeWider, { 'data-wider': true }, zoomed(search, -1, now))}
+      {button('+', words.rangeCloser, { 'data-closer': true }, zoomed(search, 1, now))}
+      <Text size="sm" role="status">{search.until === undefined ? words.rangeLast(minutes) : words.rangeUntil(minutes, new Date(search.until * 1000).toLocaleTimeString(language))}</Text>
+    </Group>
   )
 }
 

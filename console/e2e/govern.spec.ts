@@ -160,3 +160,19 @@ test('a certificate is renewed without its key where the stored one fits', async
   })
   rmSync(folder, { recursive: true })
 })
+
+test('the aliases of a service are listed on it, and none of another', async ({ page, gateway }) => {
+  await gateway.call('POST', '/registry/v1/instances', { service: 'aliased', host: '10.5.0.1', port: 1, healthy: true })
+  await signIn(page, gateway, ADMIN, '/ui/registry/default/aliased')
+  await page.getByText('Aliases', { exact: true }).click()
+  await expect(page).toHaveURL(/tab=aliases/)
+  await expect(page.getByText(/^No alias points at this service/)).toBeVisible()
+  for (const [name, target] of [['aliased-old', 'aliased'], ['aliased-else', 'elsewhere']]) {
+    await gateway.call('POST', '/registry/v1/services', { name: target })
+    const made = await gateway.call('POST', '/registry/v1/aliases', { name, target: { namespace: 'default', name: target }, comment: 'the name before' })
+    expect(made.status, await made.text()).toBe(201)
+  }
+  await page.reload()
+  await expect(page.getByRole('row', { name: /aliased-old.*the name before/ })).toBeVisible()
+  await expect(page.getByText('aliased-else')).toHaveCount(0)
+})

@@ -39,7 +39,7 @@ export async function everyScreen(gateway: Gateway): Promise<string[]> {
     '/ui/objects/routes/any', '/ui/objects/routes/any/edit', '/ui/objects/routes/any/edit?view=form', '/ui/objects/routes/any/edit?view=json', '/ui/objects/routes/any-off', '/ui/objects/routes/any-gone', '/ui/objects/upstreams/any-up', '/ui/objects/upstreams/any-up/edit', '/ui/objects/services/any-service', '/ui/objects/consumers/any', '/ui/objects/plugin_configs/any-config', '/ui/objects/secrets/vault%2Fany',
     '/ui/certificates', '/ui/certificates?q=zzz', '/ui/plugins', '/ui/plugins?q=zzz', '/ui/plugins/limit-count', '/ui/plugins/key-auth',
     '/ui/shenyu/plugin', '/ui/shenyu/selector', '/ui/shenyu/meta-data', '/ui/shenyu/appAuth', `/ui/shenyu/selector/${selector}`, `/ui/shenyu/rule/+?in=${encodeURIComponent(JSON.stringify(selector))}`,
-    '/ui/registry', '/ui/registry?q=zzz', '/ui/registry/default/any-orders', '/ui/registry/default/any-orders?tab=events', '/ui/registry/rules', '/ui/registry/rules/routing/+',
+    '/ui/registry', '/ui/registry?q=zzz', '/ui/registry/default/any-orders', '/ui/registry/default/any-orders?tab=events', '/ui/registry/default/any-orders?tab=aliases', '/ui/registry/rules', '/ui/registry/rules/routing/+',
     '/ui/bench', '/ui/bench/compare', '/ui/changes', '/ui/changes?id=zzz', '/ui/changes/import', '/ui/objects/routes?sort=-name&q=plugin:cors', '/ui/registry/rules/rate-limit/+', '/ui/registry/default/any-orders?sort=-weight', `/ui/changes/${rows[0].name}`, '/ui/settings', '/ui/settings?all=true', '/ui/settings?tab=doctor', '/ui/settings?tab=log', '/ui/nothing',
   ]
 }

@@ -32,7 +32,7 @@ export interface ShenyuSearch { q?: string; page?: number; in?: string }
 export interface EditorSearch { view?: EditorView; of?: string }
 export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
 export interface ChangeSearch { kind?: string; id?: string; actor?: string; way?: string; before?: number }
-export interface InstanceSearch { tab?: 'events'; q?: string; page?: number; sort?: string }
+export interface InstanceSearch { tab?: 'aliases' | 'events'; q?: string; page?: number; sort?: string }
 export interface RuleSearch { kind?: string; service?: string; q?: string; page?: number; sort?: string }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
 
@@ -78,7 +78,7 @@ const registryService = createRoute({
     parse: ({ namespace, service }: { namespace: string; service: string }) => ({ namespace: nameOf(namespace), service: nameOf(service) }),
     stringify: ({ namespace, service }: { namespace: string; service: string }) => ({ namespace: segmentOf(namespace), service: segmentOf(service) }),
   },
-  validateSearch: (raw: Record<string, unknown>): InstanceSearch => ({ tab: raw.tab === 'events' ? 'events' : undefined, q: text(raw.q), page: page(raw.page), sort: text(raw.sort) }),
+  validateSearch: (raw: Record<string, unknown>): InstanceSearch => ({ tab: raw.tab === 'events' || raw.tab === 'aliases' ? raw.tab : undefined, q: text(raw.q), page: page(raw.page), sort: text(raw.sort) }),
   component: lazyRouteComponent(() => import('./features/registry/detail'), 'RegistryService'),
 })
 

@@ -9,6 +9,7 @@ import { Dialog } from '../../ui/dialog'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { useWords } from '../../words/words'
+import { Aliases } from './aliases'
 import { Events } from './events'
 import { InstanceForm } from './form'
 import { useRefusal } from '../../ui/permission'
@@ -55,8 +56,8 @@ export function RegistryService() {
         <Button component={Link} to="/registry/rules" search={{ service } as never} size="xs" variant="default">{words.rules}</Button>
         <Button size="xs" data-new disabled={refused !== undefined} title={refused} onClick={() => edit('new')}>{words.register}</Button>
       </ScreenHead>
-      <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={[{ value: 'instances', label: words.instances }, { value: 'events', label: words.events }]}
-        onChange={(value) => void navigate({ search: value === 'events' ? { tab: 'events' } : {}, replace: true })} />
+      <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={[{ value: 'instances', label: words.instances }, { value: 'aliases', label: words.aliases }, { value: 'events', label: words.events }]}
+        onChange={(value) => void navigate({ search: value === 'events' || value === 'aliases' ? { tab: value } : {}, replace: true })} />
       {tab === 'instances' && (
         <Group mb="md" gap="sm">
           <TextInput data-filter className="filterbox" aria-label={words.filterInstances} placeholder={words.filterInstances} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
@@ -70,7 +71,7 @@ export function RegistryService() {
           )}
         </Group>
       )}
-      {tab === 'events' ? <Events namespace={namespace} service={service} /> : <>
+      {tab === 'events' ? <Events namespace={namespace} service={service} /> : tab === 'aliases' ? <Aliases namespace={namespace} service={service} page={page} turn={(to) => void navigate({ search: { tab, page: to > 1 ? to : undefined } })} /> : <>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? (q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <Empty>{words.emptyKind}</Empty>) : (
         <Scroll>

@@ -301,7 +301,7 @@ impl Keepers {
             }
             // What nobody refers to any more is let go of when its time has come.
             let is_used = referring.values().any(|object| object.places.contains(place));
-            if !is_used && kept.known_at.is_some() {
+            if !is_used && !kept.is_unknown() {
                 unused.push(place.clone());
                 continue;
             }

@@ -1,3 +1,5 @@
+// The range of the charts: what an address may say, and what moving and zooming make of it. The keys are in e2e.
+
 import { describe, expect, test } from 'vitest'
 import { moved, rangeOf, zoomed } from './range'
 

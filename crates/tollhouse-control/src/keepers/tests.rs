@@ -138,6 +138,12 @@ async fn what_nobody_refers_to_is_let_go_of_and_the_rest_is_bounded() {
     tokio::time::advance(REFRESH_TIME).await;
     assert!(keepers.next_due().is_err());
     assert!(keepers.state().kept.is_empty() && keepers.state().bytes == 0);
+    // Nor is a path kept that somebody only asked about, while the keeper is silent.
+    assert_eq!(fetched(&keepers, "$secret://vault/1/people/rose/key"), None);
+    let (place, _) = keepers.next_due().expect("something is due");
+    keepers.take(place, failed());
+    tokio::time::advance(RETRY_TIME).await;
+    assert!(keepers.next_due().is_err() && keepers.state().kept.is_empty());
     for number in 0..PATHS_MAX + 10 {
         assert_eq!(fetched(&keepers, &format!("$secret://vault/1/p{number}/key")), None);
     }

@@ -73,6 +73,7 @@ enum OtherSource {
     /// Take over what ShenYu's admin has: an archive that it exported, or what it serves right now.
     Shenyu(shenyu::ImportArguments),
     /// Take over the routes and upstreams of an ngxway: its upstream.conf and vhosts.conf, and no other file of nginx's.
+    /// Routes whose protection is not carried are switched off and listed; the exit code is 3 then.
     Ngxway(ngxway::NgxwayArguments),
     /// Take over what a registry exported: namespaces, services, aliases, instances, rules, contracts.
     Registry(registry_moves::FileArguments),
@@ -147,15 +148,31 @@ impl EtcdSource {
 pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     match &arguments.other {
         Some(OtherSource::Shenyu(arguments)) => return shenyu::import(arguments),
-        Some(OtherSource::Ngxway(ngxway)) => {
-            let source = |_: &Bootstrap| ngxway::document(ngxway);
-            return bring(&ImportArguments::from_ngxway(ngxway), source);
-        }
+        Some(OtherSource::Ngxway(ngxway)) => return bring_ngxway(ngxway),
         Some(OtherSource::Registry(arguments)) => return registry_moves::import_file(arguments),
         Some(OtherSource::Polaris(arguments)) => return registry_moves::import_polaris(arguments),
         None => {}
     }
     bring(arguments, |bootstrap| source(arguments, bootstrap))
+}
+
+/// The exit code of an import that has switched routes off, since what protected them could not be carried.
+const UNPROTECTED: u8 = 3;
+
+/// Brings what an ngxway has into the store, and says loudly what lost its protection.
+fn bring_ngxway(arguments: &ngxway::NgxwayArguments) -> anyhow::Result<ExitCode> {
+    let import = ngxway::read(arguments)?;
+    let source = |_: &Bootstrap| Ok((import.name, import.document));
+    let code = bring(&ImportArguments::from_ngxway(arguments), source)?;
+    if import.unprotected.is_empty() || code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    eprintln!(
+        "\nPROTECTION IS MISSING: these routes are switched off, since what protected them is not carried:"
+    );
+    import.unprotected.iter().for_each(|route| eprintln!("  {route}"));
+    eprintln!("give each plugins that do the same, and then set its status to 1");
+    Ok(ExitCode::from(UNPROTECTED))
 }
 
 /// What a document is called, and the document or what is wrong with it.

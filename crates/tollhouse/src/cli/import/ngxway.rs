@@ -1,12 +1,14 @@
 //! `tollhouse import ngxway`: the routes and upstreams of an ngxway, which are two files of nginx's. They are carried in the
 //! shape that ngxway has them in; of everything else it is said what it was and why it was left.
 
+mod access;
+mod cache;
 mod carry;
 mod syntax;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use tollhouse_config::{Document, Format, declarative};
@@ -24,7 +26,7 @@ const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 pub struct NgxwayArguments {
     #[command(flatten)]
     pub(super) configuration: Configuration,
-    /// The folder with upstream.conf and vhosts.conf: ngxway's conf/vhosts.
+    /// The folder with upstream.conf and vhosts.conf, which is ngxway's conf/vhosts; or conf, or ngxway's own folder.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Print what would change, and change nothing.
@@ -35,29 +37,59 @@ pub struct NgxwayArguments {
     pub(super) yes: bool,
 }
 
-/// What the files come to, or what is wrong with that; what was left is told on the standard error.
-pub(super) fn document(
-    arguments: &NgxwayArguments,
-) -> anyhow::Result<(String, Result<Document, Problems>)> {
+/// What an ngxway comes to.
+pub(super) struct Import {
+    /// The folder.
+    pub(super) name: String,
+    /// The document, or what is wrong with it.
+    pub(super) document: Result<Document, Problems>,
+    /// Routes that are switched off, since what protected them is not carried.
+    pub(super) unprotected: Vec<String>,
+}
+
+/// Reads the files; what was left is told on the standard error.
+pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
+    let folder = find(&arguments.folder)?;
     let mut carried = Carried::default();
     for file in FILES {
-        let path = arguments.folder.join(file);
+        let path = folder.join(file);
         let text = match check::read(&path) {
             Ok(text) => text,
             Err(problem) => bail!("{problem}"),
         };
         match syntax::parse(&text) {
-            Ok(directives) => carried.take(file, &directives),
-            Err(error) => bail!("{} is none of nginx's files: {error}", path.display()),
+            Ok(directives) => {
+                carried.take(file, &directives, &|included| read_included(&folder, included));
+            }
+            Err(error) => bail!("{} is not one of nginx's files: {error}", path.display()),
         }
     }
     for left in &carried.left {
         eprintln!("not carried: {left}");
     }
-    let Carried { routes, upstreams, .. } = carried;
+    let Carried { routes, upstreams, unprotected, .. } = carried;
     let text = json!({"routes": routes, "upstreams": upstreams}).to_string();
     let document = declarative::parse(&text, Format::Json, &|_| None);
-    Ok((arguments.folder.display().to_string(), document))
+    Ok(Import { name: folder.display().to_string(), document, unprotected })
+}
+
+/// The folder with the files: the one that is named, or the one where ngxway has it below that.
+fn find(named: &Path) -> anyhow::Result<PathBuf> {
+    let places = ["", "vhosts", "conf/vhosts"].map(|below| named.join(below));
+    let found = places.iter().find(|place| FILES.iter().all(|file| place.join(file).is_file()));
+    found.cloned().with_context(|| {
+        let named = named.display();
+        format!("{named} has neither {0} and {1} nor conf/vhosts with them", FILES[0], FILES[1])
+    })
+}
+
+/// A file that is included: where it is said to be, or where it is in the folder that is imported.
+fn read_included(folder: &Path, path: &str) -> Option<String> {
+    let in_conf = path.rsplit_once("/conf/").map_or(path, |(_, below)| below);
+    let in_conf = folder.parent().map(|conf| conf.join(in_conf.trim_start_matches('/')));
+    // An ngxway that is imported from a copy names the place where it runs.
+    let places = [in_conf, Some(PathBuf::from(path))];
+    places.into_iter().flatten().find_map(|place| check::read(&place).ok())
 }
 
 #[cfg(test)]
@@ -67,9 +99,14 @@ mod tests {
     fn carried(upstreams: &str, vhosts: &str) -> Carried {
         let mut carried = Carried::default();
         for (file, text) in FILES.into_iter().zip([upstreams, vhosts]) {
-            carried.take(file, &syntax::parse(text).expect("it is right"));
+            carried.take(file, &syntax::parse(text).expect("it is right"), &included);
         }
         carried
+    }
+
+    /// A list of ngxway's.
+    fn included(path: &str) -> Option<String> {
+        (path == "/dist/conf/nginx/blacklist.conf").then(|| "deny 10.0.0.9;\n".to_owned())
     }
 
     const UPSTREAMS: &str = "upstream api_host {\n    server 192.168.0.107:8000 weight=100 \
@@ -120,7 +157,7 @@ mod tests {
             "upstream.conf:2: server: add checks",
             "vhosts.conf:2: listen: set listen.http",
             "vhosts.conf:7: access_by_lua_file: the firewall and the signature check of ngxway protect",
-            "vhosts.conf:8: proxy_cache: kept in memory for 300 s",
+            "vhosts.conf:10: proxy_set_header: nodes get the client's Host as it is",
             "vhosts.conf:17: stub_status: metrics are at listen.metrics",
             "vhosts.conf:18: root: files are not served",
             "vhosts.conf:19: location: only paths",
@@ -139,5 +176,46 @@ mod tests {
         ] {
             assert!(left.iter().any(|it| it.contains(expected)), "{expected} in {left:#?}");
         }
+    }
+
+    /// The location that ngxway is shipped with, in short.
+    const SHIPPED: &str = "server { listen 8090; location /api/ { proxy_cache my_cache; \
+        proxy_cache_key \"$scheme$request_method$host$request_uri\"; proxy_cache_valid 200 100m; \
+        proxy_cache_valid 404 1m; proxy_cache_methods GET HEAD; proxy_pass http://api_host;\n \
+        if ($upstream_cache_status != \"HIT\") {\n access_by_lua_file /dist/ngxway/main.lua; } } \
+        location /open/ { proxy_pass http://api_host; } include /dist/conf/nginx/blacklist.conf; }";
+
+    #[test]
+    fn what_protects_a_location_is_never_lost_without_switching_its_route_off() {
+        let Carried { routes, unprotected, left, .. } = carried(UPSTREAMS, SHIPPED);
+        assert_eq!((&routes[0]["status"], routes[1].get("status")), (&json!(0), None));
+        assert_eq!(unprotected, ["ngxway-1 /api/*: vhosts.conf:3 access_by_lua_file"]);
+        assert!(left.iter().any(|it| it.contains("access_by_lua_file: the firewall")), "{left:#?}");
+        let restriction = json!({"blacklist": ["10.0.0.9"]});
+        assert_eq!(routes[1]["plugins"]["ip-restriction"], restriction);
+        let lost = "server { location / { proxy_pass http://a; } include /other.conf; }";
+        let Carried { routes, unprotected, .. } = carried(UPSTREAMS, lost);
+        assert_eq!(routes[0]["status"], 0, "the file may be a list");
+        assert_eq!(unprotected, ["ngxway-1 /*: vhosts.conf:1 include"]);
+        let mixed = "server { deny 10.0.0.1; allow 10.0.0.0/8; deny all; location / { proxy_pass http://a; } \
+            location /own { allow 10.0.0.7; deny all; proxy_pass http://a; } }";
+        let Carried { routes, .. } = carried(UPSTREAMS, mixed);
+        assert_eq!(routes[0]["status"], 0);
+        let own = json!({"whitelist": ["10.0.0.7"]});
+        assert_eq!(
+            (&routes[1]["plugins"]["ip-restriction"], routes[1].get("status")),
+            (&own, None)
+        );
+    }
+
+    #[test]
+    fn a_cache_has_the_key_the_methods_and_the_time_of_its_directives() {
+        let Carried { routes, left, .. } = carried(UPSTREAMS, SHIPPED);
+        let cache = &routes[0]["plugins"]["proxy-cache"];
+        let key = json!(["$scheme", "$request_method", "$host", "$request_uri"]);
+        assert_eq!((&cache["cache_key"], &cache["cache_ttl"]), (&key, &json!(6000)));
+        assert_eq!(cache["cache_http_status"], json!([200]));
+        assert!(left.iter().any(|it| it.contains("not kept: [404]")), "{left:#?}");
+        assert!(!left.iter().any(|it| it.contains("not understood")), "{left:#?}");
     }
 }

@@ -2,21 +2,43 @@
 
 use serde_json::{Map, Value, json};
 
-use super::syntax::Directive;
+use super::access::{AddressRules, protection};
+use super::cache::{self, CacheTimes};
+use super::syntax::{self, Directive};
+
+/// Reads a file that another includes; `None` if it cannot be found.
+pub(super) type Included<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What was made of the files.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Carried {
     pub(super) routes: Vec<Value>,
     pub(super) upstreams: Vec<Value>,
     /// What was not carried, each with its place: `vhosts.conf:12: …`.
     pub(super) left: Vec<String>,
+    /// Routes that are switched off because what protected them was not carried, each with its paths and the reason.
+    pub(super) unprotected: Vec<String>,
+}
+
+/// Why a location is protected by something that is not carried.
+type Reason = Option<String>;
+
+/// What the locations of a server have in common.
+#[derive(Default)]
+struct Server {
+    hosts: Vec<String>,
+    plugins: Map<String, Value>,
+    addresses: AddressRules,
+    protection: Reason,
 }
 
 /// Directives that say what holds here anyway, or what has no meaning here.
 const IMPLIED: &[&str] = &[
     "charset",
     "proxy_buffering",
+    "proxy_buffer_size",
+    "proxy_buffers",
+    "proxy_busy_buffers_size",
     "proxy_cache_lock",
     "proxy_cache_lock_timeout",
     "proxy_http_version",
@@ -32,7 +54,13 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("access_log", "set access_log in the gateway's configuration"),
     ("error_log", "the gateway logs to its standard error"),
     ("error_page", "pages of errors are the gateway's own"),
-    ("include", "of address lists make an ip-restriction plugin"),
+    (
+        "add_header",
+        "response-rewrite sets headers of answers; what a cache did is in Apisix-Cache-Status",
+    ),
+    ("allow", "of address lists make an ip-restriction plugin"),
+    ("deny", "of address lists make an ip-restriction plugin"),
+    ("if", "conditions are not carried; routes have vars"),
     ("index", "files are not served; ask a server of files as a node"),
     ("root", "files are not served; ask a server of files as a node"),
     ("try_files", "files are not served; ask a server of files as a node"),
@@ -44,11 +72,11 @@ const PROTECTION: &str = "the firewall and the signature check of ngxway protect
 
 impl Carried {
     /// Takes the directives of a file.
-    pub(super) fn take(&mut self, file: &str, directives: &[Directive]) {
+    pub(super) fn take(&mut self, file: &str, directives: &[Directive], included: Included<'_>) {
         for directive in directives {
             match directive.name.as_str() {
                 "upstream" => self.upstream(file, directive),
-                "server" => self.server(file, directive),
+                "server" => self.server(file, directive, included),
                 _ => self.leave(file, directive),
             }
         }
@@ -123,9 +151,8 @@ impl Carried {
         Some(node)
     }
 
-    fn server(&mut self, file: &str, directive: &Directive) {
-        let mut hosts = Vec::new();
-        let mut shared = Map::new();
+    fn server(&mut self, file: &str, directive: &Directive, included: Included<'_>) {
+        let mut server = Server::default();
         let mut locations = Vec::new();
         for inner in directive.inner() {
             match inner.name.as_str() {
@@ -135,31 +162,75 @@ impl Carried {
                     self.say(file, inner, &listens);
                 }
                 // The first of nginx's servers answers for names that none has.
-                "server_name" => hosts.extend(inner.arguments.iter().cloned()),
+                "server_name" => server.hosts.extend(inner.arguments.iter().cloned()),
                 "gzip" if inner.argument() == "on" => {
-                    shared.insert("gzip".to_owned(), json!({}));
+                    server.plugins.insert("gzip".to_owned(), json!({}));
                 }
-                _ => self.leave(file, inner),
+                "include" => self.include(file, inner, (&mut server, included)),
+                _ => self.of_server(file, inner, &mut server),
             }
         }
-        hosts.retain(|host| host != "_" && host != "localhost");
+        server.hosts.retain(|host| host != "_" && host != "localhost");
         for location in locations {
-            if let Some(mut route) = self.location(file, location, &shared) {
-                if !hosts.is_empty() {
-                    route["hosts"] = json!(hosts);
+            if let Some((mut route, protection)) = self.location(file, location, &server) {
+                let id = format!("ngxway-{}", self.routes.len() + 1);
+                if let Some(reason) = protection {
+                    route["status"] = json!(0);
+                    let paths = route["uris"].as_array().into_iter().flatten();
+                    let paths: Vec<&str> = paths.filter_map(Value::as_str).collect();
+                    self.unprotected.push(format!("{id} {}: {reason}", paths.join(" ")));
                 }
-                route["id"] = json!(format!("ngxway-{}", self.routes.len() + 1));
+                if !server.hosts.is_empty() {
+                    route["hosts"] = json!(server.hosts);
+                }
+                route["id"] = json!(id);
                 self.routes.push(route);
             }
         }
     }
 
+    /// Takes a directive that holds for all locations of a server.
+    fn of_server(&mut self, file: &str, inner: &Directive, server: &mut Server) {
+        if server.addresses.take(inner) {
+            return;
+        }
+        if let Some(found) = protection(inner) {
+            server.protection.get_or_insert_with(|| place(file, found));
+        }
+        self.leave(file, inner);
+    }
+
+    /// Takes the directives of a file that a server includes. One that cannot be read may be a list of addresses.
+    fn include(
+        &mut self,
+        file: &str,
+        directive: &Directive,
+        (server, included): (&mut Server, Included<'_>),
+    ) {
+        let path = directive.argument();
+        let directives = included(path).and_then(|text| syntax::parse(&text).ok());
+        let Some(directives) = directives else {
+            self.say(
+                file,
+                directive,
+                &format!("{path} cannot be read, and may protect this server"),
+            );
+            server.protection.get_or_insert_with(|| place(file, directive));
+            return;
+        };
+        let name = path.rsplit('/').next().unwrap_or(path);
+        for inner in &directives {
+            self.of_server(name, inner, server);
+        }
+    }
+
+    /// The route of a location, and why it must not serve as it is.
     fn location(
         &mut self,
         file: &str,
         location: &Directive,
-        shared: &Map<String, Value>,
-    ) -> Option<Value> {
+        server: &Server,
+    ) -> Option<(Value, Reason)> {
         let (uris, prefix) = match location.arguments.as_slice() {
             [path] if path.starts_with('/') => (vec![format!("{path}*")], path.as_str()),
             [mark, path] if mark == "^~" => (vec![format!("{path}*")], path.as_str()),
@@ -169,49 +240,40 @@ impl Carried {
                 return None;
             }
         };
-        let mut made = Location { plugins: shared.clone(), ..Location::default() };
+        let mut made = Location {
+            plugins: server.plugins.clone(),
+            protection: server.protection.clone(),
+            ..Location::default()
+        };
         for inner in location.inner() {
             self.within(file, inner, (&mut made, prefix));
         }
+        // A level that has rules of its own has not those of the level above.
+        let own = std::mem::take(&mut made.addresses);
+        let rules = if own.is_empty() { &server.addresses } else { &own };
+        match rules.plugin() {
+            Ok(plugin) => {
+                made.plugins.extend(plugin.map(|plugin| ("ip-restriction".to_owned(), plugin)));
+            }
+            Err(_) => {
+                let reason =
+                    "allow and deny: the first that matches decides, and no plugin has that";
+                self.say(file, location, reason);
+                made.protection.get_or_insert_with(|| place(file, location));
+            }
+        }
+        made.finish_cache();
+        let protection = made.protection.take();
         let Some(target) = made.target.take() else {
             if !made.plugins.contains_key("fault-injection") {
                 self.say(file, location, "nothing here answers it, so that it has no route");
                 return None;
             }
-            let status = i32::from(!made.is_protected);
-            return Some(json!({"uris": uris, "plugins": made.plugins, "status": status}));
+            let status = i32::from(protection.is_none());
+            let route = json!({"uris": uris, "plugins": made.plugins, "status": status});
+            return Some((route, protection));
         };
-        let mut route = json!({"uris": uris});
-        if made.is_protected {
-            route["status"] = json!(0);
-        }
-        match target {
-            Target::Named(name) => route["upstream_id"] = json!(name),
-            Target::Node(upstream) => route["upstream"] = upstream,
-        }
-        if !made.timeout.is_empty() {
-            for kind in ["connect", "send", "read"] {
-                made.timeout.entry(kind).or_insert(json!(60));
-            }
-            route["timeout"] = Value::Object(made.timeout);
-        }
-        let mut rewrite = Map::new();
-        if let Some(host) = made.host.filter(|_| !made.passes_host) {
-            rewrite.insert("host".to_owned(), json!(host));
-        }
-        if !made.headers.is_empty() {
-            rewrite.insert("headers".to_owned(), json!({"set": made.headers}));
-        }
-        if let Some(path) = made.path {
-            rewrite.insert("regex_uri".to_owned(), path);
-        }
-        if !rewrite.is_empty() {
-            made.plugins.insert("proxy-rewrite".to_owned(), Value::Object(rewrite));
-        }
-        if !made.plugins.is_empty() {
-            route["plugins"] = Value::Object(made.plugins);
-        }
-        Some(route)
+        Some((made.route(target, uris), protection))
     }
 
     fn within(&mut self, file: &str, inner: &Directive, (made, prefix): (&mut Location, &str)) {
@@ -228,7 +290,12 @@ impl Carried {
                 }
                 None => self.say(file, inner, "expected http:// or https:// and a name"),
             },
-            "proxy_set_header" => made.header(&inner.arguments),
+            "proxy_set_header" => {
+                made.header(&inner.arguments);
+                if inner.arguments.iter().any(|argument| argument == "$host") {
+                    self.say(file, inner, "nodes get the client's Host as it is, with its port");
+                }
+            }
             "proxy_connect_timeout" | "proxy_read_timeout" | "proxy_send_timeout" => {
                 match seconds(inner.argument()) {
                     Some(time) => {
@@ -239,14 +306,20 @@ impl Carried {
                 }
             }
             "proxy_next_upstream" if inner.argument() != "off" => {}
-            "proxy_cache" if inner.argument() != "off" => {
-                let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache",
-                    "cache_ttl": 300, "cache_method": ["GET", "HEAD"], "cache_http_status": [200],
-                    "cache_key": ["$host", "$request_uri"]});
-                made.plugins.insert("proxy-cache".to_owned(), cache);
-                let reason =
-                    "kept in memory for 300 s; say in cache_ttl what proxy_cache_valid said";
-                self.say(file, inner, reason);
+            "proxy_cache" if inner.argument() != "off" => made.caches = true,
+            "proxy_cache_key" => match cache::key(inner.argument()) {
+                Some(key) => made.cache_key = Some(key),
+                None => self.say(
+                    file,
+                    inner,
+                    "only variables and texts of two letters and more are carried",
+                ),
+            },
+            "proxy_cache_methods" => made.cache_methods = Some(json!(inner.arguments)),
+            "proxy_cache_valid" => {
+                if let Err(reason) = made.cache_times.take(&inner.arguments) {
+                    self.say(file, inner, &reason);
+                }
             }
             "return" => match inner.argument().parse::<u16>() {
                 Ok(status @ 200..=599) => {
@@ -256,18 +329,36 @@ impl Carried {
                 }
                 _ => self.say(file, inner, "only a status, with a text or without, is carried"),
             },
-            name => {
-                made.is_protected |= name.starts_with("access_by_lua");
+            "include" => {
+                let reason = "files within a location are not read, and this one may protect it";
+                self.say(file, inner, reason);
+                made.protection.get_or_insert_with(|| place(file, inner));
+            }
+            _ => {
+                if made.addresses.take(inner) {
+                    return;
+                }
+                if let Some(found) = protection(inner) {
+                    made.protection.get_or_insert_with(|| place(file, found));
+                    // Said where it stands, and not by the block around it.
+                    return self.leave(file, found);
+                }
                 self.leave(file, inner);
             }
         }
     }
 }
 
+/// Where a directive stands, and its name.
+fn place(file: &str, directive: &Directive) -> String {
+    format!("{file}:{} {}", directive.line, directive.name)
+}
+
 #[derive(Default)]
 struct Location {
-    /// Whether something decides who may come that is not carried.
-    is_protected: bool,
+    /// What decides who may come and is not carried.
+    protection: Reason,
+    addresses: AddressRules,
     target: Option<Target>,
     timeout: Map<String, Value>,
     headers: Map<String, Value>,
@@ -276,6 +367,10 @@ struct Location {
     passes_host: bool,
     path: Option<Value>,
     plugins: Map<String, Value>,
+    caches: bool,
+    cache_key: Option<Vec<String>>,
+    cache_methods: Option<Value>,
+    cache_times: CacheTimes,
 }
 
 enum Target {
@@ -284,6 +379,54 @@ enum Target {
 }
 
 impl Location {
+    /// The route to a target.
+    fn route(mut self, target: Target, uris: Vec<String>) -> Value {
+        let mut route = json!({"uris": uris});
+        match target {
+            Target::Named(name) => route["upstream_id"] = json!(name),
+            Target::Node(upstream) => route["upstream"] = upstream,
+        }
+        if !self.timeout.is_empty() {
+            for kind in ["connect", "send", "read"] {
+                self.timeout.entry(kind).or_insert(json!(60));
+            }
+            route["timeout"] = Value::Object(self.timeout);
+        }
+        let mut rewrite = Map::new();
+        if let Some(host) = self.host.filter(|_| !self.passes_host) {
+            rewrite.insert("host".to_owned(), json!(host));
+        }
+        if !self.headers.is_empty() {
+            rewrite.insert("headers".to_owned(), json!({"set": self.headers}));
+        }
+        if let Some(path) = self.path {
+            rewrite.insert("regex_uri".to_owned(), path);
+        }
+        if !rewrite.is_empty() {
+            self.plugins.insert("proxy-rewrite".to_owned(), Value::Object(rewrite));
+        }
+        if !self.plugins.is_empty() {
+            route["plugins"] = Value::Object(self.plugins);
+        }
+        route
+    }
+
+    /// Adds the cache that the directives of the location describe together.
+    fn finish_cache(&mut self) {
+        if !self.caches {
+            return;
+        }
+        let key = self.cache_key.take();
+        let key =
+            key.unwrap_or_else(|| ["$scheme", "$host", "$request_uri"].map(str::to_owned).into());
+        let methods = self.cache_methods.take().unwrap_or_else(|| json!(["GET", "HEAD"]));
+        let (statuses, seconds) = self.cache_times.settings();
+        let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache",
+            "cache_ttl": seconds, "cache_method": methods, "cache_http_status": statuses,
+            "cache_key": key});
+        self.plugins.insert("proxy-cache".to_owned(), cache);
+    }
+
     fn header(&mut self, arguments: &[String]) {
         let [name, value] = arguments else { return };
         match (name.to_ascii_lowercase().as_str(), value.as_str()) {
@@ -338,7 +481,7 @@ fn address(text: &str, default_port: u16) -> Option<(String, u16)> {
 }
 
 /// Seconds of nginx's `10`, `10s`, `500ms`, `1m`.
-fn seconds(text: &str) -> Option<f64> {
+pub(super) fn seconds(text: &str) -> Option<f64> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: f64 = digits.parse().ok()?;
     let unit = match &text[digits.len()..] {

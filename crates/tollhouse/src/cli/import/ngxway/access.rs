@@ -1,0 +1,143 @@
+//! Who may come, as nginx's directives have it: lists of addresses, which are carried, and everything else that protects,
+//! which is not and must not get lost without a word.
+
+use serde_json::{Value, json};
+
+use super::syntax::Directive;
+
+/// Directives that let some requests in and not others.
+const PROTECTING: &[&str] = &[
+    "auth_basic",
+    "auth_jwt",
+    "auth_request",
+    "internal",
+    "limit_conn",
+    "limit_except",
+    "limit_req",
+    "modsecurity",
+    "modsecurity_rules",
+    "modsecurity_rules_file",
+    "satisfy",
+    "secure_link",
+    "ssl_verify_client",
+    "valid_referers",
+];
+
+/// Programs that may refuse a request.
+const PROGRAMS: &[&str] = &["access_by_lua", "rewrite_by_lua", "server_rewrite_by_lua"];
+
+/// The directive that protects, in this one or within it; `None` if none does.
+pub(super) fn protection(directive: &Directive) -> Option<&Directive> {
+    let name = directive.name.as_str();
+    let refuses = |inner: &Directive| {
+        let status = inner.argument().parse::<u16>().unwrap_or(0);
+        inner.name == "deny" || (inner.name == "return" && status >= 400)
+    };
+    let is_off = directive.argument() == "off";
+    let protects = (PROTECTING.contains(&name) && !is_off)
+        || PROGRAMS.iter().any(|program| name.starts_with(program))
+        || (name == "if" && directive.inner().iter().any(refuses));
+    match protects {
+        true => Some(directive),
+        false => directive.inner().iter().find_map(protection),
+    }
+}
+
+/// `allow` and `deny` of one level, in their order; the first that matches decides.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AddressRules(Vec<(Verdict, String)>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Allow,
+    Deny,
+}
+
+/// Rules that no plugin has in this order.
+#[derive(Debug)]
+pub(super) struct Mixed;
+
+impl AddressRules {
+    /// Takes a directive; `false` if it is another.
+    pub(super) fn take(&mut self, directive: &Directive) -> bool {
+        let verdict = match directive.name.as_str() {
+            "allow" => Verdict::Allow,
+            "deny" => Verdict::Deny,
+            _ => return false,
+        };
+        self.0.push((verdict, directive.argument().to_owned()));
+        true
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The plugin `ip-restriction` that does the same; `None` if all may come.
+    pub(super) fn plugin(&self) -> Result<Option<Value>, Mixed> {
+        let end = self.0.iter().position(|(_, address)| address == "all");
+        let (before, last) = match end {
+            Some(at) => (&self.0[..at], self.0[at].0),
+            None => (&self.0[..], Verdict::Allow),
+        };
+        if before.iter().any(|(verdict, address)| *verdict == last || address.starts_with("unix:"))
+        {
+            return Err(Mixed);
+        }
+        let addresses: Vec<&str> = before.iter().map(|(_, address)| address.as_str()).collect();
+        Ok(match (last, addresses.is_empty()) {
+            (Verdict::Allow, true) => None,
+            (Verdict::Allow, false) => Some(json!({"blacklist": addresses})),
+            // A list with nothing in it is none for the plugin.
+            (Verdict::Deny, true) => Some(json!({"blacklist": ["0.0.0.0/0", "::/0"]})),
+            (Verdict::Deny, false) => Some(json!({"whitelist": addresses})),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::syntax::parse;
+    use super::*;
+
+    #[test]
+    fn lists_of_addresses_become_a_plugin_where_one_has_their_order() {
+        let plugin = |text: &str| {
+            let mut rules = AddressRules::default();
+            let all = parse(text).expect("it is right");
+            assert!(all.iter().all(|directive| rules.take(directive)), "{text}");
+            rules.plugin()
+        };
+        for (text, expected) in [
+            ("", None),
+            ("allow all;", None),
+            (
+                "deny 10.0.0.1; deny 10.1.0.0/16;",
+                Some(json!({"blacklist": ["10.0.0.1", "10.1.0.0/16"]})),
+            ),
+            ("allow 10.0.0.1; deny all; deny 10.0.0.2;", Some(json!({"whitelist": ["10.0.0.1"]}))),
+            ("deny all;", Some(json!({"blacklist": ["0.0.0.0/0", "::/0"]}))),
+        ] {
+            assert_eq!(plugin(text).expect("it has an order"), expected, "{text}");
+        }
+        for text in ["deny 10.0.0.1; allow 10.0.0.0/8; deny all;", "allow unix:; deny all;"] {
+            assert!(plugin(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_protects_is_found_within_blocks_too() {
+        for (text, expected) in [
+            ("if ($a) { access_by_lua_file x; }", Some("access_by_lua_file")),
+            ("if ($a) { return 403; }", Some("if")),
+            ("if ($a) { return 301 /b; }", None),
+            ("auth_basic secret;", Some("auth_basic")),
+            ("auth_basic off;", None),
+            ("proxy_pass http://a;", None),
+        ] {
+            let all = parse(text).expect("it is right");
+            let found = protection(&all[0]).map(|directive| directive.name.as_str());
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

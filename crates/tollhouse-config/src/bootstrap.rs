@@ -196,6 +196,8 @@ pub struct Shenyu {
     pub cross: ShenyuCross,
     /// What paths begin with at which the gateway says that it lives.
     pub health_paths: Vec<String>,
+    /// Whether objects are shown below `/actuator/`; off by default.
+    pub actuator: bool,
     /// Longest form with files.
     pub file_bytes: Option<u64>,
     /// Paths that are answered with nothing.
@@ -247,6 +249,8 @@ pub struct ShenyuFollow {
     pub password: Option<Secret>,
     /// What newer admins ask WebSockets for.
     pub token: Option<Secret>,
+    /// Origin that WebSockets come with; `ws://localhost:9195` by default, which an admin as shipped allows.
+    pub origin: String,
 }
 
 impl Default for ShenyuFollow {
@@ -257,6 +261,7 @@ impl Default for ShenyuFollow {
             user: "admin".to_owned(),
             password: None,
             token: None,
+            origin: "ws://localhost:9195".to_owned(),
         }
     }
 }
@@ -279,6 +284,7 @@ impl Default for Shenyu {
             collapse_slashes: false,
             cross: ShenyuCross::default(),
             health_paths: Vec::new(),
+            actuator: false,
             file_bytes: None,
             exclude_paths: Vec::new(),
             fallback_paths: Vec::new(),

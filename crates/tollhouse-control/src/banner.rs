@@ -80,7 +80,7 @@ impl Banner<'_> {
         if let Some(address) = self.registry.and_then(|registry| registry.http) {
             println!("  registry    {}://{address}", scheme(registry_is_tls));
         }
-        if let Some(address) = self.shenyu_admin.and_then(|admin| admin.address) {
+        for address in self.shenyu_admin.iter().flat_map(|admin| &admin.addresses) {
             println!("  shenyu      http://{address}");
         }
         println!("  resources   {}", self.source.name());

@@ -129,6 +129,7 @@ fn shenyu_filters(shenyu: &tollhouse_config::bootstrap::Shenyu) -> Filters {
             max_age_s: cross.max_age.as_secs(),
         }),
         health_prefixes: shenyu.health_paths.clone(),
+        actuator: shenyu.actuator,
         file_bytes_max: shenyu.file_bytes.unwrap_or(0),
         exclude: set(&shenyu.exclude_paths),
         fallback: set(&shenyu.fallback_paths),

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tollhouse_admin::Mode;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
@@ -28,7 +29,7 @@ const FIRST_PASSWORD: &str = "123456";
 #[derive(Debug)]
 pub struct RunningShenyuAdmin {
     /// Where it listens; nowhere, where it only works for the gateway's own interface.
-    pub address: Option<SocketAddr>,
+    pub addresses: Vec<SocketAddr>,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
     door: Arc<LocalDoor>,
@@ -58,14 +59,18 @@ pub async fn start(
     access: AdminAccess,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningShenyuAdmin>> {
-    let address = cx.bootstrap.listen.shenyu.first().copied();
+    let asked = &cx.bootstrap.listen.shenyu;
     if !matches!(access.mode, Mode::Store) || !is_asked_for(&cx.bootstrap) {
         return Ok(None);
     }
     let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
     let in_service = access.shenyu_in_service;
     // The gateway's own calls need no listener, only the store behind them.
-    let Some(address) = address else { return start_local(cx, store, in_service).await.map(Some) };
+    if asked.is_empty() {
+        return start_local(cx, store, in_service).await.map(Some);
+    }
+    // The one that others reach is the one to warn of.
+    let address = asked.iter().find(|address| !address.ip().is_loopback()).unwrap_or(&asked[0]);
     let password = cx.bootstrap.shenyu.admin_password.as_ref();
     let first_password = password.map_or(FIRST_PASSWORD, |password| password.expose()).to_owned();
     if password.is_none() && !address.ip().is_loopback() {
@@ -93,17 +98,38 @@ pub async fn start(
         Options { first_password, sync_token, probing, beginning, aes, hosts, in_service };
     let admin =
         ShenyuAdmin::open(store, options).await.context("ShenYu's admin cannot use the store")?;
-    let listener = listeners::bind(address, predecessor)
-        .await
-        .with_context(|| listeners::in_use("listen.shenyu", address))?;
-    let address = Some(listener.local_addr()?);
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    for &address in asked {
+        let listener = listeners::bind(address, predecessor)
+            .await
+            .with_context(|| listeners::in_use("listen.shenyu", address))?;
+        addresses.push(listener.local_addr()?);
+        listeners.push(listener);
+    }
     let connections_max = cx.descriptors.shenyu;
     let (door, desk) = (open_door(cx, &admin), open_desk(cx, &admin));
     let (stop, stopped) = watch::channel(());
-    let task = tokio::spawn(async move {
-        serve(listener, admin, connections_max, ended(stopped)).await;
-    });
-    Ok(Some(RunningShenyuAdmin { address, task, _stop: stop, door, desk }))
+    let task = tokio::spawn(serve_all(listeners, admin, connections_max, stopped));
+    Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, door, desk }))
+}
+
+/// Serves at each listener, until all of them have ended.
+async fn serve_all(
+    listeners: Vec<TcpListener>,
+    admin: ShenyuAdmin,
+    connections_max: usize,
+    stopped: watch::Receiver<()>,
+) {
+    let mut serving = JoinSet::new();
+    let mut next = Some(admin);
+    for listener in listeners {
+        let Some(admin) = next.take() else { break };
+        // Nodes are probed once, whatever the number of listeners.
+        next = Some(admin.without_probing());
+        serving.spawn(serve(listener, admin, connections_max, ended(stopped.clone())));
+    }
+    drop(next);
+    while serving.join_next().await.is_some() {}
 }
 
 /// Starts what works for the gateway's own interface alone.
@@ -126,7 +152,7 @@ async fn start_local(
     let (door, desk) = (open_door(cx, &admin), open_desk(cx, &admin));
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(hold(admin, ended(stopped)));
-    Ok(RunningShenyuAdmin { address: None, task, _stop: stop, door, desk })
+    Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, door, desk })
 }
 
 /// Has calls to the gateway's own interface worked on, where there may be any.

@@ -1,5 +1,6 @@
 //! Following an admin of ShenYu's, as the bootstrap file describes it: off unless asked for.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -10,6 +11,9 @@ use tollhouse_shenyu_admin::{Following, follow};
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::secrets::shenyu_store::ShenyuStore;
+
+/// The port of ShenYu's gateway, for one that has no plain HTTP.
+const GATEWAY_PORT: u16 = 9195;
 
 /// What users of ShenYu's admin begin with.
 const FIRST_PASSWORD: &str = "123456";
@@ -45,6 +49,8 @@ pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollowe
         user: shenyu.follow.user.clone(),
         password: password.map_or(FIRST_PASSWORD, Secret::expose).to_owned(),
         token: shenyu.follow.token.as_ref().map(|token| token.expose().to_owned()),
+        origin: shenyu.follow.origin.clone(),
+        port: cx.bootstrap.listen.http.first().map_or(GATEWAY_PORT, SocketAddr::port),
     };
     let store = Arc::new(ShenyuStore::new(Arc::clone(&access.store), &access.keyring));
     Some(RunningFollower(tokio::spawn(follow(store, following))))

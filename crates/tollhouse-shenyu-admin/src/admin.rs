@@ -172,6 +172,12 @@ impl ShenyuAdmin {
         Self { book: self.book.by(Arc::clone(author)), ..self.clone() }
     }
 
+    /// The same admin for a further listener, which probes no node.
+    #[must_use]
+    pub fn without_probing(&self) -> Self {
+        Self { probing: Probing::Never, ..self.clone() }
+    }
+
     /// Lets go of the store, and ends all who follow.
     pub(crate) fn end(&self) {
         self.ending.send_replace(true);

@@ -49,12 +49,24 @@ pub struct Following {
     pub password: String,
     /// The token that newer admins ask WebSockets for.
     pub token: Option<String>,
+    /// Origin of WebSockets, which admins compare with `shenyu.sync.websocket.allowOrigins`.
+    pub origin: String,
+    /// Port at which this gateway serves, for the admin's list of instances.
+    pub port: u16,
 }
 
 impl Following {
     fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
     }
+}
+
+/// What this gateway says of itself, for the admin's list of instances.
+fn instance_info() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (arch, system) = (std::env::consts::ARCH, std::env::consts::OS);
+    serde_json::json!({"arch": arch, "operatingSystem": system, "availableProcessors": processors})
+        .to_string()
 }
 
 /// How an admin is spoken with.
@@ -185,6 +197,10 @@ enum FollowError {
     Login(String),
     #[error("it follows another, {0}")]
     Slave(String),
+    #[error(
+        "it refuses the origin {0} (403): set shenyu.follow.origin to one of its shenyu.sync.websocket.allowOrigins"
+    )]
+    Origin(String),
     #[error("what it has cannot be stored: {0}")]
     Store(#[from] StoreError),
 }
@@ -260,6 +276,8 @@ pub(crate) async fn check_connection(address: &str) -> Result<(), String> {
         user: String::new(),
         password: String::new(),
         token: None,
+        origin: String::new(),
+        port: 0,
     };
     let address = parse_address(address).map_err(|error| error.to_string())?;
     address.connect(&following).await.map(drop).map_err(|error| error.to_string())

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::clock;
 use crate::row::{self, Row};
+use crate::sync::places::Peer;
 use crate::tables;
 
 /// After so long without a word an instance is off-line (ShenYu's `instance` settings).
@@ -41,6 +43,37 @@ struct Instance {
     first: String,
     last: String,
     last_ms: u64,
+}
+
+/// A gateway that follows, as far as its connection tells who it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reporter {
+    pub(crate) namespace: String,
+    ip: String,
+    port: String,
+}
+
+impl Reporter {
+    /// The gateway at the other end of a connection, with the port that a header names.
+    pub(crate) fn of(
+        peer: Option<Peer>,
+        headers: &HeaderMap,
+        port_header: &str,
+        namespace: String,
+    ) -> Self {
+        let port = headers.get(port_header).and_then(|port| port.to_str().ok()).unwrap_or_default();
+        let ip = peer.map(|Peer(ip)| ip.to_canonical().to_string()).unwrap_or_default();
+        Self { namespace, ip, port: port.to_owned() }
+    }
+
+    /// Notes what the gateway says of itself, a text of JSON.
+    pub(crate) fn report(&self, instances: &Instances, info: &str) {
+        let body = json!({"instanceIp": self.ip, "instancePort": self.port, "instanceInfo": info,
+            "namespaceId": self.namespace});
+        if let Some(body) = body.as_object() {
+            instances.beat(body, clock::now_ms());
+        }
+    }
 }
 
 /// The instances that have said something lately.

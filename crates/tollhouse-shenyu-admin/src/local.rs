@@ -28,6 +28,9 @@ const RULES_MAX: usize = 5_000;
 /// Values of a body that is made a tree of: those of that many rules, some ten megabytes.
 const VALUES_MAX: usize = 200_000;
 
+/// Member of rows that were made here, and not by an operator or a service. Only these are deleted.
+const LOCAL: &str = "local";
+
 /// Where a selector of a call stands that does not say, as in ShenYu.
 const SORT: i64 = 10;
 
@@ -245,7 +248,14 @@ impl Writer<'_, '_> {
         {
             return Err(Refusal::conflict(id));
         }
-        let created = before.and_then(|before| row::text(&before, "dateCreated"));
+        let created = before.as_ref().and_then(|before| row::text(before, "dateCreated"));
+        match &before {
+            // What a call does not name of a row stays: it may be an operator's.
+            Some(before) => before.iter().for_each(|(member, value)| {
+                row.entry(member).or_insert_with(|| value.clone());
+            }),
+            None => drop(row.insert(LOCAL.to_owned(), true.into())),
+        }
         for (member, value) in [
             ("namespaceId", self.namespace.to_owned()),
             ("dateCreated", created.unwrap_or_else(|| self.draft.now.clone())),
@@ -441,8 +451,7 @@ impl Writer<'_, '_> {
         };
         match removal {
             Removal::Everything => {
-                for table in [Table::Plugin, Table::Selector, Table::Rule, Table::DiscoveryUpstream]
-                {
+                for table in [Table::Plugin, Table::Selector, Table::Rule] {
                     self.delete_all(table, |_| true);
                 }
             }
@@ -492,10 +501,19 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Deletes rows that were made here. ShenYu forgets others until it next synchronises; here they are switched
+    /// off, so that an operator can have them back.
     fn delete_all(&mut self, table: Table, is_meant: impl Fn(&Row) -> bool) {
         let own = |row: &Row| namespace(row) == self.namespace && is_meant(row);
-        for (id, _) in self.draft.find_all(table, own) {
-            self.draft.delete(table, &id);
+        for (id, row) in self.draft.find_all(table, own) {
+            if row::flag(&row, LOCAL) == Some(true) {
+                self.draft.delete(table, &id);
+            } else if row::flag(&row, "enabled") != Some(false) {
+                let mut row = (*row).clone();
+                row.insert("enabled".to_owned(), false.into());
+                row.insert("dateUpdated".to_owned(), self.draft.now.clone().into());
+                self.draft.put(table, &id, row);
+            }
         }
     }
 }

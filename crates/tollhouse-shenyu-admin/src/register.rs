@@ -37,8 +37,11 @@ pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Resp
                 Err(refusal) => refusal.into_response(),
             };
         }
-        // Tools for models change no route.
-        "register-mcp" => return "success".into_response(),
+        "register-mcp" => {
+            let reason =
+                "the plugin `mcpServer` is not built into this gateway: no tool is registered";
+            return Refusal::error(reason).into_response();
+        }
         "register-discoveryConfig" => {
             return match check_source(call.body.as_object()) {
                 Ok(()) => "success".into_response(),

@@ -1,7 +1,10 @@
 //! The tables as resources of the REST interface: what a body becomes, and what of a row is answered.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_shenyu::rules::check_handle;
 
 use crate::answer::Refusal;
 use crate::clock;
@@ -127,7 +130,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         words: Words::usual("namespace plugin relation is not exist"),
         report: Report::Nothing,
         read: read_plugin,
-        view: view_plugin,
+        view: view_namespace_plugin,
     },
     Resource {
         path: "plugin-handle",
@@ -137,7 +140,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         words: Words::usual("plugin handle is not existed"),
         report: Report::Count,
         read: read_plain,
-        view: view_plain,
+        view: view_plugin_handle,
     },
     Resource {
         path: "meta-data",
@@ -410,7 +413,7 @@ fn view_selector(tables: &Tables, view: &mut Row) {
     view.insert("loged".to_owned(), logged);
     view_match_mode(view);
     let full = row::number(view, "type") == Some(0);
-    let name = if full { "full flow" } else { "custom flow" };
+    let name = if full { "full" } else { "custom" };
     view.insert("typeName".to_owned(), name.into());
     let discovered = tables.get(Table::DiscoveryUpstream, &id);
     let upstreams = discovered.and_then(|stored| stored.row.get("upstreamDataList")).cloned();
@@ -418,7 +421,12 @@ fn view_selector(tables: &Tables, view: &mut Row) {
         .is_some()
         .then(|| json!({"id": id, "handler": "{}", "listenerNode": "", "props": "{}"}));
     view.insert("discoveryHandler".to_owned(), handler.into());
-    view.insert("discoveryVO".to_owned(), Value::Null);
+    let source = upstreams.is_some().then(|| {
+        json!({"id": id, "discoveryName": "", "discoveryType": local_discovery::LOCAL, "level": "2",
+            "serverList": "", "pluginName": view.get("pluginName"), "props": "{}",
+            "namespaceId": view.get("namespaceId"), "discoveryHandler": null, "discoveryRel": null})
+    });
+    view.insert("discoveryVO".to_owned(), source.into());
     view.insert("discoveryUpstreams".to_owned(), upstreams.unwrap_or_else(|| json!([])));
 }
 
@@ -441,6 +449,10 @@ fn read_rule(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusa
         );
         made.insert("namespaceId".to_owned(), namespace(&selector).into());
     }
+    // What the gateway cannot use would be said to be created, and do nothing.
+    let (plugin, handle) = (row::text(made, "pluginName"), row::text(made, "handle"));
+    check_handle(&plugin.unwrap_or_default(), &handle.unwrap_or_default())
+        .map_err(|reason| Refusal::invalid("handle", &reason))?;
     if body.contains_key("ruleConditions") || !made.contains_key("conditionDataList") {
         made.insert("conditionDataList".to_owned(), conditions::read(body, "ruleConditions")?);
     }
@@ -479,6 +491,45 @@ fn view_plugin(_: &Tables, view: &mut Row) {
         view.insert("pluginId".to_owned(), id);
     }
     view.entry("file").or_insert(Value::Null);
+}
+
+/// A plugin of a namespace, which ShenYu's console names by its relation, and whose settings it edits by these fields.
+fn view_namespace_plugin(tables: &Tables, view: &mut Row) {
+    view_plugin(tables, view);
+    let id = view.get("id").cloned().unwrap_or_default();
+    view.insert("pluginRelId".to_owned(), id);
+    let plugin = row::text(view, "pluginId").unwrap_or_default();
+    let fields = tables.rows(Table::PluginHandle).map(|(_, row)| row);
+    let is_setting = |row: &&Arc<Row>| {
+        row::text(row, "pluginId").as_deref() == Some(&*plugin)
+            && row::number(row, "type") == Some(3)
+    };
+    let fields: Vec<Value> = fields
+        .filter(is_setting)
+        .map(|row| {
+            let mut field = (**row).clone();
+            view_plugin_handle(tables, &mut field);
+            Value::Object(field)
+        })
+        .collect();
+    view.insert("pluginHandleList".to_owned(), fields.into());
+}
+
+/// A field with the values to choose from, if it is one that is chosen.
+fn view_plugin_handle(tables: &Tables, view: &mut Row) {
+    /// How fields are filled in that have values.
+    const CHOICE: i64 = 3;
+    let options = (row::number(view, "dataType") == Some(CHOICE)).then(|| {
+        let kind = row::text(view, "field").unwrap_or_default();
+        let mut rows: Vec<&Arc<Row>> = tables
+            .rows(Table::Dict)
+            .map(|(_, row)| row)
+            .filter(|row| row::text(row, "type").as_deref() == Some(&*kind))
+            .collect();
+        rows.sort_by_key(|row| row::number(row, "sort").unwrap_or(i64::MAX));
+        rows.into_iter().map(|row| Value::Object((**row).clone())).collect::<Vec<Value>>()
+    });
+    view.insert("dictOptions".to_owned(), options.into());
 }
 
 fn read_metadata(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {

@@ -28,19 +28,25 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("1", "sign", "Authentication", 20, false, ""),
     ("2", "waf", "Authentication", 50, false, r#"{"model":"black"}"#),
     ("3", "rewrite", "HttpProcess", 90, false, ""),
-    ("4", "rateLimiter", "FaultTolerance", 60, false, ""),
+    (
+        "4",
+        "rateLimiter",
+        "FaultTolerance",
+        60,
+        false,
+        r#"{"master":"mymaster","mode":"standalone","url":"","password":""}"#,
+    ),
     ("5", "divide", "Proxy", 200, true, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
-    ("6", "dubbo", "Proxy", 310, false, ""),
+    ("6", "dubbo", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","threadpool":"shared"}"#),
     ("8", "springCloud", "Proxy", 200, false, ""),
     ("9", "hystrix", "FaultTolerance", 130, false, ""),
     ("10", "sentinel", "FaultTolerance", 140, false, ""),
-    ("11", "sofa", "Proxy", 310, false, ""),
+    ("11", "sofa", "Proxy", 310, false, r#"{"threadpool":"shared"}"#),
     ("12", "resilience4j", "FaultTolerance", 310, false, ""),
-    ("13", "tars", "Proxy", 310, false, ""),
+    ("13", "tars", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
     ("14", "contextPath", "HttpProcess", 80, true, ""),
     ("15", "grpc", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
     ("16", "redirect", "HttpProcess", 110, false, ""),
-    ("17", "motan", "Proxy", 310, false, ""),
     ("18", "loggingConsole", "Logging", 160, false, ""),
     ("19", "jwt", "Authentication", 30, false, r#"{"secretKey":""}"#),
     ("20", "request", "HttpProcess", 120, false, ""),
@@ -51,16 +57,33 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("25", "cryptorResponse", "Cryptor", 410, true, ""),
     ("26", "websocket", "Proxy", 200, true, r#"{"multiSelectorHandle":"1"}"#),
     ("27", "generalContext", "Common", 125, true, ""),
+    ("28", "mqtt", "Proxy", 125, false, r#"{"port":9500}"#),
+    ("29", "loggingRocketMQ", "Logging", 170, false, LOGS),
     ("30", "cache", "Cache", 10, false, r#"{"cacheType":"memory"}"#),
     ("31", "mock", "Mock", 1, false, ""),
-    ("32", "loggingElasticSearch", "Logging", 190, false, ""),
-    ("33", "loggingKafka", "Logging", 180, false, ""),
-    ("38", "loggingClickHouse", "Logging", 195, false, ""),
-    ("39", "casdoor", "Authentication", 40, false, ""),
+    ("32", "loggingElasticSearch", "Logging", 190, false, r#"{"host":"localhost","port":"9200"}"#),
+    ("33", "loggingKafka", "Logging", 180, false, LOGS),
+    ("34", "loggingAliyunSls", "Logging", 175, false, LOGS),
+    ("35", "loggingPulsar", "Logging", 185, false, LOGS),
+    ("36", "loggingTencentCls", "Logging", 176, false, LOGS),
+    ("38", "loggingClickHouse", "Logging", 195, false, r#"{"host":"127.0.0.1","port":"8123"}"#),
+    // ShenYu's gateways read this one and that of basicAuth whether it is on or not, and fail without.
+    ("39", "casdoor", "Authentication", 40, false, r#"{"endpoint":"http://localhost:8000"}"#),
     ("40", "keyAuth", "Authentication", 150, false, ""),
     ("42", "tcp", "Proxy", 320, true, ""),
-    ("44", "basicAuth", "Authentication", 150, false, ""),
+    ("43", "loggingHuaweiLts", "Logging", 177, false, LOGS),
+    ("44", "basicAuth", "Authentication", 150, false, r#"{"defaultHandleJson":""}"#),
+    ("45", "loggingRabbitMQ", "Logging", 171, false, LOGS),
+    ("50", "aiProxy", "Ai", 171, false, r#"{"provider":"OpenAI"}"#),
+    ("51", "aiTokenLimiter", "Ai", 171, false, ""),
+    ("52", "aiPrompt", "Ai", 170, false, ""),
+    ("53", "aiRequestTransformer", "Ai", 65, false, ""),
+    ("61", "mcpServer", "MCP", 180, false, ""),
+    ("66", "aiResponseTransformer", "Ai", 66, false, ""),
 ];
+
+/// What loggers begin with that write to a topic.
+const LOGS: &str = r#"{"topic":"shenyu-access-logging"}"#;
 
 /// What ShenYu's admin calls the plugins of its first namespace, which scripts name by these ids: the first of them, and
 /// the plugins in the order of their ids as texts. Here a plugin of that namespace has one id.
@@ -69,12 +92,16 @@ const RELATIONS: (u64, &[&str]) = (
     &[
         "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "2", "20", "21", "22",
         "23", "24", "25", "26", "27", "28", "29", "3", "30", "31", "32", "33", "34", "35", "36",
-        "38", "39", "4", "40", "42", "43", "44", "45", "5", "6", "8", "9",
+        "38", "39", "4", "40", "42", "43", "44", "45", "5", "6", "8", "9", "50", "51", "52", "53",
     ],
 );
 
 /// The plugin that an id of ShenYu's first namespace names.
 pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
+    // The last that came has an id of another series.
+    if id == "1907261515594055680" {
+        return Some("61");
+    }
     let (first, plugins) = RELATIONS;
     let at = id.parse::<u64>().ok()?.checked_sub(first)?;
     plugins.get(usize::try_from(at).ok()?).copied()
@@ -108,7 +135,16 @@ const DICTIONARY: &[(&str, &[&str])] = &[
     ("keyword", &["true", "false"]),
     ("maskType", &["dataMaskByMD5", "dataMaskByCharReplace"]),
     ("maskStatus", &["true", "false"]),
-    ("discoveryMode", &["local", "zookeeper", "etcd", "nacos", "eureka", "kubernetes"]),
+];
+
+/// Kinds of discovery, each with settings as the console reads them: a text of JSON. Only the first is followed here.
+const DISCOVERY_MODES: Named = &[
+    ("local", "{}"),
+    ("zookeeper", "{}"),
+    ("etcd", "{}"),
+    ("nacos", "{}"),
+    ("eureka", "{}"),
+    ("kubernetes", "{}"),
 ];
 
 /// Values of the dictionary whose names say more than they do: type, then name and value of each.
@@ -129,6 +165,7 @@ const NAMED_VALUES: &[(&str, Named)] = &[
             ("preheating uniformly queued", "3"),
         ],
     ),
+    ("discoveryMode", DISCOVERY_MODES),
     ("automaticTransitionFromOpenToHalfOpenEnabled", &[("open", "true"), ("close", "false")]),
 ];
 

@@ -24,9 +24,10 @@ use crate::chain::Chain;
 use crate::counts::{Permit, Shared, SharedCache};
 use crate::dubbo::DubboCaller;
 use crate::engines::{Logins, Scripts};
+use crate::fallback::OnFailure;
 use crate::record::{Record, Recorder};
 use crate::reply::reply;
-use crate::shape::{self, AnswerCryptor, AnswerEdit};
+use crate::shape::{self, AnswerEdit};
 use crate::turn::Turn;
 use crate::view::civil_time;
 use crate::{grpc, guard};
@@ -35,6 +36,8 @@ use crate::{grpc, guard};
 #[derive(Debug)]
 pub(crate) enum Action {
     Pass,
+    /// It passes, since its rule cannot be used, for this reason.
+    Broken(String),
     /// It answers.
     Refuse(Answer),
     Waf(WafRule),
@@ -73,7 +76,7 @@ pub(crate) enum Action {
     /// A field of the body is decrypted or encrypted.
     CryptRequest(Arc<CryptorRule>),
     /// The same of a node's answer, once a proxy has taken the request.
-    CryptAnswer(AnswerCryptor),
+    CryptAnswer(Arc<CryptorRule>),
     /// It is written down once it is over.
     Record(Box<Recorder>),
     /// It answers with what a method of Dubbo gives.
@@ -128,14 +131,16 @@ impl Chain {
     ) -> Done<'o> {
         let refused = |answer| Done::Answered(Box::new(reply(answer, None, self.terms().statuses)));
         match action {
-            Action::Pass => Done::Next,
+            Action::Pass | Action::Broken(_) => Done::Next,
             Action::Refuse(answer) => refused(*answer),
-            Action::ContextPath(rule) => match turn.take_off_context(rule, cx.random() % 100) {
-                true => Done::Next,
-                false => refused(Answer::ContextPathIllegal),
-            },
+            Action::ContextPath(rule) => {
+                match turn.take_off_context(rule, cx.random() % 100, &self.engine) {
+                    true => Done::Next,
+                    false => refused(Answer::ContextPathIllegal),
+                }
+            }
             Action::Rewrite(rule) => {
-                turn.rewrite(rule, cx.random() % 100);
+                turn.rewrite(rule, cx.random() % 100, &self.engine);
                 Done::Next
             }
             Action::OAuth2(logins) => admit(&**logins, cx, turn).await,
@@ -153,16 +158,21 @@ impl Chain {
                     match fallback {
                         // A fallback to the path that failed would go round without end.
                         Fallback::Inside(path) if path != turn.asked() => Done::Anew(path),
-                        Fallback::Elsewhere(location) => elsewhere(302, location),
-                        Fallback::None | Fallback::Inside(_) => refused(answer),
+                        Fallback::Elsewhere(location) if !turn.is_asked(&location) => {
+                            elsewhere(302, location)
+                        }
+                        _ => refused(answer),
                     }
                 }
             },
             Action::Dubbo(caller) => {
-                let metadata = self.engine.metadata(turn.asked());
+                let metadata = turn.metadata(&self.engine);
+                // Before the call: one whose answer must not go out is not made.
+                if let Err(refusal) = Box::pin(self.prepare_answer(cx, turn)).await {
+                    return Done::Answered(refusal);
+                }
                 match caller.call(metadata, cx, turn).await {
                     Ok(mut answer) => {
-                        Box::pin(self.prepare_answer(cx, turn)).await;
                         let edits = &turn.aftermath.answer_edits;
                         shape::crypt_answer(edits, &mut answer, self.terms().statuses);
                         Done::Answered(Box::new(answer))
@@ -171,7 +181,7 @@ impl Chain {
                 }
             }
             Action::Grpc { target } => {
-                let metadata = self.engine.metadata(turn.asked());
+                let metadata = turn.metadata(&self.engine);
                 match grpc::call(metadata, cx, turn).await {
                     Ok(()) => Done::Node(*target),
                     Err(answer) => refused(answer),
@@ -253,8 +263,8 @@ async fn shape_exchange(
         Action::ModifyAnswer(rule) => {
             turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
         }
-        Action::CryptAnswer(cryptor) => {
-            turn.aftermath.answer_edits.push(AnswerEdit::Crypt(cryptor.clone()));
+        Action::CryptAnswer(rule) => {
+            turn.aftermath.answer_edits.push(AnswerEdit::Crypt(Arc::clone(rule)));
         }
         // All others are done where this is called from.
         _ => return Err(Answer::InternalException),
@@ -308,6 +318,7 @@ async fn begin_call(
     let (call, wait_ms) =
         begun.map_err(|answer| (answer, breaker.rule(|rule| rule.fallback().clone())))?;
     turn.aftermath.calls.push(call);
+    turn.aftermath.fallback = OnFailure::of(breaker, turn);
     cx.edits().time_max = breaker.rule(|rule| rule.time_max_ms).map(Duration::from_millis);
     if wait_ms > 0 {
         cx.sleep(Duration::from_millis(wait_ms)).await;

@@ -9,7 +9,7 @@ use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
 use tollhouse_shenyu::cache::CacheRule;
 use tollhouse_shenyu::casdoor::CasdoorRule;
-use tollhouse_shenyu::cryptor::{CryptorRule, Lacks};
+use tollhouse_shenyu::cryptor::{CryptorRule, Unusable};
 use tollhouse_shenyu::divide::{DivideNode, DivideRule, SpringCloudSelector, divide_nodes};
 use tollhouse_shenyu::jwt::JwtRule;
 use tollhouse_shenyu::limiter::redis::RedisServers;
@@ -29,6 +29,7 @@ use tollhouse_shenyu::sign::{Applications, SignRule};
 
 use crate::action::{Action, Refusals, SharedLimit};
 use crate::actions::Actions;
+use crate::actuator::Actuator;
 use crate::by_path::ByPath;
 use crate::casdoor::CasdoorGate;
 use crate::chain::{Chain, Link, Unmatched};
@@ -39,7 +40,6 @@ use crate::error::{BuildError, NodesError, not_built};
 use crate::kept::{Inputs, Kept, Made, MadeApplications, MadeById};
 use crate::local::LocalInterface;
 use crate::record::Recorder;
-use crate::shape::AnswerCryptor;
 use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
 use crate::tcp;
@@ -113,6 +113,8 @@ pub(crate) fn compile(
     let links = before_proxies(links, "cache", |_, _| true);
     // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
+    let is_bare = !is_used(parts, &links);
+    let actuator = terms.filters.actuator.then(|| Box::new(Actuator::new(parts, engine.order())));
     let mut chain = Chain {
         engine,
         links: links.into(),
@@ -121,8 +123,9 @@ pub(crate) fn compile(
         tcp_targets: tcp_targets.into(),
         applications,
         filters: Some(terms.filters.clone()).filter(|filters| !filters.is_empty()).map(Box::new),
-        is_bare: !parts.plugins.iter().any(|plugin| plugin.enabled),
+        is_bare,
         local: local.clone(),
+        actuator,
         terms,
         by_path: ByPath::default(),
     };
@@ -133,6 +136,14 @@ pub(crate) fn compile(
     kept.made = made;
     kept.chain = Some(Arc::clone(&chain));
     (chain, problems)
+}
+
+/// Whether an object asks for requests: a selector of a plugin that is on, switched off itself or not, or a plugin
+/// that refuses what none takes.
+fn is_used(parts: &Parts, links: &[Link]) -> bool {
+    let is_on = |name: &str| parts.plugins.iter().any(|it| it.enabled && it.name == name);
+    links.iter().any(|link| matches!(link.unmatched, Unmatched::Refuse(_)))
+        || parts.selectors.iter().any(|it| is_on(&it.plugin_name))
 }
 
 /// All applications compiled together, anew where one of them has changed.
@@ -277,10 +288,11 @@ impl<'a> Builder<'a> {
             Ok(action) => (action, None),
             Err(reason) => {
                 let name = &place.plugin.name;
-                let action = match carried_by(name) {
-                    Some(_) => Action::Refuse(Answer::UrlNotFound),
-                    None if protects(name) => Action::Refuse(Answer::InternalException),
-                    None => Action::Pass,
+                let action = match (&reason, carried_by(name)) {
+                    (BuildError::Unusable { answer, .. }, _) => Action::Refuse(*answer),
+                    (_, Some(_)) => Action::Refuse(Answer::UrlNotFound),
+                    (_, None) if protects(name) => Action::Refuse(Answer::InternalException),
+                    (_, None) => Action::Broken(reason.to_string()),
                 };
                 (action, Some(reason.to_string()))
             }
@@ -340,8 +352,8 @@ impl<'a> Builder<'a> {
                 let rule = BreakerRule::read_resilience4j(handle)?;
                 self.breaker(place, rule, Refusals::RESILIENCE4J)
             }
-            // What it says is for calls that are no HTTP.
-            "generalContext" => Action::Pass,
+            // What they say is for calls that are no HTTP; ports are of proxy selectors.
+            "generalContext" | "tcp" => Action::Pass,
             // Everything that objects take is counted, on the gateway's own page.
             "metrics" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
@@ -457,13 +469,19 @@ impl<'a> Builder<'a> {
                 upstream
             }
         };
+        let carries = carried_by(&place.plugin.name).unwrap_or(RpcType::Http);
+        let again = match carries {
+            // Its calls are made once.
+            RpcType::Grpc => Again::Elsewhere,
+            _ => Again::from_strategy(rule.retry_strategy),
+        };
         let target = Arc::new(Target {
             id: place.id().to_owned(),
             key,
             upstream,
-            carries: carried_by(&place.plugin.name).unwrap_or(RpcType::Http),
+            carries,
             timeout: std::time::Duration::from_millis(rule.timeout_ms.into()),
-            again: Again::from_strategy(rule.retry_strategy),
+            again,
         });
         self.target = Some(Arc::clone(&target));
         self.targets.push(target);
@@ -537,18 +555,36 @@ fn compile_shaping(place: &Place<'_>) -> Result<Action, BuildError> {
             let edits = read_parameter_mapping(handle)?;
             Action::MapParameters(Arc::new(edits))
         }
-        "cryptorRequest" => match CryptorRule::read(handle)? {
-            Ok(rule) => Action::CryptRequest(Arc::new(rule)),
-            Err(Lacks(member)) => Action::Refuse(Answer::CryptorRequestLacks(member)),
-        },
-        "cryptorResponse" => Action::CryptAnswer(match CryptorRule::read(handle)? {
-            Ok(rule) => AnswerCryptor::Rule(Arc::new(rule)),
-            Err(Lacks(member)) => AnswerCryptor::Refuses(Answer::CryptorResponseLacks(member)),
-        }),
+        "cryptorRequest" => {
+            let rule = read_cryptor(place, Answer::CryptorRequestLacks)?;
+            rule.map_or(Action::Pass, |rule| Action::CryptRequest(Arc::new(rule)))
+        }
+        "cryptorResponse" => {
+            let rule = read_cryptor(place, Answer::CryptorResponseLacks)?;
+            rule.map_or(Action::Pass, |rule| Action::CryptAnswer(Arc::new(rule)))
+        }
         "loggingConsole" => recorder(place, read_rule(place)?, None),
         "request" => Action::Request(Box::new(RequestRule::read(handle)?)),
         "modifyResponse" => Action::ModifyAnswer(Arc::new(ResponseRule::read(handle)?)),
         name => return Err(not_built(name)),
+    })
+}
+
+/// The rule of either plugin that encrypts; `None` for a rule with a blank handle, which ShenYu skips.
+fn read_cryptor(
+    place: &Place<'_>,
+    lacks: fn(&'static str) -> Answer,
+) -> Result<Option<CryptorRule>, BuildError> {
+    // A selector that no rule is asked of has a handle without members.
+    let handle = if place.rule.is_some() { place.handle() } else { Some("{}") };
+    CryptorRule::read(handle).map_err(|reason| {
+        let answer = match &reason {
+            Unusable::Handle(_) => Answer::InternalException,
+            Unusable::Lacks(member) => lacks(member),
+            Unusable::Decryption(_) => Answer::DecryptionFailed,
+            Unusable::Encryption(_) => Answer::EncryptionFailed,
+        };
+        BuildError::Unusable { answer, reason: reason.to_string() }
     })
 }
 

@@ -8,11 +8,12 @@ use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::filters::{Filters, collapse, fallback_answer};
+use tollhouse_shenyu::filters::{Filters, HEALTHY, collapse, fallback_answer};
 use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, UnknownRpcType};
 
 use crate::action::{Action, Done, refuse_size};
 use crate::actions::Actions;
+use crate::actuator::Actuator;
 use crate::by_path::ByPath;
 use crate::filter::{self, CrossHeaders, Filtered};
 use crate::local::LocalInterface;
@@ -42,9 +43,11 @@ pub struct Chain {
     pub(crate) terms: Terms,
     /// What is done before any plugin, where something is.
     pub(crate) filters: Option<Box<Filters>>,
-    /// Whether there are filters alone, which have no answer for what they do not take.
+    /// Whether no object asks for requests: filters have no answer for what they do not take.
     pub(crate) is_bare: bool,
     pub(crate) local: Option<Arc<dyn LocalInterface>>,
+    /// Pages about what it was compiled of, where they are asked for.
+    pub(crate) actuator: Option<Box<Actuator>>,
     pub(crate) by_path: ByPath,
 }
 
@@ -232,17 +235,14 @@ impl Chain {
                 Done::Answered(answer) => return Flow::Answer(answer),
                 // Nobody has carried it.
                 Done::Next => return refused(Answer::InvocationFailed),
-                Done::Anew(path) => match fallback_answer(&path) {
-                    Some(body) => {
-                        let answer = plugin::Answer::text(200, body.into_bytes());
-                        return Flow::from(
-                            answer.with_header("Content-Type", &b"application/json"[..]),
-                        );
-                    }
+                Done::Anew(path) => match self.own_page(&path) {
+                    Some(answer) => return Flow::from(answer),
                     None => turn.begin_anew(&path),
                 },
                 Done::Node(target) => {
-                    self.prepare_answer(cx, turn).await;
+                    if let Err(refusal) = self.prepare_answer(cx, turn).await {
+                        return Flow::Answer(refusal);
+                    }
                     if let Some(uri) = turn.node_uri() {
                         cx.edits().set_upstream_uri(&uri);
                     }
@@ -254,9 +254,24 @@ impl Chain {
         refused(Answer::InternalServerError)
     }
 
+    /// What the gateway itself says at a path that a rule leads to.
+    fn own_page<'o>(&self, path: &str) -> Option<plugin::Answer<'o>> {
+        let path = path.split('?').next().unwrap_or_default();
+        if let Some(page) = self.actuator.as_ref().and_then(|actuator| actuator.answer(path)) {
+            return Some(page);
+        }
+        let is_health = path == "/actuator/health";
+        let body = if is_health { Some(HEALTHY.to_owned()) } else { fallback_answer(path) }?;
+        let answer = plugin::Answer::text(200, body.into_bytes());
+        Some(answer.with_header("Content-Type", &b"application/json"[..]))
+    }
+
     async fn pass<'o>(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Done<'o> {
-        let rpc_type = turn.facts.rpc_type;
-        for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
+        for link in &self.links {
+            // A rewrite may change the kind of call on the way.
+            if !link.takes_part(turn.facts.rpc_type) {
+                continue;
+            }
             let selected = self.select(link, &turn.view(cx.exchange()));
             let named = |answer| {
                 Done::Answered(Box::new(reply(answer, Some(&link.name), self.terms.statuses)))
@@ -281,13 +296,27 @@ impl Chain {
     }
 
     /// Notes what is to become of the node's answer, by the request as it goes there.
-    pub(crate) async fn prepare_answer(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) {
+    ///
+    /// # Errors
+    /// The answer in its place, if a rule that protects cannot be used.
+    pub(crate) async fn prepare_answer<'o>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        turn: &mut Turn,
+    ) -> Result<(), Box<plugin::Answer<'o>>> {
         for link in &self.answer_links {
-            if let Selected::Action(action) = self.select(link, &turn.view(cx.exchange())) {
-                // It refuses nothing.
-                let _: Done<'_> = self.act(action, cx, turn).await;
+            let done = match self.select(link, &turn.view(cx.exchange())) {
+                Selected::Action(action) => self.act(action, cx, turn).await,
+                Selected::Unclear => {
+                    self.act(&Action::Refuse(Answer::InternalException), cx, turn).await
+                }
+                Selected::Unmatched | Selected::NoRule => continue,
+            };
+            if let Done::Answered(refusal) = done {
+                return Err(refusal);
             }
         }
+        Ok(())
     }
 
     #[inline]
@@ -382,6 +411,9 @@ impl Handler for Chain {
         let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
         let (cross, mut records) = (left.cross.take(), std::mem::take(&mut left.records));
         let cookies = std::mem::take(&mut left.cookies);
+        if let Some(fallback) = left.fallback.take() {
+            fallback.answer(self.terms.statuses, cx);
+        }
         if let Some(cross) = cross {
             filter::add_cross_headers(&cross, cx);
         }

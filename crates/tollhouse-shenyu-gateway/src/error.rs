@@ -33,6 +33,14 @@ pub(crate) enum BuildError {
         /// What is wrong with it.
         reason: NodesError,
     },
+    /// A rule of a plugin that protects; ShenYu has an answer for this.
+    #[error("{reason}; requests are refused with code {}", answer.code())]
+    Unusable {
+        /// The answer to requests.
+        answer: tollhouse_shenyu::answer::Answer,
+        /// Fault of the rule.
+        reason: String,
+    },
     /// Nobody has connections to what it needs.
     #[error("nothing here can connect to {0}")]
     NoConnections(&'static str),

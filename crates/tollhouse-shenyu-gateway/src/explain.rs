@@ -51,7 +51,14 @@ pub enum Effect {
         percent: u64,
     },
     /// Nodes are asked for another path, and conditions see the same.
-    NodePath(String),
+    NodePath {
+        /// The path.
+        path: String,
+        /// Of how many requests in a hundred this holds.
+        percent: u64,
+    },
+    /// Nothing, because its rule cannot be used, for this reason.
+    Broken(String),
     /// The request begins anew inside of the gateway, with this path.
     Anew(String),
     /// It goes no further; see [`Course::end`].
@@ -84,6 +91,27 @@ pub enum CourseEnd {
     },
 }
 
+/// Paths before a plugin.
+struct Paths {
+    seen: String,
+    node: String,
+}
+
+impl Paths {
+    fn of(turn: &Turn) -> Self {
+        Self { seen: turn.seen().to_owned(), node: turn.node_path().into_owned() }
+    }
+
+    fn effect(&self, after: &Turn, percentage: u8) -> Effect {
+        let (percent, node) = (percentage.into(), after.node_path());
+        match (after.seen() == self.seen, node == self.node) {
+            (false, _) => Effect::Path { path: after.seen().to_owned(), percent },
+            (true, false) => Effect::NodePath { path: node.into_owned(), percent },
+            (true, true) => Effect::Passes,
+        }
+    }
+}
+
 /// What a plugin has come to.
 enum Next {
     Plugin(Effect),
@@ -111,8 +139,10 @@ impl Chain {
     ) -> CourseEnd {
         // The bound of the data plane: redirects inside may lead round in a circle.
         'beginnings: for _ in 0..BEGINNINGS_MAX {
-            let rpc_type = turn.facts.rpc_type;
-            for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
+            for link in &self.links {
+                if !link.takes_part(turn.facts.rpc_type) {
+                    continue;
+                }
                 let view = turn.view(exchange);
                 let Some(choice) = self.engine.explain(&link.name, &view) else { continue };
                 let next = match self.choose(link, &view).1 {
@@ -133,12 +163,44 @@ impl Chain {
                         turn.begin_anew(&path);
                         continue 'beginnings;
                     }
+                    Next::End(end @ CourseEnd::Node { .. }) => {
+                        return self.refused_answer(exchange, &turn, steps).unwrap_or(end);
+                    }
                     Next::End(end) => return end,
                 }
             }
             return self.answer(Answer::InvocationFailed, None);
         }
         self.answer(Answer::InternalServerError, None)
+    }
+
+    /// The steps of plugins behind the proxy; and the end in the node's place, if one of them refuses.
+    fn refused_answer(
+        &self,
+        exchange: &dyn Exchange,
+        turn: &Turn,
+        steps: &mut Vec<CourseStep>,
+    ) -> Option<CourseEnd> {
+        for link in &self.answer_links {
+            let view = turn.view(exchange);
+            let Some(choice) = self.engine.explain(&link.name, &view) else { continue };
+            let end = match self.choose(link, &view).1 {
+                Selected::Action(Action::Refuse(answer)) => Some(self.answer(*answer, None)),
+                Selected::Unclear => Some(self.answer(Answer::InternalException, None)),
+                Selected::Action(Action::Pass) | Selected::Unmatched | Selected::NoRule => None,
+                Selected::Action(_) => {
+                    let (plugin, effect) = (link.name.clone(), Effect::Edits);
+                    steps.push(CourseStep { plugin, choice, effect });
+                    continue;
+                }
+            };
+            let effect = if end.is_some() { Effect::Ends } else { Effect::Passes };
+            steps.push(CourseStep { plugin: link.name.clone(), choice, effect });
+            if end.is_some() {
+                return end;
+            }
+        }
+        None
     }
 
     fn answer(&self, answer: Answer, plugin: Option<&str>) -> CourseEnd {
@@ -163,26 +225,21 @@ impl Chain {
             Action::Refuse(answer) => answered(*answer),
             Action::Waf(rule) => rule.answer().map_or(Next::Plugin(Effect::Passes), answered),
             Action::ContextPath(rule) => {
-                let before = turn.seen().to_owned();
+                let before = Paths::of(turn);
                 // Zero is below every percentage, so that what may happen is told as happening.
-                if !turn.take_off_context(rule, 0) {
+                if !turn.take_off_context(rule, 0, &self.engine) {
                     return answered(Answer::ContextPathIllegal);
                 }
-                let path = turn.seen().to_owned();
-                Next::Plugin(match path == before {
-                    true => Effect::NodePath(turn.node_path().to_owned()),
-                    false => Effect::Path { path, percent: rule.percentage.into() },
-                })
+                // Without another context path the rule is for all requests.
+                let is_moved = !rule.rewrite_context_path.is_empty();
+                Next::Plugin(before.effect(turn, if is_moved { rule.percentage } else { 100 }))
             }
             Action::Rewrite(rule) => {
-                let before = turn.seen().to_owned();
-                turn.rewrite(rule, 0);
-                let path = turn.seen().to_owned();
-                Next::Plugin(match path == before {
-                    true => Effect::Passes,
-                    false => Effect::Path { path, percent: rule.percentage.into() },
-                })
+                let before = Paths::of(turn);
+                turn.rewrite(rule, 0, &self.engine);
+                Next::Plugin(before.effect(turn, rule.percentage))
             }
+            Action::Broken(reason) => Next::Plugin(Effect::Broken(reason.clone())),
             Action::Redirect(RedirectRule::Inside(path)) => Next::Anew(path.clone()),
             Action::Redirect(RedirectRule::Elsewhere { location, status }) => {
                 Next::End(CourseEnd::Elsewhere { status: *status, location: location.clone() })
@@ -191,12 +248,12 @@ impl Chain {
                 Some(answer) => answered(answer),
                 None => Next::End(CourseEnd::Node { target: *target, uri: turn.node_uri() }),
             },
-            Action::Dubbo(caller) => match caller.method(self.engine.metadata(turn.asked())) {
+            Action::Dubbo(caller) => match caller.method(turn.metadata(&self.engine)) {
                 Some(_) => Next::Plugin(Effect::Acts),
                 None => answered(Answer::MetadataError),
             },
             Action::Grpc { target } => {
-                let metadata = self.engine.metadata(turn.asked());
+                let metadata = turn.metadata(&self.engine);
                 match metadata.and_then(GrpcMethod::read) {
                     Some(method) => {
                         let uri = Some(method.path.into_bytes());

@@ -5,7 +5,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, RequestContext};
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::filters::{Cross, Filters, Taken, fallback_answer};
+use tollhouse_shenyu::filters::{Cross, Filters, HEALTHY, Taken, fallback_answer};
 
 use crate::chain::Chain;
 use crate::local::{self, LocalCall};
@@ -65,7 +65,14 @@ impl Chain {
             return text(200, "");
         }
         match taken {
-            Some(Taken::Health) => return text(200, r#"{"status":"UP"}"#),
+            Some(Taken::Actuator(path)) => {
+                let page = self.actuator.as_ref().and_then(|actuator| actuator.answer(path));
+                return Filtered::Answered(Box::new(page.unwrap_or_else(|| {
+                    plugin::Answer::text(404, &b"{\"code\":404,\"message\":\"Not Found\"}"[..])
+                        .with_header("Content-Type", JSON)
+                })));
+            }
+            Some(Taken::Health) => return text(200, HEALTHY),
             Some(Taken::Excluded) => return text(200, ""),
             Some(Taken::Fallback(path)) => {
                 let body = fallback_answer(path);

@@ -29,7 +29,9 @@ pub(crate) async fn call(
     if body.map_err(|_| Answer::RequestTooLarge)?.trim_ascii().is_empty() {
         return Err(Answer::GrpcBodyMissing);
     }
-    let frames = cx.examine_body(frames_of_body).await.map_err(|_| Answer::RequestTooLarge)?;
+    let messages_max = method.messages_max;
+    let frames = cx.examine_body(move |body| frames_of_body(body, messages_max)).await;
+    let frames = frames.map_err(|_| Answer::RequestTooLarge)?;
     let frames = frames.ok_or(Answer::ParameterError)?;
     let edits = cx.edits();
     edits.method = Some("POST");
@@ -43,12 +45,12 @@ pub(crate) async fn call(
         edits.headers.remove(name);
     }
     turn.is_call = true;
-    turn.aftermath.answer_edits.push(AnswerEdit::Grpc { streams: method.streams_out });
+    turn.aftermath.answer_edits.push(AnswerEdit::Grpc);
     Ok(())
 }
 
-/// Makes the answer JSON: of a method that streams a list, else the one message.
-pub(crate) fn answer(streams: bool, failed_status: u16, cx: &mut ResponseContext<'_>) {
+/// Makes the answer a list of JSON, as ShenYu does for each kind of method.
+pub(crate) fn answer(failed_status: u16, cx: &mut ResponseContext<'_>) {
     let is_called = cx.status() == 200
         && cx.header("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc"));
     let has_failed = cx.header("grpc-status").is_some_and(|status| status != b"0");
@@ -62,19 +64,13 @@ pub(crate) fn answer(streams: bool, failed_status: u16, cx: &mut ResponseContext
     if !is_good {
         cx.set_status(failed_status);
     }
-    let transcoding = Transcoding {
-        streams,
-        held: Vec::new(),
-        messages: 0,
-        has_failed: !is_good,
-        has_ended: false,
-    };
+    let transcoding =
+        Transcoding { held: Vec::new(), messages: 0, has_failed: !is_good, has_ended: false };
     cx.filter_body(Effect::Rewrites, Box::new(transcoding));
 }
 
 /// Writes messages as JSON while they come.
 struct Transcoding {
-    streams: bool,
     held: Vec<u8>,
     messages: usize,
     /// What follows is not looked at any more.
@@ -91,14 +87,12 @@ impl Transcoding {
             self.held[read..].split_first_chunk::<FRAME_HEAD_BYTES>()
         {
             let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-            if *flags != 0 || length > MESSAGE_BYTES_MAX || (self.messages > 0 && !self.streams) {
+            if *flags != 0 || length > MESSAGE_BYTES_MAX {
                 return None;
             }
             let Some(message) = rest.get(..length) else { break };
             let text = json_of_message(message)?;
-            if self.streams {
-                out.push(if self.messages > 0 { b',' } else { b'[' });
-            }
+            out.push(if self.messages > 0 { b',' } else { b'[' });
             out.extend_from_slice(text.as_bytes());
             self.messages += 1;
             read += FRAME_HEAD_BYTES + length;
@@ -117,14 +111,13 @@ impl BodyFilter for Transcoding {
             return;
         }
         let is_whole = !self.has_failed && self.held.is_empty();
-        match (is_whole, self.streams, self.messages) {
-            (true, true, 0) => out.extend_from_slice(b"[]"),
-            (true, true, _) => out.push(b']'),
-            (true, false, 1..) => {}
+        match (is_whole, self.messages) {
+            (true, 0) => out.extend_from_slice(b"[]"),
+            (true, _) => out.push(b']'),
             // The status line may have been sent by then, and what has gone cannot be taken back: a list
             // stays open.
-            (_, _, 0) => out.extend_from_slice(Answer::InvocationFailed.body(None).as_bytes()),
-            _ => {}
+            (false, 0) => out.extend_from_slice(Answer::InvocationFailed.body(None).as_bytes()),
+            (false, _) => {}
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn check_signature(
         authorization = header(cx, "Authorization");
     }
     let query = turn.query.as_deref().map(decode);
-    let parameters = turn.query.as_deref().map(parameters).unwrap_or_default();
+    let raw_query = turn.query.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
     let signed = Signed {
         headers: SignHeaders {
             version: &version,
@@ -46,7 +46,7 @@ pub(crate) fn check_signature(
         },
         path: turn.asked(),
         query: query.as_deref(),
-        parameters: &parameters,
+        raw_query: &raw_query,
         body: reads_body.then(|| cx.body()),
         module: &turn.facts.module,
         now_ms: i64::try_from(cx.now().unix_ms).unwrap_or(i64::MAX),

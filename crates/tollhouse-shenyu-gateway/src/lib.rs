@@ -8,6 +8,7 @@
 
 mod action;
 mod actions;
+mod actuator;
 mod build;
 mod by_path;
 mod cached;
@@ -18,6 +19,7 @@ mod dubbo;
 mod engines;
 mod error;
 mod explain;
+mod fallback;
 mod filter;
 mod grpc;
 mod guard;

@@ -162,24 +162,14 @@ pub(crate) enum AnswerEdit {
     Modify(Arc<ResponseRule>),
     /// Headers that are to have one line.
     Unique(Vec<String>, Unique),
-    /// A field of the body that is to be encrypted or decrypted.
-    Crypt(AnswerCryptor),
+    /// Fields of the body that are to be encrypted or decrypted.
+    Crypt(Arc<CryptorRule>),
     /// Messages of gRPC that are to be JSON.
-    Grpc {
-        /// Whether there may be any number.
-        streams: bool,
-    },
+    Grpc,
 }
 
-/// What becomes of an answer by `cryptorResponse`.
-#[derive(Debug, Clone)]
-pub(crate) enum AnswerCryptor {
-    Rule(Arc<CryptorRule>),
-    /// Its rule is not whole: nobody is told what was to be encrypted.
-    Refuses(Answer),
-}
-
-/// Decrypts or encrypts a field of a request's body. One that is too long to be read does not pass.
+/// Decrypts or encrypts fields of a request's body. One that is too long to be read, or has none of them, does
+/// not pass; a request without a body does.
 ///
 /// # Errors
 /// The answer with which the request is refused.
@@ -196,7 +186,9 @@ pub(crate) async fn crypt_body(
     let rule = Arc::clone(rule);
     let crypted = cx.examine_body(move |body| rule.crypt(body)).await;
     match crypted.map_err(|_| Answer::RequestTooLarge)? {
-        Crypted::Untouched => {}
+        Crypted::FieldMissing | Crypted::NoObject => {
+            return Err(Answer::CryptorRequestLacks("fieldNames"));
+        }
         Crypted::Body(body) => cx.edits().body = Some(body),
         Crypted::NotDecrypted => return Err(Answer::DecryptionFailed),
         Crypted::NotEncrypted => return Err(Answer::EncryptionFailed),
@@ -205,29 +197,22 @@ pub(crate) async fn crypt_body(
     Ok(())
 }
 
-impl AnswerCryptor {
-    /// What becomes of a body; `None` leaves it as it is.
-    fn crypt(&self, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
-        match self {
-            Self::Refuses(answer) => Err(*answer),
-            Self::Rule(rule) => match rule.crypt(body) {
-                Crypted::Untouched => Ok(None),
-                Crypted::Body(body) => Ok(Some(body)),
-                Crypted::NotDecrypted => Err(Answer::DecryptionFailed),
-                Crypted::NotEncrypted => Err(Answer::EncryptionFailed),
-                Crypted::TooHeavy => Err(self.unreadable()),
-            },
+/// The new body of an answer; `None` leaves the body as it is. What is to be encrypted and cannot be read must
+/// not go out.
+fn crypted_answer(rule: &CryptorRule, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
+    match rule.crypt(body) {
+        Crypted::FieldMissing => Ok(None),
+        Crypted::NoObject if !rule.encrypts() => Ok(None),
+        Crypted::Body(body) => Ok(Some(body)),
+        Crypted::NoObject | Crypted::NotDecrypted | Crypted::NotEncrypted | Crypted::TooHeavy => {
+            Err(unreadable(rule))
         }
     }
+}
 
-    /// What is answered in the place of a body that cannot be read.
-    fn unreadable(&self) -> Answer {
-        match self {
-            Self::Refuses(answer) => *answer,
-            Self::Rule(rule) if rule.encrypts() => Answer::EncryptionFailed,
-            Self::Rule(_) => Answer::DecryptionFailed,
-        }
-    }
+/// The answer in the place of a body that cannot be read.
+fn unreadable(rule: &CryptorRule) -> Answer {
+    if rule.encrypts() { Answer::EncryptionFailed } else { Answer::DecryptionFailed }
 }
 
 /// Does the same to an answer that a plugin has made of a call.
@@ -237,14 +222,14 @@ pub(crate) fn crypt_answer(
     statuses: Statuses,
 ) {
     for edit in edits {
-        let AnswerEdit::Crypt(cryptor) = edit else { continue };
+        let AnswerEdit::Crypt(rule) = edit else { continue };
         let body = match &answer.body {
             AnswerBody::Text(text) => text.to_vec(),
             AnswerBody::Json(value) => value.to_string().into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),
             AnswerBody::None | AnswerBody::LeftOut(_) => continue,
         };
-        match cryptor.crypt(&body) {
+        match crypted_answer(rule, &body) {
             Ok(None) => {}
             Ok(Some(body)) => answer.body = AnswerBody::Text(body.into()),
             Err(refusal) => *answer = reply(refusal, None, statuses),
@@ -252,7 +237,7 @@ pub(crate) fn crypt_answer(
     }
 }
 
-fn crypt(cryptor: &AnswerCryptor, statuses: Statuses, cx: &mut ResponseContext<'_>) {
+fn crypt(rule: &Arc<CryptorRule>, statuses: Statuses, cx: &mut ResponseContext<'_>) {
     let facts = cx.facts();
     if !facts.has_body {
         return;
@@ -260,24 +245,20 @@ fn crypt(cryptor: &AnswerCryptor, statuses: Statuses, cx: &mut ResponseContext<'
     let is_too_long =
         facts.content_length.is_some_and(|bytes| bytes > EDITED_BODY_BYTES_MAX as u64);
     // Packed, it would pass as it is.
-    let is_unreadable = is_too_long
-        || cx.header("content-encoding").is_some()
-        || matches!(cryptor, AnswerCryptor::Refuses(_));
+    let is_unreadable = is_too_long || cx.header("content-encoding").is_some();
     if is_unreadable {
         cx.remove_header("content-encoding");
         cx.set_header("Content-Type", b"application/json");
-        cx.set_status(cryptor.unreadable().status(statuses));
+        cx.set_status(unreadable(rule).status(statuses));
     }
-    let cryptor = cryptor.clone();
-    let held = cx.hold_body();
-    let filter = CryptFilter { cryptor, held, is_unreadable };
+    let filter = CryptFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_unreadable };
     cx.filter_body(Effect::Rewrites, Box::new(filter));
 }
 
 /// Holds a body until it is whole, and decrypts or encrypts a field of it; nothing of one that cannot be read
 /// goes on.
 struct CryptFilter {
-    cryptor: AnswerCryptor,
+    rule: Arc<CryptorRule>,
     held: HeldBody,
     is_unreadable: bool,
 }
@@ -297,8 +278,8 @@ impl BodyFilter for CryptFilter {
         }
         let held = self.held.take();
         let crypted = match self.is_unreadable {
-            true => Err(self.cryptor.unreadable()),
-            false => self.cryptor.crypt(&held),
+            true => Err(unreadable(&self.rule)),
+            false => crypted_answer(&self.rule, &held),
         };
         match crypted {
             Ok(crypted) => out.extend(crypted.unwrap_or(held)),
@@ -321,7 +302,7 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
         return;
     }
     match edit {
-        AnswerEdit::Crypt(cryptor) => crypt(cryptor, statuses, cx),
+        AnswerEdit::Crypt(rule) => crypt(rule, statuses, cx),
         AnswerEdit::Unique(names, unique) => {
             for name in names {
                 let values = values_named(cx, name);
@@ -331,19 +312,18 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
             }
         }
         AnswerEdit::Modify(rule) => modify(rule, cx),
-        AnswerEdit::Grpc { streams } => {
-            let failed_status = Answer::RpcFailed.status(statuses);
-            grpc::answer(*streams, failed_status, cx);
-        }
+        AnswerEdit::Grpc => grpc::answer(Answer::RpcFailed.status(statuses), cx),
     }
 }
 
 fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     // Before the headers change: they say whether it can be read.
-    let is_json = cx
-        .header("content-type")
-        .is_some_and(|kind| kind.to_ascii_lowercase().windows(4).any(|word| word == b"json"));
-    if is_json && !rule.body.is_empty() && cx.header("content-encoding").is_none() {
+    let may_be_json = cx.header("content-type").is_none_or(|kind| {
+        let kind = kind.to_ascii_lowercase();
+        let is_text = kind.starts_with(b"text/") && !kind.starts_with(b"text/event-stream");
+        is_text || kind.windows(4).any(|word| word == b"json")
+    });
+    if may_be_json && !rule.body.is_empty() && cx.header("content-encoding").is_none() {
         let filter =
             JsonFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_too_long: false };
         cx.filter_body(Effect::Rewrites, Box::new(filter));

@@ -37,7 +37,10 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
     }
     let (mut targets, mut problems) = (Vec::new(), Vec::new());
     let mut ports = BTreeSet::new();
-    for selector in &parts.proxy_selectors {
+    // Those of other plugins open no port.
+    let is_own =
+        |selector: &&Arc<ProxySelector>| matches!(selector.plugin_name.as_str(), "" | "tcp");
+    for selector in parts.proxy_selectors.iter().filter(is_own) {
         let made = match opens_ports {
             true => compile_one(selector, parts, &ports),
             false => Err(PortError::NotOpened),

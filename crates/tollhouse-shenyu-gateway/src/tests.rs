@@ -15,6 +15,7 @@ mod by_path;
 mod casdoor;
 mod engines;
 mod filters;
+mod paths;
 
 use engines::{FakeEngines, FakeRedis, Notes};
 
@@ -166,39 +167,6 @@ fn a_protection_that_cannot_be_read_refuses_what_it_was_meant_for() {
     let refused = harness.request(&get("/a")).answer.expect("it is refused");
     assert!(refused.body.contains("-1,"), "{}", refused.body);
     assert!(harness.request(&get("/b")).answer.is_none());
-}
-
-#[test]
-fn paths_that_plugins_change_are_what_those_behind_them_see_and_nodes_get() {
-    let order = |desk: Desk| {
-        desk.plugin("contextPath", None)
-            .rule("contextPath", "/order", &Value::Null, &json!({"contextPath": "/order"}))
-            .divide("/order")
-    };
-    assert!(order(Desk::new()).answer(&get("/order/findById?id=1")).contains("/findById?id=1"));
-    let moved = Desk::new()
-        .plugin("contextPath", None)
-        .rule(
-            "contextPath",
-            "/order",
-            &Value::Null,
-            &json!({
-                "contextPath": "/order", "rewriteContextPath": "/order-canary",
-            }),
-        )
-        .divide("/order-canary");
-    assert!(moved.answer(&get("/order/a")).contains("/a"));
-    assert!(moved.send(&get("/order/a")).answer.is_none());
-    let rewritten = Desk::new()
-        .plugin("rewrite", None)
-        .rule("rewrite", "/v1", &Value::Null, &json!({"regex": "^/v1/(.*)", "replace": "/v2/$1"}))
-        .divide("/v2");
-    assert!(rewritten.answer(&get("/v1/a")).contains("/v2/a"));
-    let illegal = Desk::new()
-        .plugin("contextPath", None)
-        .rule("contextPath", "/", &Value::Null, &json!({"contextPath": "/order"}))
-        .divide("/");
-    assert!(illegal.answer(&get("/o")).contains("-111"));
 }
 
 #[test]
@@ -621,7 +589,7 @@ fn grpc_calls_the_method_of_a_path_and_answers_with_json() {
     let two = format!("{one}{}", frame("{}"));
     // Path, head, body, status of the call, status and body of the answer.
     let cases = [
-        ("/grpc/place", head, &*one, "0", 200, r#"{"b":2}"#),
+        ("/grpc/place", head, &*one, "0", 200, r#"[{"b":2}]"#),
         ("/grpc/follow", head, &*two, "0", 200, r#"[{"b":2},{}]"#),
         ("/grpc/follow", head, "", "0", 200, "[]"),
         ("/grpc/place", head, "", "5", 200, r#"{"code":-103,"message":"Service"#),

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use tollhouse_plugin::Exchange;
-use tollhouse_shenyu::matching::RpcType;
+use tollhouse_shenyu::matching::{Engine, RpcType};
+use tollhouse_shenyu::model::Metadata;
 use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
 
 use crate::cached::Keep;
 use crate::counts::{Call, Permit};
+use crate::fallback::OnFailure;
 use crate::filter::CrossHeaders;
 use crate::record::Record;
 use crate::shape::AnswerEdit;
@@ -41,9 +43,16 @@ pub(crate) struct Turn {
     asked: String,
     /// The path that conditions see.
     seen: String,
-    /// What a node is asked for, where that is another path.
+    /// Path for nodes without a rewrite, if it is not the one that was asked for; may be empty. ShenYu's `realUrl`.
     real: Option<String>,
+    /// Path for nodes that `rewrite` has made.
+    rewritten: Option<String>,
+    /// Context path that was taken off.
+    context_path: String,
+    /// Context path that conditions see in its place.
     rewrite_context_path: String,
+    /// Path of the method that is called, if it is not the one that was asked for.
+    metadata_path: Option<String>,
     /// Without its question mark.
     pub(crate) query: Option<Vec<u8>>,
     /// Whether nodes get another path or query than was sent.
@@ -68,6 +77,8 @@ pub(crate) struct Aftermath {
     pub(crate) cross: Option<CrossHeaders>,
     /// What is written of it once it is over, by each logger that takes it down.
     pub(crate) records: Vec<Record>,
+    /// What answers it in the place of a node that does not.
+    pub(crate) fallback: Option<OnFailure>,
 }
 
 impl Aftermath {
@@ -79,6 +90,7 @@ impl Aftermath {
             && self.cookies.is_empty()
             && self.cross.is_none()
             && self.records.is_empty()
+            && self.fallback.is_none()
     }
 }
 
@@ -91,7 +103,10 @@ impl Turn {
             seen: asked.clone(),
             asked,
             real: None,
+            rewritten: None,
+            context_path: String::new(),
             rewrite_context_path: String::new(),
+            metadata_path: None,
             query: exchange.query().map(<[u8]>::to_vec),
             is_changed,
             is_call: false,
@@ -102,6 +117,12 @@ impl Turn {
     /// The path that was asked for.
     pub(crate) fn asked(&self) -> &str {
         &self.asked
+    }
+
+    /// Whether this is what was asked for: a path of this gateway, with its query.
+    pub(crate) fn is_asked(&self, location: &str) -> bool {
+        let (path, query) = location.split_once('?').unwrap_or((location, ""));
+        path == self.asked && query.as_bytes() == self.query.as_deref().unwrap_or_default()
     }
 
     /// The path that conditions see.
@@ -115,8 +136,18 @@ impl Turn {
     }
 
     /// The path that nodes are asked for.
-    pub(crate) fn node_path(&self) -> &str {
-        self.real.as_ref().unwrap_or(&self.asked)
+    pub(crate) fn node_path(&self) -> Cow<'_, str> {
+        let path = self.rewritten.as_ref().or(self.real.as_ref()).unwrap_or(&self.asked);
+        // A path begins with a slash for nodes, whatever a rule says.
+        match path.starts_with('/') {
+            true => Cow::Borrowed(path),
+            false => Cow::Owned(format!("/{path}")),
+        }
+    }
+
+    /// Metadata of the method that the request calls.
+    pub(crate) fn metadata<'a>(&self, engine: &'a Engine) -> Option<&'a Metadata> {
+        engine.metadata(self.metadata_path.as_ref().unwrap_or(&self.asked))
     }
 
     /// Path and query for the node, where they differ from what was sent.
@@ -150,7 +181,10 @@ impl Turn {
         self.asked = path.to_owned();
         self.seen = path.to_owned();
         self.real = None;
+        self.rewritten = None;
+        self.context_path.clear();
         self.rewrite_context_path.clear();
+        self.metadata_path = None;
         let records = std::mem::take(&mut self.aftermath.records);
         let cookies = std::mem::take(&mut self.aftermath.cookies);
         self.aftermath = Aftermath { records, cookies, ..Aftermath::default() };
@@ -160,34 +194,68 @@ impl Turn {
         self.is_changed = true;
     }
 
-    /// Takes the context path off; `false` where the path does not begin with it. `draw` is a number below
-    /// 100 that has been drawn for the rule's percentage.
-    pub(crate) fn take_off_context(&mut self, rule: &ContextPathRule, draw: u64) -> bool {
-        let Some(real) = rule.real_path(&self.asked) else { return false };
+    /// Takes the context path off; `false` if the path does not begin with it. `draw` is a number below 100 that
+    /// has been drawn for the rule's percentage.
+    pub(crate) fn take_off_context(
+        &mut self,
+        rule: &ContextPathRule,
+        draw: u64,
+        engine: &Engine,
+    ) -> bool {
+        let Some(rest) = rule.rest(&self.asked) else { return false };
         self.facts.context_path.clone_from(&rule.context_path);
         self.facts.module.clone_from(&rule.context_path);
-        let is_moved = !rule.rewrite_context_path.is_empty() && draw < rule.percentage.into();
-        if is_moved {
+        self.context_path.clone_from(&rule.context_path);
+        if !rule.rewrite_context_path.is_empty() && draw < rule.percentage.into() {
             self.rewrite_context_path.clone_from(&rule.rewrite_context_path);
+            let called = format!("{}{rest}", rule.rewrite_context_path);
+            if engine.metadata(&called).is_some() {
+                self.metadata_path = Some(called);
+            }
         }
-        let context = if is_moved { &rule.rewrite_context_path } else { &rule.context_path };
-        self.seen = format!("{context}{real}");
+        self.real = Some(rule.real_path(&self.asked, rest));
         self.is_changed = true;
-        self.real = Some(real);
+        self.refresh_seen();
         true
     }
 
-    /// Rewrites the path; `draw` as above.
-    pub(crate) fn rewrite(&mut self, rule: &RewriteRule, draw: u64) {
+    /// Rewrites the path; `draw` as above. Nodes get the new path alone. Conditions see it behind a context path
+    /// that has been replaced, and not otherwise.
+    pub(crate) fn rewrite(&mut self, rule: &RewriteRule, draw: u64, engine: &Engine) {
         if draw >= rule.percentage.into() {
             return;
         }
-        let Some(path) = rule.apply(&self.seen) else { return };
-        // A path begins with a slash for nodes, whatever the replacement says.
-        let path = if path.starts_with('/') { path } else { format!("/{path}") };
-        self.seen = format!("{}{path}", self.rewrite_context_path);
+        let base = match (&*self.rewrite_context_path, &self.real) {
+            ("", _) => Cow::Borrowed(&*self.asked),
+            (context, real) => {
+                Cow::Owned(format!("{context}{}", real.as_ref().unwrap_or(&self.asked)))
+            }
+        };
+        let Some(path) = rule.apply(&base) else { return };
+        if rule.rewrites_metadata {
+            let context = match &*self.rewrite_context_path {
+                "" => &self.context_path,
+                replaced => replaced,
+            };
+            let called = format!("{context}{path}");
+            if let Ok(decision) = engine.rpc_type(None, None, &called) {
+                self.facts.rpc_type = decision.rpc_type;
+                self.metadata_path = decision.metadata.map(|_| called);
+            }
+        }
+        // A blank one leaves nodes the path without it.
+        self.rewritten = Some(path).filter(|path| !path.trim().is_empty());
         self.is_changed = true;
-        self.real = Some(path);
+        self.refresh_seen();
+    }
+
+    fn refresh_seen(&mut self) {
+        let real = self.real.as_ref().unwrap_or(&self.asked);
+        self.seen = match (&*self.rewrite_context_path, &*self.context_path) {
+            ("", "") => self.asked.clone(),
+            ("", context) => format!("{context}{real}"),
+            (replaced, _) => format!("{replaced}{}", self.rewritten.as_ref().unwrap_or(real)),
+        };
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Answer {
     BreakerOpen,
     /// The call took too long.
     CallTimeout,
+    /// The call took longer than its breaker allows.
+    BreakerTimeout,
     /// The node's address is missing.
     UrlNotFound,
     /// No selector takes the request.
@@ -123,6 +125,7 @@ impl Answer {
             Self::InvocationFailed => (-103, 200, 502),
             Self::BreakerOpen => (-103, 500, 503),
             Self::CallTimeout => (-104, 200, 504),
+            Self::BreakerTimeout => (-104, 504, 504),
             Self::UrlNotFound => (-106, 200, 503),
             Self::SelectorNotFound => (-107, 200, 404),
             Self::SentinelBlocked => (-110, 429, 429),
@@ -165,7 +168,7 @@ impl Answer {
             Self::InvocationFailed | Self::BreakerOpen | Self::RpcFailed => {
                 "Service invocation exception, or no result is returned!"
             }
-            Self::CallTimeout | Self::RpcTimeout => "Service call timeout!",
+            Self::CallTimeout | Self::BreakerTimeout | Self::RpcTimeout => "Service call timeout!",
             Self::UrlNotFound => "Can not find url, please check your configuration!",
             Self::SelectorNotFound => "Can not find selector, please check your configuration!",
             Self::SentinelBlocked => "The request block by sentinel!",
@@ -201,12 +204,14 @@ impl Answer {
             }
             Self::InternalServerError => "Internal Server Error",
             Self::CryptorRequestLacks(member) => {
-                return format!("Please check Cryptor request plugin's {member}");
+                return format!("Please check Cryptor request plugin's [{member}]");
             }
             Self::CryptorResponseLacks(member) => {
-                return format!("Please check Cryptor response plugin's {member}");
+                return format!("Please check Cryptor response plugin's [{member}]");
             }
-            Self::DecryptionFailed => "Decryption failed, please check the parameters or key",
+            Self::DecryptionFailed => {
+                "Decryption failed, please check the parameters or key, or the data length is too long"
+            }
             Self::EncryptionFailed => {
                 "Encryption failed, please check the parameters or key, or the data length is too long"
             }

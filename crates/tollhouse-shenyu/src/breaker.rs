@@ -28,7 +28,21 @@ pub struct BreakerRule {
     failures: Failures,
     refusals: Refusals,
     fallback: Fallback,
+    on_failure: Option<FailedCall>,
 }
+
+/// Answers in the place of a node that gave none, unless there is a fallback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedCall {
+    /// To a call that took too long.
+    pub late: Answer,
+    /// To one that failed otherwise.
+    pub broken: Answer,
+}
+
+/// What `hystrix` and `resilience4j` answer.
+const FAILED_CALL: FailedCall =
+    FailedCall { late: Answer::BreakerTimeout, broken: Answer::BreakerOpen };
 
 #[derive(Debug, Clone, PartialEq)]
 struct Circuit {
@@ -116,8 +130,24 @@ pub(crate) struct HystrixHandle {
     sleep_window_in_milliseconds: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
     timeout: Option<i64>,
-    #[serde(deserialize_with = "lenient::or_default")]
-    call_back_uri: String,
+    /// Absent is ShenYu's page, and `null` none.
+    call_back_uri: Absent,
+}
+
+/// A member that may be absent, or `null`.
+#[derive(Debug, Default)]
+struct Absent(Option<String>);
+
+impl<'de> Deserialize<'de> for Absent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        lenient::or_default(deserializer).map(|text| Self(Some(text)))
+    }
+}
+
+impl Absent {
+    fn or<'a>(&'a self, default: &'a str) -> &'a str {
+        self.0.as_deref().unwrap_or(default)
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -147,8 +177,7 @@ pub(crate) struct SentinelHandle {
     degrade_rule_slow_ratio_threshold: Option<String>,
     #[serde(deserialize_with = "lenient::integer")]
     degrade_rule_stat_intervals: Option<i64>,
-    #[serde(deserialize_with = "lenient::or_default")]
-    fallback_uri: String,
+    fallback_uri: Absent,
 }
 
 #[derive(Deserialize, Default)]
@@ -164,8 +193,7 @@ pub(crate) struct Resilience4jHandle {
     circuit_enable: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
     timeout_duration: Option<i64>,
-    #[serde(deserialize_with = "lenient::or_default")]
-    fallback_uri: String,
+    fallback_uri: Absent,
     #[serde(deserialize_with = "lenient::integer")]
     sliding_window_size: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
@@ -217,7 +245,8 @@ impl BreakerRule {
             time_max_ms: Some(positive(handle.timeout, 3_000)),
             failures: Failures::Errors,
             refusals: Refusals { flow: refusal, circuit: refusal },
-            fallback: Fallback::read(&handle.call_back_uri),
+            fallback: Fallback::read(handle.call_back_uri.or("/fallback/hystrix")),
+            on_failure: Some(FAILED_CALL),
         })
     }
 
@@ -264,8 +293,10 @@ impl BreakerRule {
             open_calls_max: (limits && !by_calls).then_some(limit),
             time_max_ms: None,
             failures: Failures::AllButSuccess,
-            refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::SentinelBlocked },
-            fallback: Fallback::read(&handle.fallback_uri),
+            refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::BreakerOpen },
+            fallback: Fallback::read(handle.fallback_uri.or("/fallback/sentinel")),
+            // Without a fallback the proxy's own answer passes.
+            on_failure: None,
         })
     }
 
@@ -302,15 +333,26 @@ impl BreakerRule {
             }),
             open_calls_max: None,
             time_max_ms: breaks.then(|| positive(handle.timeout_duration, 30_000)),
-            failures: Failures::Errors,
+            failures: Failures::AllButSuccess,
             refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::BreakerOpen },
-            fallback: Fallback::read(&handle.fallback_uri),
+            // A rule that only limits has none.
+            fallback: match handle.fallback_uri.or("/fallback/resilience4j") {
+                _ if !breaks => Fallback::None,
+                "0" => Fallback::None,
+                uri => Fallback::read(uri),
+            },
+            on_failure: breaks.then_some(FAILED_CALL),
         })
     }
 
     /// Where refused calls go.
     pub fn fallback(&self) -> &Fallback {
         &self.fallback
+    }
+
+    /// What answers calls that a node has not; `None` leaves them to the proxy.
+    pub fn on_failure(&self) -> Option<FailedCall> {
+        self.on_failure
     }
 
     /// Whether a call that ended with this status of a node, if any, has failed.
@@ -624,7 +666,7 @@ mod tests {
             for _ in 0..3 {
                 assert!(call(&mut tripped, failed, 0), "{grade}");
             }
-            assert_eq!(tripped.begin(1_999), Err(Answer::SentinelBlocked), "{grade}");
+            assert_eq!(tripped.begin(1_999), Err(Answer::BreakerOpen), "{grade}");
             assert!(tripped.begin(2_000).is_ok(), "{grade}");
         }
     }
@@ -649,6 +691,28 @@ mod tests {
         assert!(call(&mut breaker, true, 10), "both tries went well");
         let rule = BreakerRule::read_resilience4j(None).expect("it is one");
         assert_eq!((rule.circuit, rule.time_max_ms), (None, None), "it only limits");
+    }
+
+    #[test]
+    fn a_rule_without_a_fallback_has_the_page_of_its_plugin_and_an_empty_one_none() {
+        let page = |path: &str| Fallback::Elsewhere(path.to_owned());
+        let hystrix = |text| BreakerRule::read_hystrix(text).map(|rule| rule.fallback);
+        let sentinel = |text| BreakerRule::read_sentinel(text).map(|rule| rule.fallback);
+        let resilience = |text| BreakerRule::read_resilience4j(text).map(|rule| rule.fallback);
+        for text in [None, Some("{}")] {
+            assert_eq!(hystrix(text), Ok(page("/fallback/hystrix")));
+            assert_eq!(sentinel(text), Ok(page("/fallback/sentinel")));
+            assert_eq!(resilience(text), Ok(Fallback::None), "it only limits");
+        }
+        let breaks = Some(r#"{"circuitEnable":1}"#);
+        assert_eq!(resilience(breaks), Ok(page("/fallback/resilience4j")));
+        let off = Some(r#"{"circuitEnable":1,"fallbackUri":"0"}"#);
+        assert_eq!(resilience(off), Ok(Fallback::None));
+        for text in [r#"{"callBackUri":""}"#, r#"{"callBackUri":null}"#] {
+            assert_eq!(hystrix(Some(text)), Ok(Fallback::None), "{text}");
+        }
+        let rule = BreakerRule::read_resilience4j(breaks).expect("it is one");
+        assert!(rule.is_failure(Some(400)) && rule.is_failure(None));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub enum HandleError {
     #[error("the handle cannot be read: {0}")]
     Malformed(String),
     /// A node has no address.
-    #[error("node {0} has no address of host and port")]
+    #[error("node {0} has no address: expected host:port, or the host alone for http and https")]
     Address(usize),
     /// A node is asked over something that `divide` does not speak.
     #[error(
@@ -100,26 +100,26 @@ pub(crate) struct HandleNode {
     /// `websocket` calls it `url`.
     #[serde(alias = "url", deserialize_with = "lenient::or_default")]
     upstream_url: String,
-    #[serde(deserialize_with = "lenient::integer")]
+    #[serde(deserialize_with = "lenient::hint")]
     weight: Option<i64>,
     /// Whether it is on; an absent one is.
-    #[serde(deserialize_with = "lenient::boolean")]
+    #[serde(deserialize_with = "lenient::flag")]
     status: Option<bool>,
-    #[serde(deserialize_with = "lenient::or_zero")]
-    timestamp: i64,
-    #[serde(deserialize_with = "lenient::or_zero")]
-    warmup: i64,
-    #[serde(deserialize_with = "lenient::or_false")]
-    gray: bool,
+    #[serde(deserialize_with = "lenient::hint")]
+    timestamp: Option<i64>,
+    #[serde(deserialize_with = "lenient::hint")]
+    warmup: Option<i64>,
+    #[serde(deserialize_with = "lenient::flag")]
+    gray: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct DiscoveryProperties {
-    #[serde(deserialize_with = "lenient::integer")]
+    #[serde(deserialize_with = "lenient::hint")]
     warmup: Option<i64>,
-    #[serde(deserialize_with = "lenient::or_false")]
-    gray: bool,
+    #[serde(deserialize_with = "lenient::flag")]
+    gray: Option<bool>,
 }
 
 /// The nodes that may be asked: those that are on, and of these only the gray ones where there are any.
@@ -164,8 +164,8 @@ pub(crate) struct SpringCloudHandle {
     #[serde(deserialize_with = "lenient::or_default")]
     service_id: String,
     /// Whether gray nodes are preferred.
-    #[serde(deserialize_with = "lenient::or_false")]
-    gray: bool,
+    #[serde(deserialize_with = "lenient::flag")]
+    gray: Option<bool>,
     #[serde(deserialize_with = "lenient::or_default")]
     divide_upstreams: Vec<HandleNode>,
 }
@@ -184,7 +184,7 @@ impl SpringCloudSelector {
             Some(discovery) => discovered(discovery)?,
             None => in_handle(&written.divide_upstreams)?,
         };
-        let nodes = if written.gray { gray_alone(nodes) } else { nodes };
+        let nodes = if written.gray == Some(true) { gray_alone(nodes) } else { nodes };
         Ok(Self { service_id: written.service_id.trim().to_owned(), nodes })
     }
 }
@@ -193,12 +193,12 @@ fn in_handle(nodes: &[HandleNode]) -> Result<Vec<DivideNode>, HandleError> {
     let on = (1..).zip(nodes).filter(|(_, node)| node.status.unwrap_or(true));
     on.map(|(index, node)| {
         Ok(DivideNode {
-            url: address(index, &node.upstream_url)?,
+            url: address(index, &node.upstream_url, node.protocol.as_deref())?,
             tls: tls(index, node.protocol.as_deref())?,
             weight: weight(node.weight),
-            warm_up_ms: node.warmup.try_into().unwrap_or(0),
-            started_ms: node.timestamp,
-            gray: node.gray,
+            warm_up_ms: node.warmup.and_then(|it| it.try_into().ok()).unwrap_or(0),
+            started_ms: node.timestamp.unwrap_or(0),
+            gray: node.gray.unwrap_or(false),
         })
     })
     .collect()
@@ -208,13 +208,12 @@ fn discovered(discovery: &DiscoveryUpstreams) -> Result<Vec<DivideNode>, HandleE
     let all = (1..).zip(&discovery.upstream_data_list);
     all.filter(|(_, node)| node.is_healthy())
         .map(|(index, node)| {
-            let properties = match node.props.as_deref().map(str::trim) {
-                None | Some("") => DiscoveryProperties::default(),
-                Some(text) => read(text)?,
-            };
+            // All that they say is optional, and none of it worth a selector.
+            let properties: DiscoveryProperties =
+                handle::read(node.props.as_deref()).unwrap_or_default();
             let warm_up_ms = properties.warmup.and_then(|warm_up| warm_up.try_into().ok());
             Ok(DivideNode {
-                url: address(index, &node.url)?,
+                url: address(index, &node.url, node.protocol.as_deref())?,
                 tls: tls(index, node.protocol.as_deref())?,
                 weight: weight(node.weight),
                 warm_up_ms: warm_up_ms.unwrap_or(DISCOVERY_WARM_UP_MS),
@@ -223,7 +222,7 @@ fn discovered(discovery: &DiscoveryUpstreams) -> Result<Vec<DivideNode>, HandleE
                     .started_ms
                     .or_else(|| node.date_created.as_deref()?.parse().ok())
                     .unwrap_or(0),
-                gray: properties.gray,
+                gray: properties.gray.unwrap_or(false),
             })
         })
         .collect()
@@ -233,15 +232,31 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, HandleError> {
     serde_json::from_str(text).map_err(|error| HandleError::Malformed(error.to_string()))
 }
 
-fn address(index: usize, url: &str) -> Result<String, HandleError> {
+/// Host and port of a node; a host alone has the port of its protocol.
+fn address(index: usize, url: &str, protocol: Option<&str>) -> Result<String, HandleError> {
     let url = url.trim();
+    // The colons of an IPv6 address are in brackets.
+    let is_alone = url.ends_with(']') || !url.contains(':');
+    let default = if is_alone { default_port(protocol) } else { None };
+    let url = default.map_or_else(|| url.to_owned(), |port| format!("{url}:{port}"));
     let is_address = url.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_bracketed = host.starts_with('[') && host.ends_with(']');
         !host.is_empty()
             && !host.contains(['/', '@', ' '])
+            && (is_bracketed || !host.contains(':'))
             && port.bytes().all(|byte| byte.is_ascii_digit())
             && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
-    if is_address { Ok(url.to_owned()) } else { Err(HandleError::Address(index)) }
+    if is_address { Ok(url) } else { Err(HandleError::Address(index)) }
+}
+
+/// The port of a protocol that has one.
+fn default_port(protocol: Option<&str>) -> Option<u16> {
+    match protocol.map(|protocol| protocol.trim().trim_end_matches("://")) {
+        None | Some("" | "http" | "ws") => Some(80),
+        Some("https" | "wss") => Some(443),
+        Some(_) => None,
+    }
 }
 
 fn tls(index: usize, protocol: Option<&str>) -> Result<bool, HandleError> {

@@ -10,6 +10,15 @@ use aws_lc_rs::digest;
 /// Paths of the gateway's own interface.
 pub const LOCAL_PREFIX: &str = "/shenyu/";
 
+/// Paths at which the gateway shows its objects.
+const ACTUATOR_PREFIX: &str = "/actuator/";
+
+/// The one of them that only says that the gateway lives.
+const HEALTH_PATH: &str = "/actuator/health";
+
+/// What it says there.
+pub const HEALTHY: &str = r#"{"status":"UP"}"#;
+
 /// Headers that pages may send beside those that the operator names, as ShenYu lists them.
 const ALLOWED_HEADERS: &str = "x-requested-with, authorization, Content-Type, credential, X-XSRF-TOKEN, \
                                token, username, client, ShenYu-Authorization";
@@ -25,6 +34,8 @@ pub struct Filters {
     pub cross: Option<Cross>,
     /// What paths begin with at which the gateway says that it lives.
     pub health_prefixes: Vec<String>,
+    /// Whether objects are shown below `/actuator/`.
+    pub actuator: bool,
     /// Bytes of a form with files; 0 is no limit.
     pub file_bytes_max: u64,
     /// Paths that are answered with nothing.
@@ -40,6 +51,8 @@ pub enum Taken<'a> {
     Local,
     /// It asks whether the gateway lives.
     Health,
+    /// It asks for objects.
+    Actuator(&'a str),
     /// It is answered with nothing.
     Excluded,
     /// It is answered with what a breaker would fall back to.
@@ -63,7 +76,10 @@ impl Filters {
                 rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')
             })
         };
-        if self.health_prefixes.iter().any(is_health) {
+        if self.actuator && path.starts_with(ACTUATOR_PREFIX) && path != HEALTH_PATH {
+            return Some(Taken::Actuator(path));
+        }
+        if path == HEALTH_PATH && self.actuator || self.health_prefixes.iter().any(is_health) {
             return Some(Taken::Health);
         }
         if self.exclude.contains(path) {
@@ -188,6 +204,7 @@ mod tests {
         let filters = Filters {
             local_key: Some(key),
             health_prefixes: vec!["/actuator".into(), "/live/".into()],
+            actuator: false,
             exclude: set(&["/favicon.ico", "/fallback/hystrix"]),
             fallback: set(&["/fallback/hystrix", "/fallback/sentinel"]),
             ..Filters::default()

@@ -14,14 +14,37 @@ where
 
 /// A whole number, in quotes or not; `None` for `null` and blank text.
 pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    let number = match Value::deserialize(deserializer)? {
-        Value::Null => return Ok(None),
-        Value::String(text) if text.trim().is_empty() => return Ok(None),
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) if text.trim().is_empty() => Ok(None),
+        value => match whole(&value) {
+            Some(number) => Ok(Some(number)),
+            None => Err(D::Error::custom("expected a whole number")),
+        },
+    }
+}
+
+/// The whole number of a member without which the object is as good; `None` for whatever is not one.
+pub(crate) fn hint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    Ok(whole(&Value::deserialize(deserializer)?))
+}
+
+fn whole(value: &Value) -> Option<i64> {
+    match value {
         Value::Number(number) => number.as_i64(),
         Value::String(text) => text.trim().parse().ok(),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    };
-    number.map(Some).ok_or_else(|| D::Error::custom("expected a whole number"))
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Truth of a member without which the object is as good: as Java's `Boolean.parseBoolean` has it, all texts
+/// but `true` are false, such as the `undefined` of ShenYu's dashboard. `None` for other types.
+pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Bool(value) => Some(value),
+        Value::String(text) => Some(text.trim().eq_ignore_ascii_case("true")),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    })
 }
 
 /// Truth, in quotes or not; `None` for `null`.

@@ -33,6 +33,7 @@ pub mod paths;
 pub mod pattern;
 pub mod record_store;
 pub mod rpc;
+pub mod rules;
 pub mod sealing;
 pub mod shaping;
 pub mod sign;

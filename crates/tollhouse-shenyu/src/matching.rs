@@ -19,7 +19,7 @@ use std::borrow::Cow;
 pub use condition::ConditionError;
 pub use engine::{Engine, Objects, Outcome, Problem, Ranks, RuleChoice};
 pub use explain::{Candidate, Explanation, Standing};
-pub use order::{DEFAULT_ORDER, built_in_order, protects};
+pub use order::{DEFAULT_ORDER, PLUGIN_ORDER, built_in_order, protects};
 pub use request::{CivilTime, Request};
 pub use rpc_type::{RpcDecision, RpcType, UnknownRpcType};
 

@@ -19,9 +19,12 @@ pub struct RewriteRule {
     replacement: Replacement,
     /// For how many of a hundred requests it counts.
     pub percentage: u8,
+    /// Whether the new path chooses the kind of call, by its metadata.
+    pub rewrites_metadata: bool,
 }
 
-/// A replacement as Java's `replaceAll` has it: `$1` is a group, `\\` takes the next character as it is.
+/// A replacement as Java's `replaceAll` has it, where `$1` is a group and `\\` takes the next character as it is; or
+/// with variables of a template, `{name}`.
 #[derive(Debug, Clone, Default)]
 struct Replacement(Vec<Part>);
 
@@ -40,6 +43,8 @@ pub(crate) struct RewriteHandle {
     replace: String,
     #[serde(deserialize_with = "lenient::integer")]
     percentage: Option<i64>,
+    #[serde(rename = "rewriteMetaData", deserialize_with = "lenient::or_false")]
+    rewrite_metadata: bool,
 }
 
 impl RewriteRule {
@@ -49,17 +54,33 @@ impl RewriteRule {
     /// When it is no JSON object of this shape, or its expression cannot be compiled.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: RewriteHandle = handle::read(handle)?;
-        let is_set = !handle.regex.is_empty() && !handle.replace.trim().is_empty();
-        let pattern = is_set.then(|| expression::compile(&handle.regex)).transpose();
-        let pattern = pattern.map_err(|reason| {
+        let is_set = !handle.regex.trim().is_empty() && !handle.replace.trim().is_empty();
+        let (pattern, replacement) = match is_set {
+            false => (None, Replacement::default()),
+            true => Self::compile(&handle.regex, &handle.replace).map(|(p, r)| (Some(p), r))?,
+        };
+        Ok(Self {
+            pattern,
+            replacement,
+            percentage: percentage(handle.percentage)?,
+            rewrites_metadata: handle.rewrite_metadata,
+        })
+    }
+
+    /// A replacement with a `{` makes a template of the expression.
+    fn compile(regex: &str, replace: &str) -> Result<(Regex, Replacement), HandleError> {
+        let (source, variables) = match replace.contains('{') {
+            true => template(regex)?,
+            false => (regex.to_owned(), Vec::new()),
+        };
+        let pattern = expression::compile(&source).map_err(|reason| {
             HandleError::Malformed(format!("the regular expression cannot be compiled: {reason}"))
         })?;
-        let groups = pattern.as_ref().map_or(0, Regex::captures_len);
-        Ok(Self {
-            replacement: Replacement::parse(&handle.replace, groups)?,
-            pattern,
-            percentage: percentage(handle.percentage)?,
-        })
+        let replacement = match variables.is_empty() {
+            true => Replacement::parse(replace, pattern.captures_len())?,
+            false => Replacement::of_variables(replace, &variables)?,
+        };
+        Ok((pattern, replacement))
     }
 
     /// The path in the place of `path`; `None` where it stays, or would grow beyond any reader.
@@ -88,7 +109,45 @@ impl RewriteRule {
     }
 }
 
+/// The expression of a template such as `/order/{id}/{item}`, and the names of its variables. A variable is one
+/// segment, or all that is left if it ends the template.
+fn template(text: &str) -> Result<(String, Vec<&str>), HandleError> {
+    let text = text.trim().trim_start_matches('^').trim_end_matches('$');
+    let (mut source, mut names, mut rest) = ("^".to_owned(), Vec::new(), text);
+    while let Some((literal, behind)) = rest.split_once('{') {
+        let Some((name, behind)) = behind.split_once('}') else {
+            return Err(HandleError::Malformed(format!("a `{{` of `{text}` is not closed")));
+        };
+        source.push_str(&regex::escape(literal));
+        source.push_str(if behind.is_empty() { "(.+)" } else { "([^/]+)" });
+        names.push(name);
+        rest = behind;
+    }
+    if names.is_empty() {
+        let reason = format!("`replace` has variables, and `{text}` has none");
+        return Err(HandleError::Malformed(reason));
+    }
+    source.push_str(&regex::escape(rest));
+    source.push('$');
+    Ok((source, names))
+}
+
 impl Replacement {
+    fn of_variables(text: &str, names: &[&str]) -> Result<Self, HandleError> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((literal, behind)) = rest.split_once('{') {
+            let (name, behind) = behind.split_once('}').unwrap_or((behind, ""));
+            let group = names.iter().position(|known| *known == name).ok_or_else(|| {
+                HandleError::Malformed(format!("`{text}` names `{name}`, which `regex` does not"))
+            })?;
+            parts.push(Part::Text(literal.to_owned()));
+            parts.push(Part::Group(group + 1));
+            rest = behind;
+        }
+        parts.push(Part::Text(rest.to_owned()));
+        Ok(Self(parts))
+    }
+
     fn parse(text: &str, groups: usize) -> Result<Self, HandleError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -143,8 +202,6 @@ pub(crate) struct ContextPathHandle {
     context_path: String,
     #[serde(deserialize_with = "lenient::or_default")]
     add_prefix: String,
-    #[serde(deserialize_with = "lenient::boolean")]
-    add_prefixed: Option<bool>,
     #[serde(deserialize_with = "lenient::or_default")]
     rewrite_context_path: String,
     #[serde(deserialize_with = "lenient::integer")]
@@ -158,28 +215,28 @@ impl ContextPathRule {
     /// When it is no JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: ContextPathHandle = handle::read(handle)?;
-        // With `addPrefixed`, the context path itself is what stands in front for nodes.
-        let add_prefix = match handle.add_prefixed {
-            Some(true) => handle.context_path.clone(),
-            _ => handle.add_prefix.trim().to_owned(),
-        };
         Ok(Self {
             context_path: handle.context_path.trim().trim_end_matches('/').to_owned(),
-            add_prefix,
+            add_prefix: handle.add_prefix.trim().to_owned(),
             rewrite_context_path: handle.rewrite_context_path.trim().to_owned(),
             percentage: percentage(handle.percentage)?,
         })
     }
 
-    /// What nodes are asked for in the place of `path`; `None` where that does not begin with the context
-    /// path. ShenYu cuts off as many characters whatever they are.
-    pub fn real_path(&self, path: &str) -> Option<String> {
+    /// The path without the context path, which may be empty; `None` if it does not begin with that. ShenYu cuts
+    /// off as many characters whatever they are.
+    pub fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(&*self.context_path)?;
-        if !rest.is_empty() && !rest.starts_with('/') && !self.context_path.is_empty() {
-            return None;
-        }
-        let real = format!("{}{rest}", self.add_prefix);
-        Some(if real.starts_with('/') { real } else { format!("/{real}") })
+        let is_whole = rest.is_empty() || rest.starts_with('/') || self.context_path.is_empty();
+        is_whole.then_some(rest)
+    }
+
+    /// The path for nodes in the place of `path`, of which `rest` is left. A prefix stands before the whole path
+    /// where nothing is left.
+    pub fn real_path(&self, path: &str, rest: &str) -> String {
+        let is_prefixed = !self.add_prefix.is_empty();
+        let behind = if rest.is_empty() && is_prefixed { path } else { rest };
+        format!("{}{behind}", self.add_prefix)
     }
 }
 
@@ -268,6 +325,27 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_a_template_are_segments_and_the_last_one_is_the_rest() {
+        let cases = [
+            ("/shop/{id}/{item}", "/v2/orders/{id}/{item}", "/shop/1/b", "/v2/orders/1/b"),
+            ("/shop/{id}/{item}", "/v2/{item}/of/{id}", "/shop/1/b/c", "/v2/b/c/of/1"),
+            ("/shop/{id}/edit", "/e/{id}", "/shop/1/edit", "/e/1"),
+            ("^/a.b/{id}$", "/e/{id}$1", "/a.b/1", "/e/1$1"),
+            ("/shop/{id}", "/e/{id}", "/other/1", "/other/1"),
+            ("/shop/{id}/edit", "/e/{id}", "/shop/1/2/edit", "/shop/1/2/edit"),
+        ];
+        for (regex, replace, path, expected) in cases {
+            let handle = serde_json::json!({"regex": regex, "replace": replace}).to_string();
+            let rule = RewriteRule::read(Some(&handle)).unwrap();
+            assert_eq!(rule.apply(path).as_deref(), Some(expected), "{handle} {path}");
+        }
+        for (regex, replace) in [("/a/(.*)", "/b/{x}"), ("/a/{x}", "/b/{y}"), ("/a/{x", "/b/{x}")] {
+            let handle = serde_json::json!({"regex": regex, "replace": replace}).to_string();
+            assert!(RewriteRule::read(Some(&handle)).is_err(), "{handle}");
+        }
+    }
+
+    #[test]
     fn a_rewrite_cannot_make_a_path_of_any_length() {
         let replace = "/".repeat(200);
         let handle = serde_json::json!({"regex": "a", "replace": replace}).to_string();
@@ -279,16 +357,18 @@ mod tests {
     fn context_paths_are_taken_off_and_prefixes_put_in_front() {
         let cases = [
             (r#"{"contextPath":"/order"}"#, "/order/findById", Some("/findById")),
-            (r#"{"contextPath":"/order"}"#, "/order", Some("/")),
+            (r#"{"contextPath":"/order"}"#, "/order", Some("")),
             (r#"{"contextPath":"/order","addPrefix":"/v1"}"#, "/order/a", Some("/v1/a")),
-            (r#"{"contextPath":"/order","addPrefixed":true}"#, "/order/a", Some("/order/a")),
+            (r#"{"contextPath":"/order","addPrefix":"/v1"}"#, "/order", Some("/v1/order")),
+            (r#"{"contextPath":"/order","addPrefixed":true}"#, "/order/a", Some("/a")),
             (r#"{"contextPath":"/order"}"#, "/orders/a", None),
             (r#"{"contextPath":"/order"}"#, "/o", None),
             (r#"{"addPrefix":"/v1"}"#, "/a", Some("/v1/a")),
         ];
         for (handle, path, expected) in cases {
             let rule = ContextPathRule::read(Some(handle)).unwrap();
-            assert_eq!(rule.real_path(path).as_deref(), expected, "{handle}");
+            let real = rule.rest(path).map(|rest| rule.real_path(path, rest));
+            assert_eq!(real.as_deref(), expected, "{handle}");
         }
         assert!(ContextPathRule::read(Some(r#"{"percentage":101}"#)).is_err());
     }

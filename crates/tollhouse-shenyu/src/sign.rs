@@ -46,9 +46,9 @@ pub struct Signed<'a> {
     pub path: &'a str,
     /// The query as it came but decoded, without its question mark.
     pub query: Option<&'a str>,
-    /// The query's parameters, decoded, in their order.
-    pub parameters: &'a [(Cow<'a, str>, Cow<'a, str>)],
-    /// The body, where the rule has `signRequestBody`.
+    /// The query as it came, still encoded.
+    pub raw_query: &'a str,
+    /// The body, if the rule has `signRequestBody`; version 1 then signs the query's parameters too.
     pub body: Option<&'a [u8]>,
     /// The context path, for which the application may have a text.
     pub module: &'a str,
@@ -246,40 +246,64 @@ impl Application {
 /// the request itself says.
 fn text_v1(signed: &Signed<'_>) -> Option<String> {
     let mut members: BTreeMap<Cow<'_, str>, Cow<'_, str>> = BTreeMap::new();
-    if let Some(body) = signed.body.filter(|body| !body.is_empty()) {
-        if !is_light(body) {
-            return None;
-        }
-        let body: serde_json::Map<String, Value> = serde_json::from_slice(body).ok()?;
-        for (name, value) in body {
-            let value = match value {
-                Value::Null => continue,
-                Value::String(text) => text,
-                value => value.to_string(),
-            };
-            members.insert(name.into(), value.into());
-        }
+    if let Some(body) = signed.body {
+        add_body(&mut members, body)?;
+        add_query(&mut members, signed)?;
     }
-    let own = [
+    for (name, value) in own(signed) {
+        members.insert(name.into(), value.into());
+    }
+    // A signature cannot be part of what it signs.
+    members.remove("sign");
+    let text: String = members.iter().flat_map(|(name, value)| [&**name, &**value]).collect();
+    Some(text.trim().to_owned())
+}
+
+/// Members that each signature of version 1 is over.
+const fn own<'a>(signed: &Signed<'a>) -> [(&'static str, &'a str); 3] {
+    [
         ("path", signed.path),
         ("timestamp", signed.headers.timestamp),
         ("version", signed.headers.version),
-    ];
-    for (at, (name, value)) in signed.parameters.iter().enumerate() {
-        if own.iter().any(|(own_name, own_value)| name == own_name && value != own_value) {
-            return None;
-        }
-        // The first value counts, as the plugins behind this one read it: another must not be what was signed.
-        let is_first = !signed.parameters[..at].iter().any(|(earlier, _)| earlier == name);
-        if is_first {
-            members.insert(Cow::Borrowed(name), Cow::Borrowed(value));
-        }
+    ]
+}
+
+fn add_body(members: &mut BTreeMap<Cow<'_, str>, Cow<'_, str>>, body: &[u8]) -> Option<()> {
+    if body.is_empty() {
+        return Some(());
     }
-    for (name, value) in own {
+    if !is_light(body) {
+        return None;
+    }
+    let body: serde_json::Map<String, Value> = serde_json::from_slice(body).ok()?;
+    for (name, value) in body {
+        let value = match value {
+            Value::Null => continue,
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
         members.insert(name.into(), value.into());
     }
-    let text: String = members.iter().flat_map(|(name, value)| [&**name, &**value]).collect();
-    Some(text.trim().to_owned())
+    Some(())
+}
+
+/// Adds the parameters as they are encoded. The first value of a name counts, as the plugins behind this one
+/// read it: another must not be what was signed.
+fn add_query<'a>(
+    members: &mut BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    signed: &Signed<'a>,
+) -> Option<()> {
+    let mut parameters: BTreeMap<&str, &str> = BTreeMap::new();
+    for pair in signed.raw_query.split('&').filter(|pair| !pair.is_empty()) {
+        // ShenYu's text for a parameter without a value.
+        let (name, value) = pair.split_once('=').unwrap_or((pair, "null"));
+        if own(signed).iter().any(|(own, meant)| name == *own && value != *meant) {
+            return None;
+        }
+        parameters.entry(name).or_insert(value);
+    }
+    members.extend(parameters.into_iter().map(|(name, value)| (name.into(), value.into())));
+    Some(())
 }
 
 impl Algorithm {

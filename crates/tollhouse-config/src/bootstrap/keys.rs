@@ -218,6 +218,9 @@ keys! {
         "The password of that user. Without it, `123456`, with which ShenYu begins.";
     shenyu.follow.token: OptionalSecret,
         "The token that admins from 2.7.2 on ask WebSockets for: their `shenyu.sync.websocket.token`.";
+    shenyu.follow.origin: Text,
+        "The `Origin` of WebSockets to admins: one of their `shenyu.sync.websocket.allowOrigins`, letter by letter. An \
+         admin as shipped allows the default.";
     shenyu.local_key_sha512: OptionalSecret,
         "The SHA-512 digest, 128 hexadecimal digits, of the key that calls to `/shenyu/…` on the gateway's own \
          listeners have to bring as `localKey`: `shenyu.local.sha512Key` of ShenYu's gateway. They write \
@@ -241,6 +244,9 @@ keys! {
     shenyu.health_paths: Words,
         "Paths at which, and below which, the gateway says that it lives, whatever ShenYu's objects say: \
          `/actuator` and `/health_check` of ShenYu.";
+    shenyu.actuator: Switch,
+        "Whether `/actuator/plugins`, `pluginData`, `selectorData`, `ruleData` and `metadata` show ShenYu's objects on \
+         the gateway's own listeners, to whoever asks, with their secrets covered. Tools and tests of ShenYu ask for them.";
     shenyu.file_bytes: SizeOrNone,
         "Longest form with files (`multipart/…`) for ShenYu's objects; a longer one is answered as ShenYu does.";
     shenyu.exclude_paths: Words,

@@ -395,7 +395,7 @@ impl ExclusiveParts {
         self.shenyu_admin = None;
         self.shenyu_admin = shenyu_admin::start(&self.cx, access, predecessor).await?;
         if let Some(admin) = &self.shenyu_admin {
-            let address = admin.address;
+            let address = admin.addresses.first().copied();
             self.cx.bound.set("shenyu", address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.shenyu, address);
             self.cx.outages.clear(Part::ShenyuAdmin);

@@ -82,6 +82,8 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
         _ if !is_late && !is_nodes => return None,
         _ if attempts > 1 && terms.again == Again::Elsewhere => Failure::FailoverExhausted,
         _ if attempts > 1 => Failure::RetriesExhausted { is_late },
+        // ShenYu counts the first attempt among those that are exhausted.
+        _ if is_late && terms.again != Again::Elsewhere => Failure::RetriesExhausted { is_late },
         _ if is_late => Failure::TimedOut(terms.timeout),
         _ => Failure::Broken,
     };

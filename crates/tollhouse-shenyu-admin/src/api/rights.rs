@@ -22,7 +22,10 @@ pub(super) async fn answer(
     call: &Call,
 ) -> Option<Outcome> {
     Some(match (&call.method, segments) {
-        (&Method::GET, ["permission", "getUserPermissionByToken"]) => permissions(admin, caller),
+        (
+            &Method::GET,
+            ["permission", "getUserPermissionByToken" | "getUserPermissionByNamespace"],
+        ) => permissions(admin, caller),
         (&Method::GET, ["resource", rest @ ..]) => resources(admin, rest, call),
         (&Method::POST, ["resource"]) => put_resource(admin, None, call).await,
         (&Method::PUT, ["resource", id]) => put_resource(admin, Some(id), call).await,
@@ -53,7 +56,7 @@ fn permissions(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     let menu = tree(&entries, "", &is_shown);
     let name = row::text(&caller.user, "userName");
     let data = json!({"menu": menu, "currentAuth": held, "allAuth": all, "userName": name});
-    success("query success", data)
+    success("get menu and permission success", data)
 }
 
 fn resources(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Outcome {

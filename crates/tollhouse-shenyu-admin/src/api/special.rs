@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
+use tollhouse_shenyu::matching::PLUGIN_ORDER;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use super::objects::find;
@@ -80,7 +81,7 @@ fn refreshed(first: &str, rest: &[&str]) -> Option<(&'static [Kind], &'static st
 /// That the plugin which a call is to send anew is not there.
 fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Refusal> {
     let id = match rest {
-        ["syncPluginData"] => call.argument("id")?,
+        ["syncPluginData"] => call.argument("id").or_else(|| call.argument("pluginId"))?,
         ["syncPluginData", id] => (*id).to_owned(),
         _ => return None,
     };
@@ -92,20 +93,34 @@ fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Ref
 /// How services are called; forms of metadata choose from these.
 const RPC_TYPES: &[&str] = &["http", "dubbo", "sofa", "tars", "springCloud", "grpc", "websocket"];
 
+/// Plugins of ShenYu, each with its place in the chain; those of its own gateway without a row too.
+fn plugin_values() -> Vec<Value> {
+    let value = |(name, order): &(&str, i64)| json!({"code": order, "name": name, "support": true});
+    PLUGIN_ORDER.iter().map(value).collect()
+}
+
 fn enumerations() -> Value {
     let values = |known: &[&str]| -> Vec<Value> {
-        known.iter().map(|name| json!({"code": name, "name": name, "support": true})).collect()
+        known.iter().map(|name| json!({"code": null, "name": name, "support": true})).collect()
+    };
+    let numbered = |known: &[&str], first: usize| -> Vec<Value> {
+        let value = |(code, name)| json!({"code": code, "name": name, "support": true});
+        (first..).zip(known).map(value).collect()
     };
     json!({
+        "hystrixIsolationModeEnums": numbered(&["thread", "semaphore"], 0),
+        "pluginEnums": plugin_values(),
+        "pluginTypeEnums": values(&["before", "function", "last"]),
+        "serializeEnums": values(&["jdk", "kryo", "hessian", "protostuff"]),
         "operatorEnums": values(crate::seed::OPERATORS),
         "paramTypeEnums": values(crate::seed::PARAMETER_TYPES),
         "rpcTypeEnums": values(RPC_TYPES),
         "httpMethodEnums": values(&["get", "post", "put", "delete"]),
-        "loadBalanceEnums": values(crate::seed::LOAD_BALANCERS),
+        "loadBalanceEnums": numbered(crate::seed::LOAD_BALANCERS, 1),
         "redisModeEnums": values(&["cluster", "sentinel", "standalone"]),
-        "wafEnums": values(&["reject", "allow"]),
-        "matchModeEnums": [{"code": 0, "name": "and", "support": true}, {"code": 1, "name": "or", "support": true}],
-        "selectorTypeEnums": [{"code": 0, "name": "full flow", "support": true}, {"code": 1, "name": "custom flow", "support": true}],
+        "wafEnums": numbered(&["reject", "allow"], 0),
+        "matchModeEnums": numbered(&["and", "or"], 0),
+        "selectorTypeEnums": numbered(&["full", "custom"], 0),
     })
 }
 

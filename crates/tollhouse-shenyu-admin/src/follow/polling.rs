@@ -17,7 +17,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tollhouse_shenyu::Kind;
 
 use super::mirror::{self, Event};
-use super::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, Replica};
+use super::{
+    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, Replica, instance_info,
+};
 
 /// How long an answer to a poll may take: admins hold it for a minute.
 const POLL_TIME_MAX: Duration = Duration::from_secs(90);
@@ -25,6 +27,12 @@ const POLL_TIME_MAX: Duration = Duration::from_secs(90);
 /// Shortest time from one poll to the next. Admins hold a poll while there is nothing to say; one that does not, or
 /// something before it that answers in its place, would be asked as often as the network allows.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// A group that admins from 2.7.0.3 on have and gateways must poll for; nothing of it is served here.
+const UNSERVED_GROUP: &str = "AI_PROXY_API_KEY";
+
+/// What the admin sent last of each group, by its name: checksum and time.
+type Known = BTreeMap<String, String>;
 
 /// A group as it is fetched.
 #[derive(Debug, Deserialize)]
@@ -49,7 +57,10 @@ struct Wrapper<'a> {
 }
 
 /// What a wrapper holds.
-fn read<'a, T: Deserialize<'a>>(status: StatusCode, body: &'a [u8]) -> Result<T, FollowError> {
+fn read<'a, T>(status: StatusCode, body: &'a [u8]) -> Result<T, FollowError>
+where
+    T: Deserialize<'a> + Default,
+{
     let wrong = |reason: String| FollowError::Answer(format!("{reason} (status {status})"));
     let wrapper: Wrapper<'a> =
         serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
@@ -57,11 +68,16 @@ fn read<'a, T: Deserialize<'a>>(status: StatusCode, body: &'a [u8]) -> Result<T,
     if status == StatusCode::UNAUTHORIZED {
         return Err(FollowError::Login(message));
     }
-    let data = wrapper.data.filter(|_| wrapper.code == 200);
-    let data = data.ok_or_else(|| {
-        wrong(format!("{message}; gateways poll only where shenyu.sync.http.enabled is set"))
-    })?;
-    serde_json::from_str(data.get()).map_err(|error| wrong(error.to_string()))
+    match (wrapper.code, wrapper.data) {
+        (200, None) => Ok(T::default()),
+        (200, Some(data)) => {
+            serde_json::from_str(data.get()).map_err(|error| wrong(error.to_string()))
+        }
+        (404, _) => {
+            Err(wrong(format!("{message}; set shenyu.sync.http.enabled at the admin to poll it")))
+        }
+        _ => Err(wrong(message)),
+    }
 }
 
 /// Follows until the admin does not answer, or not as one.
@@ -71,14 +87,21 @@ pub(super) async fn follow(
     replica: &mut Replica<'_>,
 ) -> Result<(), FollowError> {
     let mut client = Client::connect(address, following).await?;
-    let mut known = BTreeMap::new();
-    client.fetch(&Kind::ALL, &mut known, replica).await?;
+    let mut known = Known::new();
+    let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.group()).collect();
+    client.fetch(&names, &mut known, replica).await?;
+    // Older admins do not have it, and do not ask for it.
+    match client.fetch(&[UNSERVED_GROUP], &mut known, replica).await {
+        Ok(()) | Err(FollowError::Answer(_)) => {}
+        Err(error) => return Err(error),
+    }
     replica.commit().await?;
     loop {
         let next = Instant::now() + POLL_INTERVAL_MIN;
         let changed = client.listen(&known).await?;
         if !changed.is_empty() {
-            client.fetch(&changed, &mut known, replica).await?;
+            let names: Vec<&str> = changed.iter().map(String::as_str).collect();
+            client.fetch(&names, &mut known, replica).await?;
             replica.commit().await?;
         }
         sleep_until(next).await;
@@ -112,33 +135,35 @@ impl<'a> Client<'a> {
     /// Takes whole groups in.
     async fn fetch(
         &mut self,
-        kinds: &[Kind],
-        known: &mut BTreeMap<Kind, String>,
+        names: &[&str],
+        known: &mut Known,
         replica: &mut Replica<'_>,
     ) -> Result<(), FollowError> {
-        let keys: Vec<String> =
-            kinds.iter().map(|kind| format!("groupKeys={}", kind.group())).collect();
+        let keys: Vec<String> = names.iter().map(|name| format!("groupKeys={name}")).collect();
         let path = format!("/configs/fetch?{}&namespaceId={}", keys.join("&"), self.namespace);
         let (status, body) = self.ask("GET", &path, String::new(), ANSWER_TIME_MAX).await?;
         let groups: BTreeMap<String, Group<'_>> = read(status, &body)?;
         for (name, group) in groups {
-            let Some(kind) = mirror::kind(&name) else { continue };
             let modified = group.last_modify_time.unwrap_or_default();
-            known.insert(kind, format!("{},{modified}", group.md5.unwrap_or_default()));
-            replica.mirror.take(kind, Event::Myself, &group.data.unwrap_or_default());
+            let sum = format!("{},{modified}", group.md5.unwrap_or_default());
+            if let Some(kind) = mirror::kind(&name) {
+                replica.mirror.take(kind, Event::Myself, &group.data.unwrap_or_default());
+            }
+            known.insert(name, sum);
         }
         Ok(())
     }
 
     /// Waits until groups differ; none when the admin has waited long enough.
-    async fn listen(&mut self, known: &BTreeMap<Kind, String>) -> Result<Vec<Kind>, FollowError> {
+    async fn listen(&mut self, known: &Known) -> Result<Vec<String>, FollowError> {
         let mut form = format!("namespaceId={}", self.namespace);
-        for (kind, sum) in known {
-            form.push_str(&format!("&{}={}", kind.group(), encode(sum)));
+        for (name, sum) in known {
+            form.push_str(&format!("&{name}={}", encode(sum)));
         }
         let (status, body) = self.ask("POST", "/configs/listener", form, POLL_TIME_MAX).await?;
         let names: Vec<String> = read(status, &body)?;
-        Ok(names.iter().filter_map(|name| mirror::kind(name)).collect())
+        // Groups of later releases, of which nothing was asked.
+        Ok(names.into_iter().filter(|name| known.contains_key(name)).collect())
     }
 
     async fn ask(
@@ -154,6 +179,8 @@ impl<'a> Client<'a> {
             .header("host", &self.address.authority)
             .header("x-access-token", &self.token)
             .header("content-type", "application/x-www-form-urlencoded")
+            .header("X-Real-PORT", self.following.port)
+            .header("bootstrapInstanceInfo", instance_info())
             .body(Full::new(Bytes::from(form)))
             .map_err(|error| FollowError::Answer(error.to_string()))?;
         let failed = |error: hyper::Error| FollowError::Connection(error.to_string());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -17,7 +18,7 @@ use tollhouse_shenyu::Kind;
 use super::mirror::{self, Event};
 use super::{
     ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, Connection, FollowError, Following, Replica,
-    Security,
+    Security, instance_info,
 };
 
 /// How often the admin is asked whether it is there, as ShenYu's gateways do.
@@ -96,6 +97,8 @@ pub(super) async fn follow(
                     return Err(FollowError::Answer("it does not send what it has".to_owned()));
                 }
                 send(&mut socket, Message::Ping(Bytes::new())).await?;
+                let report = json!({"bootstrapInstanceInfo": instance_info()});
+                send(&mut socket, Message::text(report.to_string())).await?;
             }
         }
     }
@@ -179,8 +182,9 @@ async fn connect(
     };
     let headers = request.headers_mut();
     headers.insert("namespaceId", header(following.namespace())?);
-    // ShenYu's admin lets no other origin than its own connect.
-    headers.insert("origin", header(&format!("http://{authority}"))?);
+    headers.insert("origin", header(&following.origin)?);
+    // Without it admins from 2.7.0.3 on answer 500.
+    headers.insert("ClientPort", HeaderValue::from(following.port));
     if let Some(token) = &following.token {
         let mut token = header(token)?;
         token.set_sensitive(true);
@@ -193,7 +197,7 @@ async fn connect(
         let stream = address.connect(following).await?;
         let socket =
             tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
-        socket.map(|(socket, _)| socket).map_err(failed)
+        socket.map(|(socket, _)| socket).map_err(|error| refused(error, following))
     });
     connected.await.map_err(|_| FollowError::Silent)?
 }
@@ -204,6 +208,19 @@ async fn send(
 ) -> Result<(), FollowError> {
     let sent = timeout(ANSWER_TIME_MAX, socket.send(message)).await;
     sent.map_err(|_| FollowError::Silent)?.map_err(failed)
+}
+
+/// Why a handshake failed, with what an operator can do.
+fn refused(error: tungstenite::Error, following: &Following) -> FollowError {
+    match &error {
+        tungstenite::Error::Http(answer) if answer.status() == 403 => {
+            FollowError::Origin(following.origin.clone())
+        }
+        tungstenite::Error::Http(answer) if answer.status() == 401 => {
+            FollowError::Login("its shenyu.sync.websocket.token is not shenyu.follow.token".into())
+        }
+        _ => failed(error),
+    }
 }
 
 fn failed(error: tungstenite::Error) -> FollowError {

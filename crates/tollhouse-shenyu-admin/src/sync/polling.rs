@@ -1,5 +1,6 @@
 //! Long polling: a gateway says what it has, and is answered which groups differ, at once or when they do.
 
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -8,7 +9,9 @@ use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::Call;
+use crate::instances::Reporter;
 use crate::limits::POLL_TIME;
+use crate::sync::places::Peer;
 
 /// `GET /configs/fetch`: the groups that are asked for.
 pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
@@ -24,11 +27,12 @@ pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
 }
 
 /// `POST /configs/listener`: the names of groups that differ from what the gateway has.
-pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call) -> Response {
+pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call, report: Report) -> Response {
     let Some(_place) = admin.places.known() else {
         return Refusal::error("too many gateways follow; end one first").into_response();
     };
     let namespace = namespace_of_gateway(call);
+    report.note(admin, &namespace);
     let deadline = Instant::now() + POLL_TIME;
     let mut version = admin.book.version();
     let mut ending = admin.ending.subscribe();
@@ -44,6 +48,30 @@ pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call) -> Response {
         };
         if !changed {
             return respond(success("success", Vec::<Value>::new()));
+        }
+    }
+}
+
+/// What a gateway that polls says of itself, in headers.
+#[derive(Debug)]
+pub(crate) struct Report {
+    reporter: Reporter,
+    info: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn of(request: &Request) -> Self {
+        let peer = request.extensions().get::<Peer>().copied();
+        let info = request.headers().get("bootstrapInstanceInfo").and_then(|it| it.to_str().ok());
+        let reporter = Reporter::of(peer, request.headers(), "X-Real-PORT", String::new());
+        // A text inside of JSON, as over WebSocket.
+        Self { reporter, info: info.map(|info| Value::from(info).to_string()) }
+    }
+
+    fn note(mut self, admin: &ShenyuAdmin, namespace: &str) {
+        if let Some(info) = self.info {
+            namespace.clone_into(&mut self.reporter.namespace);
+            self.reporter.report(&admin.instances, &info);
         }
     }
 }

@@ -23,6 +23,7 @@ use super::places::{Peer, Place};
 use super::{group, synced};
 use crate::admin::ShenyuAdmin;
 use crate::answer::Refusal;
+use crate::instances::Reporter;
 use crate::limits::{
     GATEWAY_MESSAGE_BYTES_MAX, GATEWAY_PING_INTERVAL, GATEWAY_SILENCE_MAX, STALL_MAX,
 };
@@ -59,8 +60,9 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     };
     let wanted = request.headers().get("namespaceId").and_then(|value| value.to_str().ok());
     let namespace = wanted.filter(|it| !it.is_empty()).unwrap_or(DEFAULT_NAMESPACE).to_owned();
+    let reporter = Reporter::of(peer, request.headers(), "ClientPort", namespace);
     // Owned by the connection: it ends when that does, or with the store.
-    tokio::spawn(follow(admin.clone(), namespace, upgrade, place));
+    tokio::spawn(follow(admin.clone(), reporter, upgrade, place));
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = answer.headers_mut();
@@ -91,9 +93,9 @@ fn has_origin_of_page(headers: &HeaderMap) -> bool {
         && headers.get("sec-fetch-site").is_none_or(|site| site != "same-origin")
 }
 
-async fn follow(admin: ShenyuAdmin, namespace: String, upgrade: OnUpgrade, _place: Place) {
+async fn follow(admin: ShenyuAdmin, reporter: Reporter, upgrade: OnUpgrade, _place: Place) {
     let Ok(stream) = upgrade.await else { return };
-    let mut gateway = Gateway::over(admin, namespace, TokioIo::new(stream)).await;
+    let mut gateway = Gateway::over(admin, reporter, TokioIo::new(stream)).await;
     let mut ending = gateway.admin.ending.subscribe();
     let outcome = tokio::select! {
         outcome = gateway.run() => outcome,
@@ -106,7 +108,7 @@ async fn follow(admin: ShenyuAdmin, namespace: String, upgrade: OnUpgrade, _plac
 
 struct Gateway<S> {
     admin: ShenyuAdmin,
-    namespace: String,
+    reporter: Reporter,
     socket: WebSocketStream<S>,
     changes: Receiver<Change>,
     /// Whether it has everything, so that changes are of use to it.
@@ -122,13 +124,13 @@ enum End {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
-    async fn over(admin: ShenyuAdmin, namespace: String, stream: S) -> Self {
+    async fn over(admin: ShenyuAdmin, reporter: Reporter, stream: S) -> Self {
         let mut config = WebSocketConfig::default();
         config.max_message_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
         config.max_frame_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         let changes = admin.book.subscribe();
-        Self { admin, namespace, socket, changes, has_asked: false }
+        Self { admin, reporter, socket, changes, has_asked: false }
     }
 
     async fn run(&mut self) -> Result<(), End> {
@@ -173,8 +175,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
                     "runningMode": "STANDALONE", "masterUrl": ""});
                 self.send(&mode).await
             }
-            // What it says of itself, and keep-alives.
-            _ => Ok(()),
+            text => {
+                // Keep-alives say nothing of the gateway.
+                if let Some(info) = reported(text) {
+                    self.reporter.report(&self.admin.instances, &info);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -186,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
             Change::Everything => self.send_groups(&Kind::ALL, "REFRESH").await,
             Change::Refresh(kinds) => self.send_groups(kinds, "REFRESH").await,
             Change::Rows(rows) => {
-                for message in messages(&rows, &self.namespace) {
+                for message in messages(&rows, &self.reporter.namespace) {
                     self.send(&message).await?;
                 }
                 Ok(())
@@ -196,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
 
     async fn send_groups(&mut self, kinds: &[Kind], event: &str) -> Result<(), End> {
         for kind in kinds {
-            let objects = group(&self.admin.book.read(), *kind, &self.namespace);
+            let objects = group(&self.admin.book.read(), *kind, &self.reporter.namespace);
             let message = json!({"groupType": kind.group(), "eventType": event, "data": objects});
             self.send(&message).await?;
         }
@@ -211,6 +218,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
         let sent = timeout(STALL_MAX, self.socket.send(message)).await;
         sent.map_err(|_| End::Stalled)?.map_err(|error| End::Socket(Box::new(error)))
     }
+}
+
+/// What a gateway says of itself, as JSON.
+fn reported(text: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(text).ok()?;
+    message.get("bootstrapInstanceInfo").map(Value::to_string)
 }
 
 /// A commit as messages: rows of one group that follow each other with the same event go together.
@@ -253,7 +266,7 @@ mod tests {
         let long = GATEWAY_SILENCE_MAX * 10;
         for answers in [false, true] {
             let (near, far) = tokio::io::duplex(1 << 20);
-            let mut gateway = Gateway::over(admin.clone(), String::new(), near).await;
+            let mut gateway = Gateway::over(admin.clone(), Reporter::default(), near).await;
             let mut client = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
             let began = Instant::now();
             let reads = async {

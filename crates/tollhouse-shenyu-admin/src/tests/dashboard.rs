@@ -115,13 +115,29 @@ async fn a_console_finds_its_pages_and_buttons_under_its_own_names() {
         "system:authen:editResourceDetails",
         "system:pluginHandler:list",
         "system:namespacePlugin:modify",
+        "system:manager:exportConfig",
+        "system:manager:importConfig",
     ] {
         assert!(held.iter().any(|it| it == permission), "{permission}");
     }
     assert_eq!(told["menu"][0]["meta"]["title"], "SHENYU.MENU.PLUGIN.LIST");
+    let of_namespace = format!("/permission/getUserPermissionByNamespace?namespaceId={NAMESPACE}");
+    assert_eq!(get(&fixture, &of_namespace).await, told, "2.7.1 asks for it after a login");
     let enums = get(&fixture, "/platform/enum").await;
-    for name in ["selectorTypeEnums", "matchModeEnums", "operatorEnums", "paramTypeEnums"] {
-        assert!(!enums[name].as_array().unwrap().is_empty(), "{name}");
+    for name in ["operatorEnums", "paramTypeEnums", "pluginTypeEnums", "serializeEnums"] {
+        let first = &enums[name][0];
+        assert!(first["code"].is_null() && first["name"].is_string(), "{name}: {first}");
+    }
+    for (name, code, value) in [
+        ("selectorTypeEnums", 1, "custom"),
+        ("matchModeEnums", 0, "and"),
+        ("wafEnums", 0, "reject"),
+        ("loadBalanceEnums", 2, "random"),
+        ("hystrixIsolationModeEnums", 1, "semaphore"),
+        ("pluginEnums", 200, "divide"),
+    ] {
+        let all = enums[name].as_array().expect(name);
+        assert!(all.iter().any(|it| it["code"] == code && it["name"] == value), "{name}: {all:?}");
     }
     assert!(enums["rpcTypeEnums"].as_array().unwrap().iter().any(|it| it["name"] == "grpc"));
 }
@@ -211,7 +227,10 @@ async fn plugins_of_the_first_namespace_are_found_by_the_ids_that_scripts_of_she
     assert_eq!((&one["name"], &one["enabled"]), (&json!("springCloud"), &json!(true)));
     let sync = "/namespace-plugin/syncPluginData?id=1801816010882822145";
     fixture.expect("PUT", sync, &Value::Null, "sync success").await;
-    for unknown in ["1801816010882822144", "1801816010882822187", "18446744073709551616"] {
+    let later = json!({"code": 200, "name": "aiProxy"});
+    let found = fixture.call("GET", "/namespace-plugin/1801816010882822187", &Value::Null).await;
+    assert_eq!((&found["code"], &found["data"]["name"]), (&later["code"], &later["name"]));
+    for unknown in ["1801816010882822144", "1801816010882822191", "18446744073709551616"] {
         let path = format!("/namespace-plugin/{unknown}");
         assert_eq!(fixture.call("GET", &path, &Value::Null).await["code"], 500, "{unknown}");
     }
@@ -225,6 +244,23 @@ async fn a_new_admin_has_the_fields_of_its_plugins_forms() {
     assert_eq!(field.expect("a field")["dataType"], 3);
     let choices = get(&fixture, "/shenyu-dict/all/algorithmName").await;
     assert_eq!(choices.as_array().map(Vec::len), Some(4));
+    let options = &field.expect("a field")["dictOptions"];
+    assert_eq!(options.as_array().map(Vec::len), Some(4), "forms choose from these: {options}");
+    for field in rules.as_array().unwrap() {
+        assert_eq!(field["dictOptions"].is_null(), field["dataType"] != 3, "{field}");
+    }
+    let modes = get(&fixture, "/shenyu-dict/all/discoveryMode").await;
+    for mode in modes.as_array().unwrap() {
+        let settings = mode["dictValue"].as_str().expect("a text");
+        let settings: Value = serde_json::from_str(settings).expect("a console reads it as JSON");
+        assert!(settings.is_object(), "{mode}");
+    }
+    let plugins = format!("/namespace-plugin?namespaceId={NAMESPACE}&currentPage=1&pageSize=50");
+    let plugins = get(&fixture, &plugins).await;
+    let divide = plugins["dataList"].as_array().unwrap().iter().find(|it| it["name"] == "divide");
+    let divide = divide.expect("a plugin");
+    assert_eq!(divide["pluginRelId"], divide["id"]);
+    assert!(divide["pluginHandleList"].is_array(), "{divide}");
     let config = get(&fixture, "/plugin-handle/all/33/3").await;
     assert!(config.as_array().unwrap().iter().any(|it| it["field"] == "topic"), "{config}");
 }
@@ -296,4 +332,51 @@ async fn tags_form_a_tree_and_documents_are_written_by_operators_too() {
     fixture.expect("DELETE", "/api/batch", &json!([id]), "delete success").await;
     fixture.expect("DELETE", "/tag/batchDelete", &json!([child, top]), "delete success").await;
     assert_eq!(fixture.call("GET", &format!("/api/{id}"), &Value::Null).await["code"], 500);
+}
+
+#[tokio::test]
+async fn a_new_admin_has_the_plugins_of_shenyu_with_settings_that_its_gateways_can_read() {
+    let fixture = Fixture::new().await;
+    let all = get(&fixture, "/plugin-template?currentPage=1&pageSize=100").await;
+    let all = all["dataList"].as_array().expect("a list").clone();
+    for name in ["aiProxy", "aiResponseTransformer", "mcpServer", "mqtt", "loggingRabbitMQ"] {
+        assert!(all.iter().any(|it| it["name"] == name), "{name}");
+    }
+    assert!(!all.iter().any(|it| it["name"] == "motan"), "it is gone in 2.7.1");
+    // Read whether they are on or not.
+    for name in ["basicAuth", "casdoor"] {
+        let plugin = all.iter().find(|it| it["name"] == name).expect(name);
+        let config: Value = serde_json::from_str(plugin["config"].as_str().unwrap()).expect(name);
+        assert!(config.is_object(), "{plugin}");
+    }
+    for plugin in &all {
+        let config = plugin["config"].as_str().unwrap_or_default();
+        assert!(config.is_empty() || config.starts_with('{'), "{plugin}");
+        assert!(!config.contains("test123"), "nobody knows a password beforehand: {plugin}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_the_gateway_could_not_use_is_refused_with_the_reason() {
+    let fixture = Fixture::new().await;
+    let selector = json!({"pluginId": "3", "name": "old", "type": 1, "namespaceId": NAMESPACE});
+    let id = fixture.expect("POST", "/selector", &selector, "create success").await;
+    let rule = |replace: &str| {
+        let handle = json!({"regex": "/shop/{id}", "replace": replace}).to_string();
+        json!({"selectorId": id, "name": "r", "handle": handle, "namespaceId": NAMESPACE})
+    };
+    let refused = fixture.call("POST", "/rule", &rule("/v2/{other}")).await;
+    assert_eq!(refused["code"], 500, "{refused}");
+    let message = refused["message"].as_str().expect("a text");
+    assert!(message.contains("handle") && message.contains("`other`"), "{message}");
+    fixture.expect("POST", "/rule", &rule("/v2/{id}"), "create success").await;
+}
+
+#[tokio::test]
+async fn health_is_told_without_the_wrapper_of_other_answers_and_tools_are_refused() {
+    let fixture = Fixture::new().await;
+    let health = fixture.call("GET", "/actuator/health/readiness", &Value::Null).await;
+    assert_eq!(health, json!({"status": "UP"}));
+    let tool = fixture.call("POST", "/shenyu-client/register-mcp", &json!({})).await;
+    assert!(tool["message"].as_str().is_some_and(|it| it.contains("mcpServer")), "{tool}");
 }

@@ -50,6 +50,8 @@ impl Follower {
             user: "admin".to_owned(),
             password: "123456".to_owned(),
             token: Some("sesame".to_owned()),
+            origin: "ws://localhost:9195".to_owned(),
+            port: 9080,
         };
         let task = tokio::spawn(follow(Arc::clone(&store), following));
         Self { store, task }
@@ -104,6 +106,19 @@ async fn sync_in_both_roles_keeps_a_store_as_the_admin_has_it() {
         fixture.expect("DELETE", "/selector/batch", &json!([selector]), "delete success").await;
         follower.wait("a deletion", |objects| !objects.contains_key(&selector_key)).await;
         follower.wait("its rule's", |objects| !objects.contains_key(&rule_key)).await;
+        let reported = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let all = fixture.admin.instances.list(&|_| None, crate::clock::now_ms());
+                match all.into_iter().next() {
+                    Some(instance) => return instance,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        });
+        let instance = reported.await.expect("it says what it is");
+        assert_eq!(instance["instanceIp"], "127.0.0.1", "{scheme}");
+        assert_eq!(instance["instancePort"], "9080", "{scheme}");
+        assert!(instance["instanceInfo"].as_str().is_some_and(|info| info.contains("arch")));
         serving.abort();
     }
 }
@@ -173,6 +188,8 @@ async fn sync_over_websocket_takes_a_state_as_one_and_then_each_change() {
     assert_eq!(heads["path"], "/websocket");
     assert_eq!(heads["namespaceid"], "649330b6-c2d7-4edc-be8e-8a54df9eb385");
     assert_eq!(heads["x-shenyu-sync-token"], "sesame");
+    assert_eq!(heads["origin"], "ws://localhost:9195", "an admin compares it with a list");
+    assert_eq!(heads["clientport"], "9080", "an admin fails without it");
     let standalone = json!({"eventType": "RUNNING_MODE", "isMaster": true, "runningMode": "STANDALONE", "masterUrl": ""});
     socket.send(Message::text(standalone.to_string())).await.expect("the gateway reads");
     let before = follower.store.revision().await.expect("memory is read");
@@ -211,8 +228,8 @@ async fn sync_goes_to_the_master_and_past_what_is_no_admin() {
     follower.wait("the master's state", |objects| objects.contains_key("selector/1")).await;
 }
 
-/// The next request of a connection: its path. `None` once it has ended.
-async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<String> {
+/// The next request of a connection: its path, and its body. `None` once it has ended.
+async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, String)> {
     let (mut path, mut length) = (None, 0);
     loop {
         let mut line = String::new();
@@ -224,8 +241,9 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<String> {
             length = value.trim().parse().expect("a length");
         }
         if line.trim().is_empty() {
-            stream.read_exact(&mut vec![0; length]).await.ok()?;
-            return path;
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await.ok()?;
+            return Some((path?, String::from_utf8(body).expect("a form is text")));
         }
     }
 }
@@ -241,7 +259,7 @@ async fn an_admin_that_holds_no_poll_is_not_asked_without_a_pause() {
     let mut stream = BufReader::new(stream);
     let (mut polls, mut begun) = (0, Instant::now());
     while polls < 5 {
-        let path = read_request(&mut stream).await.expect("a request");
+        let (path, _) = read_request(&mut stream).await.expect("a request");
         let data = match path.split('?').next() {
             Some("/platform/login") => r#"{"token":"t"}"#,
             Some("/configs/listener") => {
@@ -259,6 +277,54 @@ async fn an_admin_that_holds_no_poll_is_not_asked_without_a_pause() {
         stream.write_all(answer.as_bytes()).await.expect("the gateway reads");
     }
     assert!(begun.elapsed() >= PAUSES, "{:?}", begun.elapsed());
+}
+
+/// Answers requests of a gateway that polls, until it has polled: an admin with these groups, which refuses a
+/// fetch of any other and a poll without each. The form of the poll.
+async fn serve_polls(stream: TcpStream, groups: &[&str]) -> String {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (path, form) = read_request(&mut stream).await.expect("a request");
+        let (place, query) = path.split_once('?').unwrap_or((&path, ""));
+        let asked: Vec<&str> =
+            query.split('&').filter_map(|it| it.strip_prefix("groupKeys=")).collect();
+        let answer = match place {
+            "/platform/login" => json!({"code": 200, "data": {"token": "t"}}),
+            "/configs/listener" => return form,
+            _ if asked.iter().all(|name| groups.contains(name)) => {
+                let group = |name: &str| {
+                    (name.to_owned(), json!({"md5": name, "lastModifyTime": 7, "data": []}))
+                };
+                let data: serde_json::Map<String, Value> =
+                    asked.iter().map(|name| group(name)).collect();
+                json!({"code": 200, "data": data})
+            }
+            _ => json!({"code": 500, "message": "no such group"}),
+        };
+        let body = answer.to_string();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).await.expect("the gateway reads");
+    }
+}
+
+#[tokio::test]
+async fn polls_name_each_group_that_the_admin_has_and_no_other() {
+    let newer: Vec<&str> = GROUPS.into_iter().chain(["AI_PROXY_API_KEY"]).collect();
+    for groups in [&newer[..], &GROUPS] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let _follower = Follower::start(&[address]);
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let form = tokio::time::timeout(PATIENCE, serve_polls(stream, groups)).await;
+        let form = form.expect("it polls");
+        let mut names: Vec<&str> =
+            form.split('&').filter_map(|it| it.split('=').next()).skip(1).collect();
+        let mut wanted = groups.to_vec();
+        names.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(names, wanted, "{form}");
+        assert!(form.contains("PLUGIN=PLUGIN%2C7"), "{form}");
+    }
 }
 
 #[tokio::test]

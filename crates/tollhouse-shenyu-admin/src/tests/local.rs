@@ -211,3 +211,33 @@ async fn a_gateway_without_an_admin_begins_with_nothing() {
     let listing = fixture.store.list("/shenyu/").await.expect("it answers");
     assert_eq!(listing.entries, []);
 }
+
+#[tokio::test]
+async fn calls_change_what_they_name_of_an_operators_rows_and_delete_none() {
+    let fixture = Fixture::new().await;
+    let plugin = |name: &'static str| {
+        let fixture = &fixture;
+        async move { fixture.get_local("/shenyu/plugin/findByName", &format!("name={name}")).await }
+    };
+    let before = plugin("waf").await;
+    let call = json!({"name": "waf", "enabled": true});
+    fixture.post_local("/shenyu/plugin/saveOrUpdate", &call).await;
+    let after = plugin("waf").await;
+    for member in ["id", "role", "sort", "config"] {
+        assert_eq!(after[member], before[member], "{member}");
+    }
+    assert_eq!(after["enabled"], true);
+    let (selector, rule) = fixture.pair().await;
+    let own = json!({"pluginName": "divide", "conditionList": begins_with("/own")});
+    let own = fixture.post_local("/shenyu/plugin/selector/saveOrUpdate", &own).await;
+    assert_eq!(fixture.get_local("/shenyu/cleanPlugin", "name=divide").await, "success");
+    let found = fixture.get_local("/shenyu/plugin/selector/findList", "pluginName=divide").await;
+    let ids: Vec<&Value> = found.as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    assert_eq!(ids, [&json!(selector)], "{own} was made here");
+    assert_eq!(found[0]["enabled"], false, "it can be switched on again");
+    let query = format!("selectorId={selector}");
+    let rules = fixture.get_local("/shenyu/plugin/rule/findList", &query).await;
+    assert_eq!((&rules[0]["id"], &rules[0]["enabled"]), (&json!(rule), &json!(false)));
+    assert_eq!(fixture.get_local("/shenyu/cleanAll", "").await, "success");
+    assert_eq!(plugin("divide").await["enabled"], false);
+}

@@ -59,16 +59,17 @@ fn a_field_that_a_client_has_encrypted_reaches_the_node_in_the_clear_and_the_ans
  {
     let (private, public) = keys();
     let decrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "decrypt",
-        "decryptKey": private, "mapType": "field"});
+        "decryptKey": private, "mapType": "all"});
     let encrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "encrypt",
-        "encryptKey": public, "mapType": "field"});
+        "encryptKey": public, "mapType": "all"});
     let desk = Desk::new()
         .plugin("cryptorRequest", None)
         .rule("cryptorRequest", "/a", &Value::Null, &decrypt)
         .plugin("cryptorResponse", None)
         .rule("cryptorResponse", "/a", &Value::Null, &encrypt)
         .divide("/a");
-    let mut passed = pass(&desk, &post(r#"{"n":1}"#));
+    // A request without a body has nothing to decrypt.
+    let mut passed = pass(&desk, &get("/a"));
     let reply =
         passed.respond("200\nContent-Type: application/json\n", &[r#"{"ca"#, r#"rd":"4711"}"#]);
     let encrypted = reply.body.clone();
@@ -83,32 +84,79 @@ fn a_field_that_a_client_has_encrypted_reaches_the_node_in_the_clear_and_the_ans
 #[test]
 fn what_is_to_be_encrypted_never_goes_out_as_it_is_because_it_cannot_be_read() {
     let (_, public) = keys();
-    let encrypt = json!({"fieldNames": "card", "way": "encrypt", "encryptKey": public});
-    let lacking = json!({"fieldNames": "card", "way": "encrypt"});
-    for (handle, code) in [(&encrypt, "-118"), (&lacking, "-116")] {
-        let desk = Desk::new()
-            .plugin("cryptorResponse", None)
-            .rule("cryptorResponse", "/a", &Value::Null, handle)
-            .divide("/a");
-        let json = "200\nContent-Type: application/json\n";
-        let large = format!(r#"{{"card":"4711","x":"{}"}}"#, "x".repeat(9 << 20));
-        let long_card = format!(r#"{{"card":"4711{}"}}"#, "x".repeat(300));
-        for (head, body) in [
-            (format!("{json}Content-Encoding: gzip\n"), r#"{"card":"4711"}"#),
-            (format!("{json}Content-Length: {}\n", large.len()), &large),
-            (json.to_owned(), &large),
-            (json.to_owned(), &long_card),
+    let encrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "encrypt",
+        "encryptKey": public});
+    let desk = cryptor("cryptorResponse", &encrypt);
+    let json = "200\nContent-Type: application/json\n";
+    let large = format!(r#"{{"card":"4711","x":"{}"}}"#, "x".repeat(9 << 20));
+    let long_card = format!(r#"{{"card":"4711{}"}}"#, "x".repeat(300));
+    for (head, body) in [
+        (format!("{json}Content-Encoding: gzip\n"), r#"{"card":"4711"}"#),
+        (format!("{json}Content-Length: {}\n", large.len()), &large),
+        (json.to_owned(), &large),
+        (json.to_owned(), &long_card),
+        (json.to_owned(), r#"[{"card":"4711"}]"#),
+        (json.to_owned(), "card=4711"),
+    ] {
+        let reply = pass(&desk, &get("/a")).respond(&head, &[body]);
+        assert!(reply.body.contains("-118") && !reply.body.contains("4711"), "{head}");
+        assert!(reply.header("content-encoding").is_none());
+    }
+    let reply = pass(&desk, &get("/a")).respond(json, &[r#"{"n":1}"#]);
+    assert_eq!(reply.body, r#"{"n":1}"#, "it has nothing secret");
+}
+
+fn cryptor(plugin: &str, handle: &Value) -> Desk {
+    Desk::new().plugin(plugin, None).rule(plugin, "/a", &Value::Null, handle).divide("/a")
+}
+
+#[test]
+fn a_cryptor_rule_that_cannot_be_used_refuses_in_shenyus_words_before_a_node_is_asked() {
+    let rule = |member: &str, value: Value| {
+        let mut rule = json!({"strategyName": "rsa", "fieldNames": "card", "way": "encrypt",
+            "encryptKey": "garbage"});
+        rule[member] = value;
+        rule
+    };
+    for plugin in ["cryptorRequest", "cryptorResponse"] {
+        let words = if plugin == "cryptorRequest" { "-114 request" } else { "-116 response" };
+        let (lacks, side) = words.split_once(' ').expect("two words");
+        let decrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "decrypt",
+            "decryptKey": "garbage"});
+        for (handle, code, text) in [
+            (rule("way", "encrypt".into()), "-118", "data length is too long"),
+            (decrypt, "-117", "data length is too long"),
+            (rule("strategyName", "rot13".into()), "-118", "Encryption failed"),
+            (
+                rule("encryptKey", "".into()),
+                lacks,
+                &*format!("Cryptor {side} plugin's [encryptKey]"),
+            ),
+            (rule("way", "".into()), lacks, "[way]"),
+            (json!([]), "-1,", "Internal exception"),
         ] {
-            let reply = pass(&desk, &get("/a")).respond(&head, &[body]);
-            assert!(reply.body.contains(code) && !reply.body.contains("4711"), "{code} {head}");
-            assert!(reply.header("content-encoding").is_none());
+            let desk = cryptor(plugin, &handle);
+            let (_, problems) = desk.sources.compile(&desk.terms);
+            assert_eq!(problems.len(), 1, "{handle}");
+            let passed = pass_despite(&desk, &post(r#"{"card":"1"}"#), &["requests are refused"]);
+            let answer = passed.outcome.answer.expect("it is refused");
+            assert!(answer.body.contains(code) && answer.body.contains(text), "{}", answer.body);
+            let (chain, _) = desk.sources.compile(&desk.terms);
+            let course = chain.expect("it is on").explain(&FakeExchange::parse(&get("/a"), 0));
+            let explained = format!("{:?}", course.end);
+            assert!(explained.contains(code), "{plugin}: {explained}");
         }
     }
-    let lacking = Desk::new()
-        .plugin("cryptorRequest", None)
-        .rule("cryptorRequest", "/a", &Value::Null, &json!({"fieldNames": "card"}))
-        .divide("/a");
-    assert!(lacking.answer(&post("{}")).contains("-114"));
+    let skipped = cryptor("cryptorRequest", &Value::Null);
+    assert!(skipped.send(&post("{}")).answer.is_none(), "ShenYu skips a rule without a handle");
+    let (private, _) = keys();
+    let decrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "decrypt",
+        "decryptKey": private});
+    for body in ["{}", "[]", "no JSON"] {
+        let answer = cryptor("cryptorRequest", &decrypt).answer(&post(body));
+        assert!(answer.contains("Cryptor request plugin's [fieldNames]"), "{answer}");
+    }
+    assert!(cryptor("cryptorRequest", &decrypt).send(&get("/a")).answer.is_none(), "no body");
 }
 
 #[test]
@@ -120,14 +168,14 @@ fn a_body_that_is_too_long_to_be_decrypted_does_not_reach_the_node() {
             "cryptorRequest",
             "/a",
             &Value::Null,
-            &json!({"fieldNames": "a", "decryptKey": private}),
+            &json!({"strategyName": "rsa", "way": "decrypt", "fieldNames": "a",
+                "decryptKey": private}),
         )
         .divide("/a");
     let answer = desk.answer(&post(&format!(r#"{{"a":"{}"}}"#, "x".repeat(9 << 20))));
     assert!(answer.contains("413"), "{}", &answer[..100]);
     let heavy = desk.answer(&post(&format!("[{}1]", "1,".repeat(1 << 20))));
     assert!(heavy.contains("413"), "more values than are made of a text");
-    assert!(desk.send(&post("no JSON")).answer.is_none(), "what is no JSON passes");
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn filters() -> Filters {
         local_key: Some(local_key()),
         cross: Some(Cross { max_age_s: 18_000, ..Cross::default() }),
         health_prefixes: vec!["/actuator".into()],
+        actuator: false,
         file_bytes_max: 10,
         exclude: set(&["/favicon.ico"]),
         fallback: set(&["/fallback/sentinel", "/fallback/other"]),
@@ -43,6 +44,55 @@ fn desk() -> Desk {
     desk.sources = Sources::default().with_local(Some(Arc::new(Echo)));
     desk.terms.filters = filters();
     desk
+}
+
+#[test]
+fn a_chain_takes_requests_only_where_an_object_asks_for_them() {
+    let takes = |desk: Desk| {
+        let (chain, _) = desk.sources.compile(&desk.terms);
+        chain.expect("a plugin is on").takes(&FakeExchange::parse(&get("/a"), 0))
+    };
+    let on = |desk: Desk| desk.plugin("divide", None).plugin("contextPath", None);
+    assert!(!takes(on(Desk::new())), "plugins without a selector");
+    assert!(takes(on(Desk::new()).divide("/other")));
+    let waf = |model: &str| on(Desk::new()).plugin("waf", Some(&json!({"model": model})));
+    assert!(!takes(waf("black")));
+    assert!(takes(waf("mixed")), "it refuses what no selector takes");
+    let off = json!({"id": "divide", "name": "divide", "enabled": false});
+    assert!(!takes(on(Desk::new()).divide("/other").put(Kind::Plugin, &off)));
+}
+
+#[test]
+fn objects_are_shown_below_actuator_where_asked_for_without_their_secrets() {
+    let rule = json!({"keyName": "apiKey", "key": "k1", "password": "p1"});
+    let desk = Desk::new().plugin("keyAuth", None).rule("keyAuth", "/key", &Value::Null, &rule);
+    let mut desk = desk.divide("/");
+    assert!(desk.send(&get("/actuator/plugins")).answer.is_none(), "it is a path like others");
+    desk.terms.filters = Filters { actuator: true, ..Filters::default() };
+    let page = |path: &str| -> Value {
+        let answer = desk.send(&get(path)).answer.expect("it is answered");
+        assert_eq!(answer.status, 200, "{path}");
+        serde_json::from_str(&answer.body).expect("JSON")
+    };
+    assert_eq!(page("/actuator/plugins")[0]["divide"], 200);
+    assert_eq!(page("/actuator/pluginData")[0]["keyAuth"]["enabled"], true);
+    assert_eq!(page("/actuator/selectorData")[0]["divide"][0]["id"], "divide-2");
+    let rules = page("/actuator/ruleData");
+    assert_eq!(rules[0]["keyAuth-1"][0]["pluginName"], "keyAuth");
+    assert!(!rules.to_string().contains("p1"), "{rules}");
+    assert_eq!(page("/actuator/metadata"), json!([{}]));
+    assert_eq!(page("/actuator/health")["status"], "UP");
+    assert!(desk.answer(&get("/actuator/other")).starts_with("404 "));
+    assert!(desk.send(&get("/actuators")).answer.is_none());
+}
+
+#[test]
+fn a_redirect_inside_finds_the_pages_of_the_gateway_itself() {
+    let desk = Desk::new()
+        .plugin("redirect", None)
+        .rule("redirect", "/old", &Value::Null, &json!({"redirectURI": "/actuator/health"}))
+        .divide("/");
+    assert_eq!(desk.answer(&get("/old")), r#"200 {"status":"UP"}"#);
 }
 
 #[test]

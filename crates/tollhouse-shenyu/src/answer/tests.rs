@@ -10,6 +10,7 @@ const ALL: &[(Answer, Option<&str>)] = &[
     (Answer::InvocationFailed, None),
     (Answer::BreakerOpen, None),
     (Answer::CallTimeout, None),
+    (Answer::BreakerTimeout, None),
     (Answer::UrlNotFound, None),
     (Answer::SelectorNotFound, Some("divide")),
     (Answer::SentinelBlocked, None),

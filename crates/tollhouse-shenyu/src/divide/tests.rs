@@ -61,6 +61,47 @@ fn discovery_wins_over_the_handle_even_when_empty() {
 }
 
 #[test]
+fn odd_optional_members_of_a_node_never_cost_the_others() {
+    let odd = DiscoveryUpstreams {
+        upstream_data_list: [
+            r#"{"warmup":10,"gray":"undefined"}"#,
+            r#"{"warmup":"soon","gray":7,"healthCheckEnabled":[]}"#,
+            r#"{"warmup":{}}"#,
+            "no JSON",
+            "[]",
+        ]
+        .map(|props| upstream("a:1", 0, props))
+        .into(),
+        ..DiscoveryUpstreams::default()
+    };
+    let nodes = divide_nodes(None, Some(&odd)).unwrap();
+    assert_eq!(nodes.len(), 5);
+    assert!(nodes.iter().all(|node| !node.gray && node.warm_up_ms == DISCOVERY_WARM_UP_MS));
+    let handle =
+        r#"[{"upstreamUrl":"a:1","weight":"much","timestamp":{},"warmup":1.5,"gray":"maybe"}]"#;
+    let nodes = divide_nodes(Some(handle), None).unwrap();
+    assert_eq!((nodes[0].weight, nodes[0].gray, nodes[0].started_ms), (DEFAULT_WEIGHT, false, 0));
+}
+
+#[test]
+fn a_host_without_a_port_has_that_of_its_protocol() {
+    for (protocol, url, expected) in [
+        ("http://", "httpbin.org", "httpbin.org:80"),
+        ("", "localhost", "localhost:80"),
+        ("https://", "httpbin.org", "httpbin.org:443"),
+        ("wss://", "[::1]", "[::1]:443"),
+        ("ws", "a:9", "a:9"),
+    ] {
+        let handle = format!(r#"[{{"upstreamUrl":"{url}","protocol":"{protocol}"}}]"#);
+        assert_eq!(urls(&handle), Ok(vec![expected.to_owned()]));
+    }
+    for protocol in ["grpc://", "dubbo://", "tcp://"] {
+        let handle = format!(r#"[{{"upstreamUrl":"a","protocol":"{protocol}"}}]"#);
+        assert_eq!(urls(&handle), Err(HandleError::Address(1)), "it has no port of its own");
+    }
+}
+
+#[test]
 fn only_gray_nodes_are_asked_where_there_are_any() {
     let handle = r#"[{"upstreamUrl":"a:1"},{"upstreamUrl":"b:1","gray":true},
         {"upstreamUrl":"c:1","gray":true,"status":false}]"#;
@@ -71,7 +112,7 @@ fn only_gray_nodes_are_asked_where_there_are_any() {
 fn handles_that_cannot_be_read_are_refused() {
     assert!(matches!(urls("{"), Err(HandleError::Malformed(_))));
     assert!(matches!(urls(r#"{"upstreamUrl":"a:1"}"#), Err(HandleError::Malformed(_))));
-    for url in ["", "a", "a:", "a:0", "a:70000", ":80", "http://a:80", "u@a:80", "a:+8"] {
+    for url in ["", "a:", "a:0", "a:70000", ":80", "http://a:80", "u@a:80", "a:+8", "::1", "a b"] {
         let handle = format!(r#"[{{"upstreamUrl":"b:1"}},{{"upstreamUrl":"{url}"}}]"#);
         assert_eq!(urls(&handle), Err(HandleError::Address(2)), "{url}");
     }

@@ -170,6 +170,12 @@ impl Engine {
         self.plugins.iter().map(|entry| &*entry.plugin).filter(|plugin| plugin.enabled)
     }
 
+    /// The enabled plugins by name, each with its number in the order of the chain.
+    pub fn order(&self) -> impl Iterator<Item = (String, i64)> {
+        let enabled = self.plugins.iter().filter(|entry| entry.plugin.enabled);
+        enabled.map(|entry| (entry.plugin.name.clone(), entry.order))
+    }
+
     /// What the plugin `name` has to do with a request. Allocates nothing but what the request does for the
     /// values that it is asked for.
     pub fn select(&self, name: &str, request: &dyn Request) -> Outcome<'_> {

@@ -3,7 +3,8 @@
 /// The place of a plugin that is not built in and whose row has no `sort`.
 pub const DEFAULT_ORDER: i64 = 0;
 
-const ORDER: &[(&str, i64)] = &[
+/// The place of each plugin of ShenYu, by its name.
+pub const PLUGIN_ORDER: &[(&str, i64)] = &[
     ("global", -1),
     ("mock", 1),
     ("cache", 10),
@@ -95,7 +96,7 @@ const HARMLESS: &[&str] = &[
 
 /// The place of a plugin that ShenYu ships.
 pub fn built_in_order(plugin: &str) -> Option<i64> {
-    ORDER.iter().find(|(name, _)| *name == plugin).map(|(_, order)| *order)
+    PLUGIN_ORDER.iter().find(|(name, _)| *name == plugin).map(|(_, order)| *order)
 }
 
 /// Whether a request must not pass where the plugin's selectors or rules cannot be evaluated.

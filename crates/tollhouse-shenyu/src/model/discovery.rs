@@ -45,7 +45,7 @@ pub struct DiscoveryUpstream {
     #[serde(deserialize_with = "lenient::or_zero")]
     pub status: i64,
     /// Its share of the requests.
-    #[serde(deserialize_with = "lenient::integer")]
+    #[serde(deserialize_with = "lenient::hint")]
     pub weight: Option<i64>,
     /// `warmup` (ms), `gray`, `healthCheckEnabled`, `upstreamHost`: a JSON document, written as text.
     pub props: Option<String>,

@@ -9,6 +9,8 @@ pub struct PathPattern {
     elements: Box<[Element]>,
     /// Whether any segments may follow.
     takes_rest: bool,
+    /// Whether the last segment is `*`, which takes an empty one too.
+    ends_in_star: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -31,7 +33,11 @@ impl PathPattern {
         while let Some((index, segment)) = segments.next() {
             if is_rest(segment) && index > 0 {
                 return match segments.peek() {
-                    None => Ok(Self { elements: elements.into(), takes_rest: true }),
+                    None => Ok(Self {
+                        elements: elements.into(),
+                        takes_rest: true,
+                        ends_in_star: false,
+                    }),
                     Some(_) => Err(PatternError::DataAfterRest),
                 };
             }
@@ -42,13 +48,15 @@ impl PathPattern {
                 elements.push(Element::Segment(Segment::compile(segment)?));
             }
         }
-        Ok(Self { elements: elements.into(), takes_rest: false })
+        let ends_in_star = text.ends_with("/*");
+        Ok(Self { elements: elements.into(), takes_rest: false, ends_in_star })
     }
 
     /// Whether the whole path is taken. Costs at most the length of the path times that of a segment.
     pub fn matches(&self, path: &str) -> bool {
         let mut rest = path;
-        for element in &self.elements {
+        let last = self.elements.len().saturating_sub(1);
+        for (at, element) in self.elements.iter().enumerate() {
             rest = match element {
                 Element::Slash => match rest.strip_prefix('/') {
                     Some(rest) => rest,
@@ -56,7 +64,8 @@ impl PathPattern {
                 },
                 Element::Segment(segment) => {
                     let (text, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-                    if text.is_empty() || !segment.matches(text) {
+                    let may_be_empty = self.ends_in_star && at == last;
+                    if (text.is_empty() && !may_be_empty) || !segment.matches(text) {
                         return false;
                     }
                     behind

@@ -30,8 +30,8 @@ const MESSAGES_MAX: usize = 10_000;
 pub struct GrpcMethod {
     /// The path to ask a server for.
     pub path: String,
-    /// Whether it answers with any number of messages.
-    pub streams_out: bool,
+    /// Most messages that it is called with; further ones of a body are left out, as in ShenYu.
+    pub messages_max: usize,
     /// How long a call may take.
     pub timeout: Duration,
 }
@@ -55,18 +55,18 @@ impl GrpcMethod {
         let timeout_ms = timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
         Some(Self {
             path: format!("/{service}{JSON_SERVICE}/{method}"),
-            streams_out: matches!(
-                extension.method_type.as_str(),
-                "SERVER_STREAMING" | "BIDI_STREAMING"
-            ),
+            messages_max: match extension.method_type.as_str() {
+                "CLIENT_STREAMING" | "BIDI_STREAMING" => MESSAGES_MAX,
+                _ => 1,
+            },
             timeout: Duration::from_millis(timeout_ms.try_into().ok()?),
         })
     }
 }
 
-/// A body `{"data": [{…}, …]}` as frames of gRPC, one for each message, which is a text of JSON; `None`
+/// A body `{"data": [{…}, …]}` as frames of gRPC, one for each message, of which so many are taken; `None`
 /// where it is no such body.
-pub fn frames_of_body(body: &[u8]) -> Option<Vec<u8>> {
+pub fn frames_of_body(body: &[u8], messages_max: usize) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Body {
         data: Vec<Value>,
@@ -80,7 +80,7 @@ pub fn frames_of_body(body: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut frames = Vec::with_capacity(body.len() + data.len() * 16);
-    for message in data {
+    for message in data.into_iter().take(messages_max) {
         let text = message.to_string();
         let mut length = Vec::with_capacity(5);
         append_varint(text.len() as u64, &mut length);
@@ -103,9 +103,10 @@ fn append_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// The text of JSON that a message holds; `{}` for an empty one, `None` where it is no such message.
-pub fn json_of_message(message: &[u8]) -> Option<&str> {
-    let Some((&field, mut rest)) = message.split_first() else { return Some("{}") };
+/// The text of JSON that a message holds, without space between its tokens; an empty text for an empty one, `None`
+/// where it is no such message.
+pub fn json_of_message(message: &[u8]) -> Option<String> {
+    let Some((&field, mut rest)) = message.split_first() else { return Some("\"\"".to_owned()) };
     if field != JSON_FIELD {
         return None;
     }
@@ -117,10 +118,29 @@ pub fn json_of_message(message: &[u8]) -> Option<&str> {
         if byte & 0x80 == 0 {
             let text = (rest.len() == length).then_some(rest)?;
             let text = std::str::from_utf8(text).ok()?;
-            return serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text);
+            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+            return is_json.then(|| compact(text));
         }
     }
     None
+}
+
+/// A text of JSON without space between its tokens.
+fn compact(text: &str) -> String {
+    let (mut made, mut in_string, mut is_escaped) =
+        (String::with_capacity(text.len()), false, false);
+    for letter in text.chars() {
+        if in_string {
+            in_string = is_escaped || letter != '"';
+            is_escaped = !is_escaped && letter == '\\';
+        } else if letter.is_ascii_whitespace() {
+            continue;
+        } else {
+            in_string = letter == '"';
+        }
+        made.push(letter);
+    }
+    made
 }
 
 #[cfg(test)]
@@ -141,10 +161,19 @@ mod tests {
         let read = |extension| GrpcMethod::read(&metadata(extension));
         let unary = read("").expect("it is a method");
         assert_eq!(unary.path, "/shop.OrdersJSON/place");
-        assert_eq!((unary.streams_out, unary.timeout), (false, Duration::from_secs(5)));
-        let stream = read(r#"{"timeout":"100","methodType":"SERVER_STREAMING"}"#);
-        let stream = stream.expect("it is a method");
-        assert_eq!((stream.streams_out, stream.timeout), (true, Duration::from_millis(100)));
+        assert_eq!((unary.messages_max, unary.timeout), (1, Duration::from_secs(5)));
+        for (kind, expected) in [
+            ("SERVER_STREAMING", 1),
+            ("CLIENT_STREAMING", MESSAGES_MAX),
+            ("BIDI_STREAMING", MESSAGES_MAX),
+        ] {
+            let extension = format!(r#"{{"timeout":"100","methodType":"{kind}"}}"#);
+            let stream = GrpcMethod::read(&metadata(&extension)).expect("it is a method");
+            assert_eq!(
+                (stream.messages_max, stream.timeout),
+                (expected, Duration::from_millis(100))
+            );
+        }
         assert_eq!(read("no JSON"), None);
         for service in [None, Some(""), Some("a/b"), Some("a b")] {
             let service_name = service.map(str::to_owned);
@@ -156,14 +185,18 @@ mod tests {
     fn bodies_become_frames_and_messages_become_json() {
         let long = "x".repeat(200);
         let body = format!(r#"{{"data":[{{"a":1}},{{"b":"{long}"}}]}}"#);
-        let frames = frames_of_body(body.as_bytes()).expect("it is such a body");
+        let frames = frames_of_body(body.as_bytes(), 2).expect("it is such a body");
         assert_eq!(&frames[..14], b"\0\0\0\0\x09\x0a\x07{\"a\":1}");
         let second = &frames[14..];
-        assert_eq!(json_of_message(&second[5..]), Some(&*format!(r#"{{"b":"{long}"}}"#)));
+        assert_eq!(json_of_message(&second[5..]), Some(format!(r#"{{"b":"{long}"}}"#)));
+        let first = frames_of_body(body.as_bytes(), 1).expect("it is such a body");
+        assert_eq!(first, frames[..14], "a method that takes one gets the first");
         for bad in ["", "[]", "{}", r#"{"data":[]}"#, r#"{"data":{}}"#, r#"[[{"a":1}]]"#, "{"] {
-            assert_eq!(frames_of_body(bad.as_bytes()), None, "{bad}");
+            assert_eq!(frames_of_body(bad.as_bytes(), 1), None, "{bad}");
         }
-        assert_eq!(json_of_message(b""), Some("{}"));
+        assert_eq!(json_of_message(b"").as_deref(), Some("\"\""));
+        let spaced = b"\x0a\x16{\n \"a b\" : [1, \"\\\" \"]}";
+        assert_eq!(json_of_message(spaced).as_deref(), Some(r#"{"a b":[1,"\" "]}"#));
         for bad in
             [&b"\x0a"[..], b"\x0a\x02{", b"\x12\x02{}", b"\x0a\x02xx", b"\x0a\xff\xff\xff\xff\xff"]
         {

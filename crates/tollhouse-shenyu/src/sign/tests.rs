@@ -33,7 +33,7 @@ fn v1() -> Signed<'static> {
         },
         path: "/order/findById",
         query: None,
-        parameters: &[],
+        raw_query: "",
         body: None,
         module: "/order",
         now_ms: NOW_MS,
@@ -70,17 +70,23 @@ fn known_signatures_pass() {
 }
 
 #[test]
-fn parameters_and_bodies_are_signed() {
-    let parameters = [("id".into(), "1".into()), ("id".into(), "2".into())];
+fn parameters_and_bodies_are_signed_where_the_rule_says_so_and_not_otherwise() {
     let signed = Signed {
-        parameters: &parameters,
+        raw_query: "id=1&id=2&a=b%20c&sign=x&flag",
         body: Some(br#"{"name":"x","count":3,"path":"/other","none":null}"#),
         ..v1()
     };
+    let own = "path/order/findByIdtimestamp1700000000000version1.0.0";
     let text = text_v1(&signed).unwrap();
-    let expected = "count3id1namexpath/order/findByIdtimestamp1700000000000version1.0.0";
-    assert_eq!(text, expected);
+    assert_eq!(text, format!("ab%20ccount3flagnullid1namex{own}"));
+    let text = text_v1(&Signed { body: Some(b""), ..signed }).unwrap();
+    assert_eq!(text, format!("ab%20cflagnullid1{own}"), "the query without a body");
+    assert_eq!(text_v1(&Signed { body: None, ..signed }).unwrap(), own);
     assert_eq!(text_v1(&Signed { body: Some(b"[1]"), ..v1() }), None);
+    let signer = check(application(), &Signed { raw_query: "x=1", ..v1() });
+    assert!(signer.is_ok(), "a query is no part of it: {signer:?}");
+    let with_body = Signed { raw_query: "x=1", body: Some(b""), ..v1() };
+    assert_eq!(check(application(), &with_body), Err(UNEQUAL));
 }
 
 #[test]
@@ -92,16 +98,17 @@ fn the_body_is_part_of_the_second_version() {
 #[test]
 fn an_overheard_signature_is_good_for_no_other_path_or_time() {
     let later = NOW_MS + 3_600_000;
-    let parameters =
-        [("path".into(), "/order/findById".into()), ("timestamp".into(), "1700000000000".into())];
-    let replayed = Signed {
-        headers: SignHeaders { timestamp: "1700003600000", ..v1().headers },
-        path: "/order/delete",
-        parameters: &parameters,
-        now_ms: later,
-        ..v1()
-    };
-    assert_eq!(check(application(), &replayed), Err(UNEQUAL));
+    for body in [None, Some(&b""[..])] {
+        let replayed = Signed {
+            headers: SignHeaders { timestamp: "1700003600000", ..v1().headers },
+            path: "/order/delete",
+            raw_query: "path=/order/findById&timestamp=1700000000000",
+            body,
+            now_ms: later,
+            ..v1()
+        };
+        assert_eq!(check(application(), &replayed), Err(UNEQUAL));
+    }
     assert_eq!(
         check(application(), &Signed { now_ms: later, ..v1() }),
         Err(Answer::SignExpired(5))

@@ -195,13 +195,18 @@ fn a_node_that_is_too_slow_is_given_up_in_shenyus_words() {
         connection.request();
         let _ = connection.wait_end();
     });
-    let gateway = serving(&[divide("/", &origin, json!({ "timeout": 100, "retry": 0 }))]).start();
-    let late = gateway.client().get("/");
-    assert_eq!(late.status(), 504);
-    assert_eq!(
-        late.text(),
-        r#"{"code":504,"message":"Response took longer than timeout: PT0.1S"}"#
-    );
+    for (strategy, body) in [
+        (
+            "current",
+            r#"{"code":408,"message":"Request timeout, the maximum number of retry times has been exceeded"}"#,
+        ),
+        ("failover", r#"{"code":504,"message":"Response took longer than timeout: PT0.1S"}"#),
+    ] {
+        let rule = json!({"timeout": 100, "retry": 0, "retryStrategy": strategy});
+        let gateway = serving(&[divide("/", &origin, rule)]).start();
+        let late = gateway.client().get("/");
+        assert_eq!((late.status(), late.text().as_str()), (504, body), "{strategy}");
+    }
 }
 
 #[test]
@@ -296,16 +301,47 @@ fn limits_and_breakers_answer_in_the_place_of_a_node() {
     assert_eq!(client.get("/limited").text(), "good");
     // A token comes back each time a second of the clock begins, which may be between any two requests.
     assert!((0..10).any(|_| client.get("/limited").status() == 429));
-    for _ in 0..2 {
-        assert!(client.get("/broken").status() >= 500);
+    // Two calls fail, and the third is not made.
+    for _ in 0..3 {
+        let fallen_back = client.get("/broken");
+        assert_eq!(fallen_back.status(), 200);
+        let text = fallen_back.text();
+        assert!(text.contains("HystrixPlugin fallback success"), "{text}");
     }
-    let fallen_back = client.get("/broken");
-    assert_eq!(fallen_back.status(), 200);
-    assert!(
-        fallen_back.text().contains("HystrixPlugin fallback success"),
-        "{}",
-        fallen_back.text()
-    );
+}
+
+#[test]
+fn a_breaker_falls_back_where_a_node_does_not_answer_in_time() {
+    let silent = Origin::script(|connection| {
+        connection.request();
+        let _ = connection.wait_end();
+    });
+    let node = || nodes([silent.address().port()]);
+    let hystrix = |prefix, rule| pair("hystrix", prefix, Value::Null, rule);
+    let gateway = serving(&[
+        hystrix("/page", json!({"timeout": 50})),
+        hystrix("/none", json!({"timeout": 50, "callBackUri": ""})),
+        hystrix("/inside", json!({"timeout": 50, "callBackUri": "fallback:/fallback/hystrix"})),
+        pair("sentinel", "/sentinel", Value::Null, json!({})),
+        pair("divide", "/", node(), json!({"retry": 0, "timeout": 100})),
+    ])
+    .start();
+    let mut client = gateway.client();
+    let page = client.get("/page");
+    assert_eq!((page.status(), page.field("location")), (302, Some("/fallback/hystrix")));
+    assert_eq!(page.text(), "");
+    let none = client.get("/none");
+    assert_eq!(none.status(), 504);
+    assert_eq!(none.text(), r#"{"code":-104,"message":"Service call timeout!"}"#);
+    assert_eq!(none.field("content-type"), Some("application/json"));
+    let inside = client.get("/inside");
+    assert_eq!(inside.status(), 200);
+    assert!(inside.text().contains("HystrixPlugin fallback success"), "{}", inside.text());
+    let sentinel = client.get("/sentinel");
+    assert_eq!((sentinel.status(), sentinel.field("location")), (302, Some("/fallback/sentinel")));
+    let late = client.get("/other");
+    assert_eq!(late.status(), 504, "no breaker has to do with it");
+    assert!(late.text().starts_with(r#"{"code":408"#), "{}", late.text());
 }
 
 #[test]

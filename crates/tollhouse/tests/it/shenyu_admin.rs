@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::program::{Ran, run};
-use tollhouse_testkit::{Gateway, Message, Origin, RawClient};
+use tollhouse_testkit::{Gateway, Message, Origin, RawClient, ReservedPort};
 
 use crate::support::{gateway, listener_named};
 
@@ -112,6 +112,17 @@ fn the_request_after_a_registration_or_a_change_meets_it() {
 }
 
 #[test]
+fn every_address_of_the_admin_is_opened() {
+    let (one, two) = (ReservedPort::new(), ReservedPort::new());
+    let addresses = format!("{},{}", one.address(), two.address());
+    let _gateway = gateway().without_resources().set("listen.shenyu", &addresses).start();
+    for port in [one, two] {
+        let health = ask(port.address(), "GET", "/actuator/health", "", &Value::Null);
+        assert_eq!(health.text(), r#"{"status":"UP"}"#);
+    }
+}
+
+#[test]
 fn what_an_operator_writes_serves_and_what_is_switched_off_does_not() {
     let origin = Origin::named("order");
     let gateway = with_admin();
@@ -146,7 +157,8 @@ fn what_an_operator_writes_serves_and_what_is_switched_off_does_not() {
         operator.call("DELETE", "/selector/batch", &json!([id]))["message"],
         "delete success"
     );
-    serves("-107");
+    // Without any selector it is a gateway like others.
+    serves("404 Route Not Found");
     let rules = operator.call("GET", &format!("/rule?selectorId={id}"), &Value::Null);
     assert_eq!(rules["data"]["page"]["totalCount"], 0, "rules go with their selector");
 }

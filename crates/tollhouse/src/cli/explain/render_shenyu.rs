@@ -80,7 +80,13 @@ fn step_line(step: &CourseStep) -> String {
             format!("; of {percent} % of requests the path is then {}", lossy(path.as_bytes()))
         }
         Effect::Edits => "; edits the request, or the answer to it".to_owned(),
-        Effect::NodePath(path) => format!("; nodes get {}", lossy(path.as_bytes())),
+        Effect::NodePath { path, percent: 100.. } => {
+            format!("; nodes get {}", lossy(path.as_bytes()))
+        }
+        Effect::NodePath { path, percent } => {
+            format!("; of {percent} % of requests nodes get {}", lossy(path.as_bytes()))
+        }
+        Effect::Broken(reason) => format!("; does nothing: {}", lossy(reason.as_bytes())),
         Effect::Anew(path) => format!("; begins anew as {}", lossy(path.as_bytes())),
         Effect::Ends => String::new(),
     };

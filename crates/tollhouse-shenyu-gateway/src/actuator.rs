@@ -1,0 +1,114 @@
+//! What the chain was compiled of, at the addresses below `/actuator/` at which ShenYu's gateway shows it, as JSON. Secrets
+//! are covered.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tollhouse_plugin as plugin;
+use tollhouse_shenyu::model::{Metadata, Plugin, Rule, Selector};
+use tollhouse_shenyu::sealing::cover;
+
+use crate::build::Parts;
+
+/// What pages are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Plugins,
+    PluginData,
+    SelectorData,
+    RuleData,
+    Metadata,
+}
+
+const PAGES: [(&str, Page); 5] = [
+    ("/actuator/plugins", Page::Plugins),
+    ("/actuator/pluginData", Page::PluginData),
+    ("/actuator/selectorData", Page::SelectorData),
+    ("/actuator/ruleData", Page::RuleData),
+    ("/actuator/metadata", Page::Metadata),
+];
+
+/// The pages of one chain. Each is made once, by whoever asks first.
+#[derive(Debug)]
+pub(crate) struct Actuator {
+    plugins: Vec<Arc<Plugin>>,
+    selectors: Vec<Arc<Selector>>,
+    rules: Vec<Arc<Rule>>,
+    metadata: Vec<Arc<Metadata>>,
+    /// Places of enabled plugins in the chain, by their names.
+    order: Map<String, Value>,
+    made: [OnceLock<Bytes>; PAGES.len()],
+}
+
+impl Actuator {
+    pub(crate) fn new(parts: &Parts, order: impl Iterator<Item = (String, i64)>) -> Self {
+        Self {
+            plugins: parts.plugins.clone(),
+            selectors: parts.selectors.clone(),
+            rules: parts.rules.clone(),
+            metadata: parts.metadata.clone(),
+            order: order.map(|(name, order)| (name, order.into())).collect(),
+            made: Default::default(),
+        }
+    }
+
+    /// The page at a path; `None` where there is none.
+    pub(crate) fn answer<'a>(&self, path: &str) -> Option<plugin::Answer<'a>> {
+        let at = PAGES.iter().position(|(page, _)| *page == path)?;
+        let (_, page) = PAGES[at];
+        let body = self.made[at].get_or_init(|| Bytes::from(self.page(page).to_string()));
+        let answer = plugin::Answer {
+            body: plugin::AnswerBody::Shared(body.clone()),
+            ..plugin::Answer::status(200)
+        };
+        Some(answer.with_header("Content-Type", &b"application/json"[..]))
+    }
+
+    /// A list of one object, as ShenYu's streams of one are written.
+    fn page(&self, page: Page) -> Value {
+        let mut members = Map::new();
+        match page {
+            Page::Plugins => members = self.order.clone(),
+            Page::PluginData => {
+                let named = self.plugins.iter().map(|it| (it.name.clone(), written(&**it)));
+                members.extend(named);
+            }
+            Page::SelectorData => {
+                self.selectors
+                    .iter()
+                    .for_each(|it| append(&mut members, &it.plugin_name, written(&**it)));
+            }
+            Page::RuleData => {
+                self.rules
+                    .iter()
+                    .for_each(|it| append(&mut members, &it.selector_id, written(&**it)));
+            }
+            Page::Metadata => {
+                let named = self.metadata.iter().map(|it| (it.path.clone(), written(&**it)));
+                members.extend(named);
+            }
+        }
+        json!([members])
+    }
+}
+
+fn append(members: &mut Map<String, Value>, name: &str, object: Value) {
+    let list = members.entry(name).or_insert_with(|| json!([]));
+    if let Some(list) = list.as_array_mut() {
+        list.push(object);
+    }
+}
+
+/// An object as gateways get it, without its secrets.
+fn written<T: Serialize>(object: &T) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    for member in ["config", "handle"] {
+        let settings = value.get(member).and_then(Value::as_str);
+        if let Some(covered) = settings.and_then(cover) {
+            value[member] = covered.into();
+        }
+    }
+    value
+}

@@ -1,0 +1,69 @@
+//! What answers a request whose node did not: the fallback of the breaker that let it through.
+
+use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
+use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu::breaker::{Breaker, FailedCall, Fallback};
+use tollhouse_shenyu::filters::fallback_answer;
+
+use crate::counts::Shared;
+use crate::turn::Turn;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct OnFailure {
+    fallback: Fallback,
+    failed: Option<FailedCall>,
+}
+
+impl OnFailure {
+    /// What the breaker's rule says; `None` if the proxy's own answer passes.
+    pub(crate) fn of(breaker: &Shared<Breaker>, turn: &Turn) -> Option<Self> {
+        let (fallback, failed) = breaker.rule(|rule| (rule.fallback().clone(), rule.on_failure()));
+        let fallback = match fallback {
+            Fallback::Elsewhere(location) if turn.is_asked(&location) => Fallback::None,
+            // A chain cannot be run once more for a request that has gone to a node.
+            Fallback::Inside(path) if fallback_answer(&path).is_none() => Fallback::None,
+            other => other,
+        };
+        (failed.is_some() || fallback != Fallback::None).then_some(Self { fallback, failed })
+    }
+
+    /// Puts the fallback in the place of the data plane's own answer to a call that has failed.
+    pub(crate) fn answer(self, statuses: Statuses, cx: &mut ResponseContext<'_>) {
+        let status = cx.status();
+        // Its refusals have statuses of 400 and more; ShenYu has 200 and 408 for failures of nodes.
+        let has_failed = status == 200 || status == 408 || status >= 500;
+        if cx.source() != Source::Gateway || !has_failed {
+            return;
+        }
+        let (status, body) = match (self.fallback, self.failed) {
+            (Fallback::Elsewhere(location), _) => {
+                cx.set_header("Location", location.as_bytes());
+                (302, String::new())
+            }
+            (Fallback::Inside(path), _) => (200, fallback_answer(&path).unwrap_or_default()),
+            (Fallback::None, Some(failed)) => {
+                let is_late = matches!(status, 408 | 504);
+                let answer = if is_late { failed.late } else { failed.broken };
+                (answer.status(statuses), answer.body(None))
+            }
+            (Fallback::None, None) => return,
+        };
+        cx.set_status(status);
+        if !body.is_empty() {
+            cx.set_header("Content-Type", b"application/json");
+        }
+        cx.filter_body(Effect::Rewrites, Box::new(Replaced(body.into_bytes())));
+    }
+}
+
+/// Another body in the place of the one that passes.
+struct Replaced(Vec<u8>);
+
+impl BodyFilter for Replaced {
+    fn filter(&mut self, _input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        if is_last {
+            out.append(&mut self.0);
+        }
+    }
+}

@@ -138,7 +138,7 @@ async fn answer_caller(
     arguments: Arguments,
     request: Request,
 ) -> Response {
-    let report = sync::polling::Report::of(&request);
+    let report = sync::polling::Report::from_request(&request);
     let call = intake::read((&admin.memory, BODY_BYTES_MAX), arguments, request).await;
     let call = match call {
         Ok(call) => call,

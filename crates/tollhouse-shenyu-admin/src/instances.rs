@@ -55,7 +55,7 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     /// The gateway at the other end of a connection, with the port that a header names.
-    pub(crate) fn of(
+    pub(crate) fn new(
         peer: Option<Peer>,
         headers: &HeaderMap,
         port_header: &str,

@@ -353,7 +353,7 @@ fn take_number(body: &Row, made: &mut Row, member: &str, default: i64) {
 
 fn read_plain(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     for (name, value) in body {
-        if !matches!(name.as_str(), "dateCreated" | "dateUpdated" | "password") {
+        if !matches!(name.as_str(), "dateCreated" | "dateUpdated" | "password" | "dictOptions") {
             made.insert(name.clone(), value.clone());
         }
     }

@@ -155,14 +155,7 @@ impl Chain {
                 Ok(()) => Done::Next,
                 Err((answer, fallback)) => {
                     cx.edits().refused_by = Some(refusals.named(answer));
-                    match fallback {
-                        // A fallback to the path that failed would go round without end.
-                        Fallback::Inside(path) if path != turn.asked() => Done::Anew(path),
-                        Fallback::Elsewhere(location) if !turn.is_asked(&location) => {
-                            elsewhere(302, location)
-                        }
-                        _ => refused(answer),
-                    }
+                    fall_back(fallback, turn).unwrap_or_else(|| refused(answer))
                 }
             },
             Action::Dubbo(caller) => {
@@ -318,12 +311,24 @@ async fn begin_call(
     let (call, wait_ms) =
         begun.map_err(|answer| (answer, breaker.rule(|rule| rule.fallback().clone())))?;
     turn.aftermath.calls.push(call);
-    turn.aftermath.fallback = OnFailure::of(breaker, turn);
+    turn.aftermath.fallback = OnFailure::from_breaker(breaker, |location| turn.is_asked(location));
     cx.edits().time_max = breaker.rule(|rule| rule.time_max_ms).map(Duration::from_millis);
     if wait_ms > 0 {
         cx.sleep(Duration::from_millis(wait_ms)).await;
     }
     Ok(())
+}
+
+/// The fallback of a call that was not begun; `None` if the breaker's own answer goes out.
+fn fall_back<'o>(fallback: Fallback, turn: &Turn) -> Option<Done<'o>> {
+    match fallback {
+        // A fallback to the path that failed would go round without end.
+        Fallback::Inside(path) if path != turn.asked() => Some(Done::Anew(path)),
+        Fallback::Elsewhere(location) if !turn.is_asked(&location) => {
+            Some(elsewhere(302, location))
+        }
+        _ => None,
+    }
 }
 
 /// Seconds between two lines of the log that Redis does not answer.

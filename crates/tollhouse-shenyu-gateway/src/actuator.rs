@@ -10,8 +10,6 @@ use tollhouse_plugin as plugin;
 use tollhouse_shenyu::model::{Metadata, Plugin, Rule, Selector};
 use tollhouse_shenyu::sealing::cover;
 
-use crate::build::Parts;
-
 /// What pages are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
@@ -30,28 +28,27 @@ const PAGES: [(&str, Page); 5] = [
     ("/actuator/metadata", Page::Metadata),
 ];
 
-/// The pages of one chain. Each is made once, by whoever asks first.
+/// The objects that the pages show.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) plugins: Vec<Arc<Plugin>>,
+    pub(crate) selectors: Vec<Arc<Selector>>,
+    pub(crate) rules: Vec<Arc<Rule>>,
+    pub(crate) metadata: Vec<Arc<Metadata>>,
+    /// Places of enabled plugins in the chain, by their names.
+    pub(crate) order: Map<String, Value>,
+}
+
+/// The pages of one chain. Each is made once, at the first request for it.
 #[derive(Debug)]
 pub(crate) struct Actuator {
-    plugins: Vec<Arc<Plugin>>,
-    selectors: Vec<Arc<Selector>>,
-    rules: Vec<Arc<Rule>>,
-    metadata: Vec<Arc<Metadata>>,
-    /// Places of enabled plugins in the chain, by their names.
-    order: Map<String, Value>,
+    contents: Contents,
     made: [OnceLock<Bytes>; PAGES.len()],
 }
 
 impl Actuator {
-    pub(crate) fn new(parts: &Parts, order: impl Iterator<Item = (String, i64)>) -> Self {
-        Self {
-            plugins: parts.plugins.clone(),
-            selectors: parts.selectors.clone(),
-            rules: parts.rules.clone(),
-            metadata: parts.metadata.clone(),
-            order: order.map(|(name, order)| (name, order.into())).collect(),
-            made: Default::default(),
-        }
+    pub(crate) fn new(contents: Contents) -> Self {
+        Self { contents, made: Default::default() }
     }
 
     /// The page at a path; `None` where there is none.
@@ -69,24 +66,23 @@ impl Actuator {
     /// A list of one object, as ShenYu's streams of one are written.
     fn page(&self, page: Page) -> Value {
         let mut members = Map::new();
+        let Contents { plugins, selectors, rules, metadata, order } = &self.contents;
         match page {
-            Page::Plugins => members = self.order.clone(),
+            Page::Plugins => members = order.clone(),
             Page::PluginData => {
-                let named = self.plugins.iter().map(|it| (it.name.clone(), written(&**it)));
+                let named = plugins.iter().map(|it| (it.name.clone(), written(&**it)));
                 members.extend(named);
             }
             Page::SelectorData => {
-                self.selectors
+                selectors
                     .iter()
                     .for_each(|it| append(&mut members, &it.plugin_name, written(&**it)));
             }
             Page::RuleData => {
-                self.rules
-                    .iter()
-                    .for_each(|it| append(&mut members, &it.selector_id, written(&**it)));
+                rules.iter().for_each(|it| append(&mut members, &it.selector_id, written(&**it)));
             }
             Page::Metadata => {
-                let named = self.metadata.iter().map(|it| (it.path.clone(), written(&**it)));
+                let named = metadata.iter().map(|it| (it.path.clone(), written(&**it)));
                 members.extend(named);
             }
         }

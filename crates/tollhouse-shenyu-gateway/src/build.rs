@@ -29,7 +29,7 @@ use tollhouse_shenyu::sign::{Applications, SignRule};
 
 use crate::action::{Action, Refusals, SharedLimit};
 use crate::actions::Actions;
-use crate::actuator::Actuator;
+use crate::actuator::{Actuator, Contents};
 use crate::by_path::ByPath;
 use crate::casdoor::CasdoorGate;
 use crate::chain::{Chain, Link, Unmatched};
@@ -114,7 +114,15 @@ pub(crate) fn compile(
     // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
     let is_bare = !is_used(parts, &links);
-    let actuator = terms.filters.actuator.then(|| Box::new(Actuator::new(parts, engine.order())));
+    let actuator = terms.filters.actuator.then(|| {
+        Box::new(Actuator::new(Contents {
+            plugins: parts.plugins.clone(),
+            selectors: parts.selectors.clone(),
+            rules: parts.rules.clone(),
+            metadata: parts.metadata.clone(),
+            order: engine.order().map(|(name, order)| (name, order.into())).collect(),
+        }))
+    });
     let mut chain = Chain {
         engine,
         links: links.into(),

@@ -98,7 +98,7 @@ struct Paths {
 }
 
 impl Paths {
-    fn of(turn: &Turn) -> Self {
+    fn new(turn: &Turn) -> Self {
         Self { seen: turn.seen().to_owned(), node: turn.node_path().into_owned() }
     }
 
@@ -225,7 +225,7 @@ impl Chain {
             Action::Refuse(answer) => answered(*answer),
             Action::Waf(rule) => rule.answer().map_or(Next::Plugin(Effect::Passes), answered),
             Action::ContextPath(rule) => {
-                let before = Paths::of(turn);
+                let before = Paths::new(turn);
                 // Zero is below every percentage, so that what may happen is told as happening.
                 if !turn.take_off_context(rule, 0, &self.engine) {
                     return answered(Answer::ContextPathIllegal);
@@ -235,7 +235,7 @@ impl Chain {
                 Next::Plugin(before.effect(turn, if is_moved { rule.percentage } else { 100 }))
             }
             Action::Rewrite(rule) => {
-                let before = Paths::of(turn);
+                let before = Paths::new(turn);
                 turn.rewrite(rule, 0, &self.engine);
                 Next::Plugin(before.effect(turn, rule.percentage))
             }

@@ -6,7 +6,6 @@ use tollhouse_shenyu::breaker::{Breaker, FailedCall, Fallback};
 use tollhouse_shenyu::filters::fallback_answer;
 
 use crate::counts::Shared;
-use crate::turn::Turn;
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -16,11 +15,15 @@ pub(crate) struct OnFailure {
 }
 
 impl OnFailure {
-    /// What the breaker's rule says; `None` if the proxy's own answer passes.
-    pub(crate) fn of(breaker: &Shared<Breaker>, turn: &Turn) -> Option<Self> {
+    /// What the breaker's rule says; `None` if the proxy's own answer passes. `is_asked` tells if a location is the
+    /// one that the request itself asks for.
+    pub(crate) fn from_breaker(
+        breaker: &Shared<Breaker>,
+        is_asked: impl Fn(&str) -> bool,
+    ) -> Option<Self> {
         let (fallback, failed) = breaker.rule(|rule| (rule.fallback().clone(), rule.on_failure()));
         let fallback = match fallback {
-            Fallback::Elsewhere(location) if turn.is_asked(&location) => Fallback::None,
+            Fallback::Elsewhere(location) if is_asked(&location) => Fallback::None,
             // A chain cannot be run once more for a request that has gone to a node.
             Fallback::Inside(path) if fallback_answer(&path).is_none() => Fallback::None,
             other => other,

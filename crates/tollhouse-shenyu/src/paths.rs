@@ -78,7 +78,7 @@ impl RewriteRule {
         })?;
         let replacement = match variables.is_empty() {
             true => Replacement::parse(replace, pattern.captures_len())?,
-            false => Replacement::of_variables(replace, &variables)?,
+            false => Replacement::with_variables(replace, &variables)?,
         };
         Ok((pattern, replacement))
     }
@@ -133,7 +133,7 @@ fn template(text: &str) -> Result<(String, Vec<&str>), HandleError> {
 }
 
 impl Replacement {
-    fn of_variables(text: &str, names: &[&str]) -> Result<Self, HandleError> {
+    fn with_variables(text: &str, names: &[&str]) -> Result<Self, HandleError> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((literal, behind)) = rest.split_once('{') {
             let (name, behind) = behind.split_once('}').unwrap_or((behind, ""));

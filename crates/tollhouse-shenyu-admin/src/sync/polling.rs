@@ -60,10 +60,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn from_request(request: &Request) -> Self {
         let peer = request.extensions().get::<Peer>().copied();
         let info = request.headers().get("bootstrapInstanceInfo").and_then(|it| it.to_str().ok());
-        let reporter = Reporter::of(peer, request.headers(), "X-Real-PORT", String::new());
+        let reporter = Reporter::new(peer, request.headers(), "X-Real-PORT", String::new());
         // A text inside of JSON, as over WebSocket.
         Self { reporter, info: info.map(|info| Value::from(info).to_string()) }
     }

@@ -60,7 +60,7 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     };
     let wanted = request.headers().get("namespaceId").and_then(|value| value.to_str().ok());
     let namespace = wanted.filter(|it| !it.is_empty()).unwrap_or(DEFAULT_NAMESPACE).to_owned();
-    let reporter = Reporter::of(peer, request.headers(), "ClientPort", namespace);
+    let reporter = Reporter::new(peer, request.headers(), "ClientPort", namespace);
     // Owned by the connection: it ends when that does, or with the store.
     tokio::spawn(follow(admin.clone(), reporter, upgrade, place));
     let mut answer = Response::new(Body::empty());

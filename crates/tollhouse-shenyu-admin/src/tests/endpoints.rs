@@ -41,6 +41,7 @@ const DELETED: &str = "delete success";
 const DETAIL: &str = "detail success";
 const ENABLED: &str = "enable success";
 const SYNCED: &str = "sync success";
+const PERMITTED: &str = "get menu and permission success";
 
 const SELECTOR: &str = r#"{"pluginId":"5","name":"s","type":1,"matchMode":0,"sort":1,"enabled":true,"loged":true,"continued":true,"handle":"[]","selectorConditions":[]}"#;
 const RULE: &str = r#"{"selectorId":"{selector}","name":"r","matchMode":0,"sort":1,"enabled":true,"loged":true,"handle":"{}","ruleConditions":[]}"#;
@@ -180,7 +181,7 @@ const LINES: &[Line] = &[
     ("GET", "/resource/menu", "", QUERY, List),
     ("GET", "/resource/button?id=plug:divide", "", QUERY, List),
     ("GET", "/resource/system:meta:edit", "", DETAIL, Object),
-    ("GET", "/permission/getUserPermissionByToken?token=x", "", QUERY, Object),
+    ("GET", "/permission/getUserPermissionByToken?token=x", "", PERMITTED, Object),
     (
         "GET",
         "/data-permission/selector?userId=1&pluginId=5&currentPage=1&pageSize=12",

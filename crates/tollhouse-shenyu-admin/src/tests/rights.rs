@@ -58,7 +58,7 @@ async fn a_role_permits_what_its_permissions_name() {
         "GET",
         "/permission/getUserPermissionByToken",
         &Value::Null,
-        "query success",
+        "get menu and permission success",
     );
     let told = told.await;
     assert_eq!(told["currentAuth"].as_array().map(Vec::len), Some(3), "{told}");

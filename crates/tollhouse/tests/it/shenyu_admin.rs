@@ -335,7 +335,7 @@ fn what_a_running_admin_has_is_taken_over_and_goes_on_as_an_archive() {
     assert!(taken.status.success(), "{}", taken.text);
     for line in [
         "auth                    1 taken over",
-        "plugin                 35 taken over",
+        "plugin                 47 taken over",
         "selector                1 taken over",
         "written to",
     ] {

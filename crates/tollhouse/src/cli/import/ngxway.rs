@@ -157,7 +157,7 @@ mod tests {
             "upstream.conf:2: server: add checks",
             "vhosts.conf:2: listen: set listen.http",
             "vhosts.conf:7: access_by_lua_file: the firewall and the signature check of ngxway protect",
-            "vhosts.conf:10: proxy_set_header: nodes get the client's Host as it is",
+            "vhosts.conf:11: proxy_set_header: nodes get the client's Host as it is, with its port",
             "vhosts.conf:17: stub_status: metrics are at listen.metrics",
             "vhosts.conf:18: root: files are not served",
             "vhosts.conf:19: location: only paths",

@@ -167,7 +167,7 @@ impl Carried {
                     server.plugins.insert("gzip".to_owned(), json!({}));
                 }
                 "include" => self.include(file, inner, (&mut server, included)),
-                _ => self.of_server(file, inner, &mut server),
+                _ => self.take_server(file, inner, &mut server),
             }
         }
         server.hosts.retain(|host| host != "_" && host != "localhost");
@@ -190,7 +190,7 @@ impl Carried {
     }
 
     /// Takes a directive that holds for all locations of a server.
-    fn of_server(&mut self, file: &str, inner: &Directive, server: &mut Server) {
+    fn take_server(&mut self, file: &str, inner: &Directive, server: &mut Server) {
         if server.addresses.take(inner) {
             return;
         }
@@ -220,7 +220,7 @@ impl Carried {
         };
         let name = path.rsplit('/').next().unwrap_or(path);
         for inner in &directives {
-            self.of_server(name, inner, server);
+            self.take_server(name, inner, server);
         }
     }
 

@@ -56,6 +56,7 @@ fn naive(pattern: &str, path: &str) -> bool {
     fn all(tokens: &[&str], segments: &[&str]) -> bool {
         match (tokens, segments) {
             ([], []) | (["**"], _) => true,
+            (["*"], [_]) => true,
             (["*", tokens @ ..], [first, rest @ ..]) => !first.is_empty() && all(tokens, rest),
             ([token, tokens @ ..], [first, rest @ ..]) => token == first && all(tokens, rest),
             ([], _) | (_, []) => false,

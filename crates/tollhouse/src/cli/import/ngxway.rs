@@ -151,6 +151,26 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_no_plugin_takes_are_told_and_do_not_refuse_the_import() {
+        let of = |lines: &str| {
+            let text =
+                format!("server {{ location /a/ {{ {lines} proxy_pass http://api_host; }} }}");
+            let Carried { mut routes, left, .. } = carried(UPSTREAMS, &text);
+            (routes.remove(0), left)
+        };
+        for lines in
+            ["", "proxy_set_header Host $proxy_host;", "proxy_set_header Host $server_name;"]
+        {
+            let (route, left) = of(lines);
+            assert_eq!(route.get("plugins"), None, "{lines}");
+            assert!(left[1].contains("location: nodes get the client's Host"), "{lines}: {left:?}");
+        }
+        let (route, left) = of("proxy_set_header Host shop.test;");
+        assert_eq!(route["plugins"]["proxy-rewrite"]["host"], "shop.test");
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
     fn what_is_not_carried_is_told_with_its_place_and_the_reason() {
         let Carried { left, .. } = carried(UPSTREAMS, VHOSTS);
         for expected in [

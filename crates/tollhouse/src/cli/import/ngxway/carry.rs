@@ -273,6 +273,14 @@ impl Carried {
             let route = json!({"uris": uris, "plugins": made.plugins, "status": status});
             return Some((route, protection));
         };
+        if let Some(host) = made.host.take().filter(|_| !made.passes_host) {
+            if is_host(&host) {
+                made.host = Some(host);
+            } else {
+                let reason = format!("nodes get the client's Host: {host} is no name of one");
+                self.say(file, location, &reason);
+            }
+        }
         Some((made.route(target, uris), protection))
     }
 
@@ -393,7 +401,7 @@ impl Location {
             route["timeout"] = Value::Object(self.timeout);
         }
         let mut rewrite = Map::new();
-        if let Some(host) = self.host.filter(|_| !self.passes_host) {
+        if let Some(host) = self.host {
             rewrite.insert("host".to_owned(), json!(host));
         }
         if !self.headers.is_empty() {
@@ -435,6 +443,8 @@ impl Location {
             | ("x-real-ip", "$remote_addr")
             | ("x-forwarded-for", "$proxy_add_x_forwarded_for") => {}
             ("host", "$host" | "$http_host") => self.passes_host = true,
+            // So nginx does by itself.
+            ("host", "$proxy_host") => {}
             ("host", value) => self.host = Some(value.to_owned()),
             _ => drop(self.headers.insert(name.clone(), json!(value))),
         }
@@ -464,6 +474,12 @@ fn target(text: &str) -> Option<(Target, String, Option<String>)> {
     let nodes = json!([{"host": host, "port": port, "weight": 1}]);
     let upstream = json!({"type": "roundrobin", "scheme": scheme, "nodes": nodes});
     Some((Target::Node(upstream), authority.to_owned(), path))
+}
+
+/// Whether proxy-rewrite takes a text as `Host`. Names of upstreams often have an underscore, which it does not take.
+fn is_host(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte))
 }
 
 /// Host and port of `host`, `host:port` or `[v6]:port`.

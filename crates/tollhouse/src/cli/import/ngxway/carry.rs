@@ -277,7 +277,9 @@ impl Carried {
             if is_host(&host) {
                 made.host = Some(host);
             } else {
-                let reason = format!("nodes get the client's Host: {host} is no name of one");
+                let reason = format!(
+                    "nodes get the client's Host, as proxy-rewrite does not take {host} as one"
+                );
                 self.say(file, location, &reason);
             }
         }

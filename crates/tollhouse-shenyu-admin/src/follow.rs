@@ -61,7 +61,7 @@ impl Following {
     }
 }
 
-/// What this gateway says of itself, for the admin's list of instances.
+/// The report of this gateway on itself, for the admin's list of instances.
 fn instance_info() -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (arch, system) = (std::env::consts::ARCH, std::env::consts::OS);

@@ -250,7 +250,7 @@ impl Writer<'_, '_> {
         }
         let created = before.as_ref().and_then(|before| row::text(before, "dateCreated"));
         match &before {
-            // What a call does not name of a row stays: it may be an operator's.
+            // Members that a call leaves out stay: they may be an operator's.
             Some(before) => before.iter().for_each(|(member, value)| {
                 row.entry(member).or_insert_with(|| value.clone());
             }),

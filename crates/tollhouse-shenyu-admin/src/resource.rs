@@ -449,7 +449,7 @@ fn read_rule(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusa
         );
         made.insert("namespaceId".to_owned(), namespace(&selector).into());
     }
-    // What the gateway cannot use would be said to be created, and do nothing.
+    // A handle that the gateway cannot use would do nothing, though the answer says success.
     let (plugin, handle) = (row::text(made, "pluginName"), row::text(made, "handle"));
     check_handle(&plugin.unwrap_or_default(), &handle.unwrap_or_default())
         .map_err(|reason| Refusal::invalid("handle", &reason))?;

@@ -82,7 +82,7 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("66", "aiResponseTransformer", "Ai", 66, false, ""),
 ];
 
-/// What loggers begin with that write to a topic.
+/// The first settings of loggers that write to a topic.
 const LOGS: &str = r#"{"topic":"shenyu-access-logging"}"#;
 
 /// What ShenYu's admin calls the plugins of its first namespace, which scripts name by these ids: the first of them, and

@@ -10,7 +10,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_shenyu::model::{Metadata, Plugin, Rule, Selector};
 use tollhouse_shenyu::sealing::cover;
 
-/// What pages are about.
+/// The subject of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Plugins,

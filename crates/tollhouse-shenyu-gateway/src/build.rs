@@ -360,7 +360,7 @@ impl<'a> Builder<'a> {
                 let rule = BreakerRule::read_resilience4j(handle)?;
                 self.breaker(place, rule, Refusals::RESILIENCE4J)
             }
-            // What they say is for calls that are no HTTP; ports are of proxy selectors.
+            // Their handles are for calls other than HTTP; ports come from proxy selectors.
             "generalContext" | "tcp" => Action::Pass,
             // Everything that objects take is counted, on the gateway's own page.
             "metrics" => Action::Pass,

@@ -254,7 +254,7 @@ impl Chain {
         refused(Answer::InternalServerError)
     }
 
-    /// What the gateway itself says at a path that a rule leads to.
+    /// The gateway's own answer at a path that a rule leads to.
     fn own_page<'o>(&self, path: &str) -> Option<plugin::Answer<'o>> {
         let path = path.split('?').next().unwrap_or_default();
         if let Some(page) = self.actuator.as_ref().and_then(|actuator| actuator.answer(path)) {

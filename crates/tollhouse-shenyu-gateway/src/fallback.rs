@@ -1,4 +1,4 @@
-//! What answers a request whose node did not: the fallback of the breaker that let it through.
+//! The answer to a request whose node gave none: the fallback of the breaker that let it through.
 
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
 use tollhouse_shenyu::answer::Statuses;
@@ -15,7 +15,7 @@ pub(crate) struct OnFailure {
 }
 
 impl OnFailure {
-    /// What the breaker's rule says; `None` if the proxy's own answer passes. `is_asked` tells if a location is the
+    /// The fallback by the breaker's rule; `None` if the proxy's own answer passes. `is_asked` tells if a location is the
     /// one that the request itself asks for.
     pub(crate) fn from_breaker(
         breaker: &Shared<Breaker>,

@@ -77,7 +77,7 @@ pub(crate) struct Aftermath {
     pub(crate) cross: Option<CrossHeaders>,
     /// What is written of it once it is over, by each logger that takes it down.
     pub(crate) records: Vec<Record>,
-    /// What answers it in the place of a node that does not.
+    /// The answer in the place of a node's that is missing.
     pub(crate) fallback: Option<OnFailure>,
 }
 

@@ -40,7 +40,7 @@ pub struct FailedCall {
     pub broken: Answer,
 }
 
-/// What `hystrix` and `resilience4j` answer.
+/// The answers of `hystrix` and `resilience4j`.
 const FAILED_CALL: FailedCall =
     FailedCall { late: Answer::BreakerTimeout, broken: Answer::BreakerOpen };
 
@@ -350,7 +350,7 @@ impl BreakerRule {
         &self.fallback
     }
 
-    /// What answers calls that a node has not; `None` leaves them to the proxy.
+    /// The answer to calls that a node has not answered; `None` leaves them to the proxy.
     pub fn on_failure(&self) -> Option<FailedCall> {
         self.on_failure
     }

@@ -231,7 +231,7 @@ impl ContextPathRule {
         is_whole.then_some(rest)
     }
 
-    /// The path for nodes in the place of `path`, of which `rest` is left. A prefix stands before the whole path
+    /// The path for nodes in the place of `path`, of which `rest` is left. A prefix comes before the whole path
     /// where nothing is left.
     pub fn real_path(&self, path: &str, rest: &str) -> String {
         let is_prefixed = !self.add_prefix.is_empty();

@@ -1,4 +1,4 @@
-//! Handles of rules, read as the gateway reads them, for whoever is about to write one.
+//! Handles of rules, read as the gateway reads them, before one is written.
 
 use crate::access::{KeyAuthRule, WafRule};
 use crate::breaker::BreakerRule;

@@ -246,7 +246,7 @@ keys! {
          `/actuator` and `/health_check` of ShenYu.";
     shenyu.actuator: Switch,
         "Whether `/actuator/plugins`, `pluginData`, `selectorData`, `ruleData` and `metadata` show ShenYu's objects on \
-         the gateway's own listeners, to whoever asks, with their secrets covered. Tools and tests of ShenYu ask for them.";
+         the gateway's own listeners, to all clients, with their secrets covered. Tools and tests of ShenYu ask for them.";
     shenyu.file_bytes: SizeOrNone,
         "Longest form with files (`multipart/…`) for ShenYu's objects; a longer one is answered as ShenYu does.";
     shenyu.exclude_paths: Words,

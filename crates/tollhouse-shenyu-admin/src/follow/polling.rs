@@ -31,7 +31,7 @@ const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// A group that admins from 2.7.0.3 on have and gateways must poll for; nothing of it is served here.
 const UNSERVED_GROUP: &str = "AI_PROXY_API_KEY";
 
-/// What the admin sent last of each group, by its name: checksum and time.
+/// The newest checksum and time of each group, by its name, as the admin sent them.
 type Known = BTreeMap<String, String>;
 
 /// A group as it is fetched.

@@ -52,7 +52,7 @@ pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call, report: Report) -> 
     }
 }
 
-/// What a gateway that polls says of itself, in headers.
+/// The report of a gateway that polls, from its headers.
 #[derive(Debug)]
 pub(crate) struct Report {
     reporter: Reporter,

@@ -220,7 +220,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
     }
 }
 
-/// What a gateway says of itself, as JSON.
+/// The report of a gateway on itself, as JSON.
 fn reported(text: &str) -> Option<String> {
     let message: Value = serde_json::from_str(text).ok()?;
     message.get("bootstrapInstanceInfo").map(Value::to_string)

@@ -352,7 +352,7 @@ async fn a_new_admin_has_the_plugins_of_shenyu_with_settings_that_its_gateways_c
     for plugin in &all {
         let config = plugin["config"].as_str().unwrap_or_default();
         assert!(config.is_empty() || config.starts_with('{'), "{plugin}");
-        assert!(!config.contains("test123"), "nobody knows a password beforehand: {plugin}");
+        assert!(!config.contains("test123"), "a default password would be known to all: {plugin}");
     }
 }
 

@@ -22,7 +22,7 @@ fn node(desk: &Desk, path: &str) -> String {
     match chain.explain(&FakeExchange::parse(&get(path), 0)).end {
         CourseEnd::Node { uri, .. } => {
             let uri = uri.map_or_else(|| path.to_owned(), |uri| String::from_utf8(uri).unwrap());
-            // What is explained is what is done.
+            // Explaining uses the same code as serving.
             assert!(uri == path || outcome.edits.contains(&uri), "{uri}: {}", outcome.edits);
             uri
         }
@@ -52,7 +52,7 @@ fn selectors_behind_a_context_path_see_it_before_the_path_that_nodes_get() {
     let prefixed = json!({"contextPath": "/order", "addPrefix": "/v2", "addPrefixed": true});
     let desk = context(Desk::new(), "/order", &prefixed).divide("/order/v2/");
     assert_eq!(node(&desk, "/order/a"), "/v2/a");
-    assert_eq!(node(&desk, "/order"), "/v2/order", "a prefix stands before the whole path");
+    assert_eq!(node(&desk, "/order"), "/v2/order", "a prefix comes before the whole path");
     let alone = context(Desk::new(), "/shop/", &json!({"addPrefix": "/api"})).divide("/shop/");
     assert_eq!(node(&alone, "/shop/a"), "/api/shop/a");
     let illegal = context(Desk::new(), "/", &order).divide("/");

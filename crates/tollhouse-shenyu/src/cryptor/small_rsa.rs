@@ -1,5 +1,5 @@
 //! RSA with keys of 512 to 2047 bits, which Java takes and the system's cryptography refuses. Keys of this size can
-//! be broken by whoever has enough machines; the only use for them is to go on with rules written for ShenYu.
+//! be broken with enough machines; the only use for them is to go on with rules written for ShenYu.
 //! Arithmetic is not in constant time: private operations are blinded instead (RFC 8017 §5.1.2, Kocher 1996).
 
 use aws_lc_rs::rand;

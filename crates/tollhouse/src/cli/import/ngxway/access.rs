@@ -88,7 +88,7 @@ impl AddressRules {
         Ok(match (last, addresses.is_empty()) {
             (Verdict::Allow, true) => None,
             (Verdict::Allow, false) => Some(json!({"blacklist": addresses})),
-            // A list with nothing in it is none for the plugin.
+            // The plugin takes no empty list.
             (Verdict::Deny, true) => Some(json!({"blacklist": ["0.0.0.0/0", "::/0"]})),
             (Verdict::Deny, false) => Some(json!({"whitelist": addresses})),
         })

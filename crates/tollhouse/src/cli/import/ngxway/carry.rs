@@ -166,7 +166,7 @@ impl Carried {
                 "gzip" if inner.argument() == "on" => {
                     server.plugins.insert("gzip".to_owned(), json!({}));
                 }
-                "include" => self.include(file, inner, (&mut server, included)),
+                "include" => self.include(file, inner, &mut server, included),
                 _ => self.take_server(file, inner, &mut server),
             }
         }
@@ -205,7 +205,8 @@ impl Carried {
         &mut self,
         file: &str,
         directive: &Directive,
-        (server, included): (&mut Server, Included<'_>),
+        server: &mut Server,
+        included: Included<'_>,
     ) {
         let path = directive.argument();
         let directives = included(path).and_then(|text| syntax::parse(&text).ok());
@@ -350,7 +351,7 @@ impl Carried {
                 }
                 if let Some(found) = protection(inner) {
                     made.protection.get_or_insert_with(|| place(file, found));
-                    // Said where it stands, and not by the block around it.
+                    // Named by its own line, and not by that of the block around it.
                     return self.leave(file, found);
                 }
                 self.leave(file, inner);
@@ -359,7 +360,7 @@ impl Carried {
     }
 }
 
-/// Where a directive stands, and its name.
+/// The place of a directive, and its name.
 fn place(file: &str, directive: &Directive) -> String {
     format!("{file}:{} {}", directive.line, directive.name)
 }

@@ -53,6 +53,8 @@ struct Buckets {
     resets: Bucket,
     pings: Bucket,
     settings: Bucket,
+    acknowledgements: Bucket,
+    goaways: Bucket,
     priorities: Bucket,
     window_updates: Bucket,
     empty_frames: Bucket,

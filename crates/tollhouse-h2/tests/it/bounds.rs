@@ -2,6 +2,7 @@
 
 use crate::peer::{Reaction, Script, Subject, block, reaction, request, run};
 use tollhouse_h2::frame::{flag, kind};
+use tollhouse_h2::limits::{UPDATES_PER_DATA_FRAME, UPDATES_PER_STREAM};
 use tollhouse_h2::{Counters, ErrorCode, FaultScope, Limits};
 
 const EYC: Reaction = Reaction::Connection(ErrorCode::ENHANCE_YOUR_CALM);
@@ -97,11 +98,64 @@ fn floods_of_other_frames_end_at_their_bounds() {
     check(vec![("WINDOW_UPDATE", Box::new(update), |c| c.window_updates)], |limits| {
         limits.window_updates.burst
     });
+    // Nothing of ours is answered by these, but for the first acknowledgement.
+    let settings_ack = |_| Script::default().settings_ack();
+    let ping_ack = |_| Script::default().frame(kind::PING, flag::ACK, 0, &[0; 8]);
+    let acknowledgements = |limits: &Limits| limits.acknowledgements.burst - 1;
+    check(vec![("SETTINGS ACK", Box::new(settings_ack), |c| c.frames - 2)], acknowledgements);
+    check(vec![("PING ACK", Box::new(ping_ack), |c| c.frames - 2)], acknowledgements);
+    let goaway = |_| Script::default().frame(kind::GOAWAY, 0, 0, &[0; 4096]);
+    check(vec![("GOAWAY", Box::new(goaway), |c| c.frames - 2)], |limits| limits.goaways.burst);
     // The first of them came with the preface.
     check(
         vec![("SETTINGS", Box::new(|_| Script::default().settings(&[])), |c| c.settings - 1)],
         |limits| limits.settings.burst - 1,
     );
+}
+
+#[test]
+fn updates_beyond_what_a_download_paid_for_end_at_the_bound() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
+    let stream = subject.streams[0];
+    subject.connection.respond(stream, 200, [], false).expect("an open stream");
+    for _ in 0..100 {
+        assert_eq!(subject.connection.send_data(stream, &[0; 500], false), Ok(500));
+        subject.take_output();
+    }
+    let paid = 100 * UPDATES_PER_DATA_FRAME + UPDATES_PER_STREAM;
+    let update = Script::default().window_update(0, 1);
+    let allowed = Limits::default().window_updates.burst + paid;
+    for _ in 0..allowed {
+        subject.feed(&update, usize::MAX);
+    }
+    assert_eq!(subject.error, None);
+    subject.feed(&update, usize::MAX);
+    assert_eq!(reaction(&subject.take_output()), EYC);
+}
+
+/// What was answered before pays for no burst of cancelled calls beyond the one that is allowed anyway.
+#[test]
+fn resets_in_a_row_end_at_their_bound_whatever_was_answered_before() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    for n in 0..5000 {
+        subject.feed(&Script::default().get(number(n)), usize::MAX);
+        let stream = subject.streams.pop().expect("a call");
+        subject.connection.respond(stream, 200, [], true).expect("an open stream");
+        subject.connection.release(stream);
+        subject.take_output();
+    }
+    let mut resets = 0;
+    while subject.error.is_none() {
+        let n = 5000 + resets;
+        subject.feed(&Script::default().get(number(n)).reset(number(n)), usize::MAX);
+        for stream in std::mem::take(&mut subject.streams) {
+            subject.connection.release(stream);
+        }
+        resets += 1;
+    }
+    assert_eq!(resets, Limits::default().resets.burst + 1);
 }
 
 #[test]

@@ -82,7 +82,8 @@ struct Service {
 }
 
 /// Python client libraries, pinned so that a test of compatibility means the same tomorrow.
-const PYTHON_PACKAGES: &[(&str, &str)] = &[("h11", "0.16.0"), ("websockets", "15.0.1")];
+const PYTHON_PACKAGES: &[(&str, &str)] =
+    &[("h11", "0.16.0"), ("websockets", "15.0.1"), ("grpcio", "1.85.3")];
 
 /// What the tests are told about the machine.
 pub(crate) struct Environment {

@@ -59,6 +59,9 @@ pub struct Limits {
     pub connection_window_bytes: u32,
     /// Bytes that all streams may hold unread before the connection's credit is kept back after all.
     pub unread_bytes: u32,
+    /// Bytes of requests that a server's connection may hold unread beside the budget of the process; what goes
+    /// beyond takes from it, and a stream whose bytes find no room there is reset.
+    pub unbudgeted_bytes: u32,
     /// Largest payload of a frame that is taken; at least 16,384.
     pub frame_bytes: u32,
     /// Table of received fields, in bytes.
@@ -131,6 +134,7 @@ impl Default for Limits {
             window_growth_bytes: 8 << 20,
             connection_window_bytes: 1 << 20,
             unread_bytes: 16 << 20,
+            unbudgeted_bytes: WINDOW_BYTES_DEFAULT,
             frame_bytes: PAYLOAD_BYTES_DEFAULT,
             decoder_table_bytes: TABLE_BYTES_DEFAULT,
             encoder_table_bytes: TABLE_BYTES_DEFAULT,
@@ -165,7 +169,7 @@ impl Default for Limits {
 
 /// What is left of a [`Rate`].
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// Thousandths that were taken and did not come back; below zero where more was paid for than came.
     used: i64,
     last_ms: u64,
@@ -174,25 +178,48 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// Takes one; `false` where none is left.
     #[inline]
-    pub(crate) fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+    pub fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+        self.take_many(1, rate, now_ms)
+    }
+
+    /// Takes so many; `false` where that is more than are left. What is owed has a bound: the burst once more.
+    #[inline]
+    pub fn take_many(&mut self, count: u32, rate: Rate, now_ms: u64) -> bool {
+        let burst = i64::from(rate.burst) * 1000;
+        self.fill(rate, now_ms);
+        self.used = (self.used + i64::from(count) * 1000).min(2 * burst);
+        self.used <= burst
+    }
+
+    /// Whether none is missing.
+    pub fn is_whole(&mut self, rate: Rate, now_ms: u64) -> bool {
+        self.fill(rate, now_ms);
+        self.used <= 0
+    }
+
+    /// Those that are missing, in thousandths.
+    pub fn taken(&self) -> u64 {
+        u64::try_from(self.used).unwrap_or(0)
+    }
+
+    #[inline]
+    fn fill(&mut self, rate: Rate, now_ms: u64) {
         let passed_ms = i64::try_from(now_ms.saturating_sub(self.last_ms)).unwrap_or(i64::MAX);
         let returned = passed_ms.saturating_mul(rate.per_second.into());
         self.last_ms = now_ms;
         // Time fills the bucket and no more: what was paid for beyond that stays.
-        let left = self.used.saturating_sub(returned).max(self.used.min(0));
-        self.used = left + 1000;
-        self.used <= i64::from(rate.burst) * 1000
+        self.used = self.used.saturating_sub(returned).max(self.used.min(0));
     }
 
     /// Gives so many of those back that were taken.
     #[inline]
-    pub(crate) fn refund(&mut self, count: u32) {
+    pub fn refund(&mut self, count: u32) {
         self.used = (self.used - i64::from(count) * 1000).max(self.used.min(0));
     }
 
     /// Pays for so many that are still to come.
     #[inline]
-    pub(crate) fn pay(&mut self, count: u32) {
+    pub fn pay(&mut self, count: u32) {
         self.used = (self.used - i64::from(count) * 1000).max(-CREDIT_MAX * 1000);
     }
 }

@@ -28,6 +28,7 @@ use self::pools::{PoolKey, Pools};
 use crate::connection::buffer::BufferPool;
 use crate::exchange::state::RequestState;
 use crate::head::response::ServerLines;
+use crate::http2::cancellations::Cancellations;
 use crate::http2::nodes::shared::NodeConnections;
 use crate::l4::StreamListener;
 use crate::l4::pipes::PipePool;
@@ -113,6 +114,8 @@ pub struct Worker {
     pub pools: Pools,
     /// Connections of HTTP/2 to nodes, which requests share.
     pub(crate) node_connections: NodeConnections,
+    /// Requests that clients of HTTP/2 take back.
+    pub(crate) cancellations: Cancellations,
     /// What long transfers below HTTP pass through.
     pub(crate) pipes: PipePool,
     /// Sessions of datagrams.
@@ -162,6 +165,7 @@ impl Worker {
             buffers: BufferPool::default(),
             pools: Pools::default(),
             node_connections: NodeConnections::default(),
+            cancellations: Cancellations::default(),
             pipes: PipePool::default(),
             sessions: Sessions::default(),
             metrics: Rc::new(parts.metrics.for_core()),

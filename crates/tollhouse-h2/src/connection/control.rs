@@ -66,10 +66,7 @@ impl Connection {
     pub(super) fn close_stream(&mut self, id: StreamId, reset: Reset) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.close(reset);
-        stream.waiting_since_ms = None;
-        if std::mem::take(&mut stream.waiting) == Waiting::Ready {
-            self.ready.retain(|other| *other != id);
-        }
+        self.forget_waiting(id);
     }
 
     pub(super) fn take_settings(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {

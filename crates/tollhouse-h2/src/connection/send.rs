@@ -133,10 +133,7 @@ impl Connection {
         // Peers measure the path with a PING for what they receive, gRPC's own among them.
         self.buckets.pings.refund(frames);
         if is_all {
-            stream.waiting_since_ms = None;
-            if std::mem::take(&mut stream.waiting) == Waiting::Ready {
-                self.ready.retain(|other| *other != id);
-            }
+            self.forget_waiting(id);
             if ends {
                 self.set_sending(id, Half::Closed);
             }
@@ -199,6 +196,15 @@ impl Connection {
         Some(id)
     }
 
+    /// Lets DATA of a stream wait no longer: none of it will be sent.
+    pub fn forget_waiting(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.waiting_since_ms = None;
+        if std::mem::take(&mut stream.waiting) == Waiting::Ready {
+            self.ready.retain(|other| *other != id);
+        }
+    }
+
     /// Ends both directions of a stream with RST_STREAM; it is still to be released.
     pub fn reset(&mut self, id: StreamId, code: ErrorCode) {
         let Some(stream) = self.streams.get(id) else { return };
@@ -218,8 +224,12 @@ impl Connection {
         let Some(stream) = self.streams.get(id) else { return };
         let (unread, target, reset) = (stream.unread, stream.window_target, stream.reset);
         self.windows.unread -= u64::from(unread);
-        if reset == Reset::None && self.role == Role::Server {
-            self.buckets.resets.refund(1);
+        self.give_back_unread();
+        if reset == Reset::None {
+            self.counters.completed_streams += 1;
+            if self.role == Role::Server {
+                self.buckets.resets.refund(1);
+            }
         }
         self.narrow(target);
         self.streams.remove(id);

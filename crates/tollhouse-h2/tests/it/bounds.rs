@@ -1,9 +1,10 @@
 //! Floods: each ends at its bound, with memory that stays small.
 
-use crate::peer::{Reaction, Script, Subject, block, reaction, request, run};
+use crate::peer::{Reaction, Script, Subject, Told, block, reaction, request, run};
 use tollhouse_h2::frame::{flag, kind};
 use tollhouse_h2::limits::{UPDATES_PER_DATA_FRAME, UPDATES_PER_STREAM};
-use tollhouse_h2::{Counters, ErrorCode, FaultScope, Limits};
+use tollhouse_h2::{Connection, Counters, ErrorCode, FaultScope, Limits};
+use tollhouse_stdx::MemoryBudget;
 
 const EYC: Reaction = Reaction::Connection(ErrorCode::ENHANCE_YOUR_CALM);
 
@@ -298,4 +299,36 @@ fn an_idle_connection_holds_little() {
     subject.connection.release_memory();
     let bytes = subject.connection.memory_bytes() + size_of_val(&subject.connection);
     assert!(bytes < 6 * 1024, "{bytes}");
+}
+
+#[test]
+fn unread_bodies_take_from_the_budget_and_a_stream_without_room_is_reset() {
+    let budget = MemoryBudget::new(256 << 10);
+    let mut subject = Subject::server(Limits::default());
+    subject.connection = Connection::server(Limits::default(), &budget, 0);
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    let body = |n| (0..4).fold(post(n), |script, _| script.data(number(n), 0, &[0; 15_000]));
+    // The first 64 KiB of a connection are free of charge, and the budget is asked for 64 KiB at a time.
+    subject.feed(&body(0), usize::MAX);
+    assert_eq!(budget.held(), 0);
+    for n in 1..5 {
+        subject.feed(&body(n), usize::MAX);
+        subject.take_output();
+    }
+    assert_eq!(budget.held(), 256 << 10);
+    subject.feed(&body(5), usize::MAX);
+    let calm = ErrorCode::ENHANCE_YOUR_CALM;
+    assert_eq!(reaction(&subject.take_output()), Reaction::Stream(number(5), calm));
+    assert_eq!(subject.told.last(), Some(&Told::Reset { stream: number(5), code: calm }));
+    assert_eq!(subject.error, None);
+    assert_eq!(subject.connection.counters().unbudgeted_streams, 1);
+    // What is read or let go of makes room for others.
+    subject.connection.release(subject.stream(number(5)));
+    subject.connection.consume(subject.stream(1), 60_000);
+    subject.feed(&body(6), usize::MAX);
+    assert_eq!(reaction(&subject.take_output()), Reaction::Fine);
+    for stream in std::mem::take(&mut subject.streams) {
+        subject.connection.release(stream);
+    }
+    assert_eq!(budget.held(), 0);
 }

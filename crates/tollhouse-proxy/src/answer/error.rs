@@ -27,7 +27,7 @@ pub(crate) async fn answer(
 ) -> After {
     let code = error.code;
     note(cx, code);
-    if code == ErrorCode::DownstreamGone {
+    if code == ErrorCode::DownstreamGone || cx.client.link.stream.withdrawn().is_some() {
         return After::Close;
     }
     let (status, content_type, page) = match in_shenyus_words(cx, code) {
@@ -99,6 +99,15 @@ pub(crate) async fn answer_panic(cx: &mut Exchange<'_>) -> After {
     *cx.body = RequestPump::none();
     cx.body.received = received;
     answer(cx, None, ErrorCode::InternalPanic.into()).await
+}
+
+/// Notes that a request ended before its time, because its client took it back or its stream was cut.
+pub(crate) fn note_withdrawn(cx: &mut Exchange<'_>, code: ErrorCode) {
+    let record = &mut cx.state.record;
+    record.code = Some(code);
+    if record.status == 0 {
+        record.status = code.status();
+    }
 }
 
 /// Refuses bytes that are no request: nothing in the head can be relied on.

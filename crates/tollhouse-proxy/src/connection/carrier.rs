@@ -8,8 +8,9 @@ use std::task::{Context, Poll};
 
 use tollhouse_net::Stream;
 use tollhouse_net::server_tls::ServerTls;
+use tollhouse_telemetry::ErrorCode;
 
-use crate::http2::stream::Http2Stream;
+use crate::http2::stream::{Http2Stream, WebSocketCheck, Withdrawal};
 
 /// One side's bytes.
 #[derive(Debug)]
@@ -122,6 +123,41 @@ impl Carrier {
     pub fn note_silence(&self) {
         if let Self::Http2(stream) = self {
             stream.note_silence();
+        }
+    }
+
+    /// Why the peer's stream has ended before its time, where it has and nothing more is to be done for it.
+    #[inline]
+    pub fn withdrawn(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Http2(stream) => stream.withdrawn(),
+        }
+    }
+
+    /// What tells the same while the stream is in use; nothing for a socket of its own.
+    #[inline]
+    pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Http2(stream) => stream.withdrawal(),
+        }
+    }
+
+    /// What a WebSocket over HTTP/2 makes of a node's answer.
+    pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Http2(stream) => stream.websocket(),
+        }
+    }
+
+    /// The address for whose requests connections to nodes are kept apart, where it takes back too many.
+    #[inline]
+    pub(crate) fn is_kept_apart(&self) -> bool {
+        match self {
+            Self::Socket(_) => false,
+            Self::Http2(stream) => stream.is_kept_apart(),
         }
     }
 

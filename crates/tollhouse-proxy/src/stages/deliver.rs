@@ -209,6 +209,9 @@ impl<R: BodyRelay> Relaying<'_, R> {
             }
             Poll::Pending => {}
         }
+        if let Some(code) = cx.client.link.stream.withdrawn() {
+            return Poll::Ready(Err(code));
+        }
         // As in an attempt: one deadline, set anew only where bytes have moved either way. The one
         // more makes the first look set it.
         let moved = self.relay.progress().moved + cx.body.moved + 1;

@@ -36,17 +36,26 @@ pub struct PoolKey {
     pub pool: u32,
     /// The name the TLS session was opened for.
     pub server_name: Option<Box<str>>,
-    /// Whom the node was told that it comes for, where it is told: it serves nobody else.
+    /// Whom it comes for, where it serves nobody else: the node was told so, or the client takes back so many
+    /// requests that others would suffer for it.
     pub comes_for: Option<Box<ComesFor>>,
 }
 
-/// Whom a connection to a node comes for, as the PROXY header that it began with says.
+/// Whom a connection to a node comes for, as the PROXY header says that it may have begun with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComesFor {
     /// The client.
     pub client: SocketAddr,
     /// What it connected to.
     pub local: SocketAddr,
+}
+
+impl ComesFor {
+    /// All clients of an address, whatever they connect to.
+    pub(crate) fn address(client: SocketAddr) -> Self {
+        let client = SocketAddr::new(client.ip(), 0);
+        Self { client, local: client }
+    }
 }
 
 impl PoolKey {

@@ -182,7 +182,7 @@ impl Bucket {
         self.take_many(1, rate, now_ms)
     }
 
-    /// Takes so many; `false` where that is more than are left. What is owed has a bound: the burst once more.
+    /// Takes so many; `false` where fewer are left. Debt has a bound: the burst once more.
     #[inline]
     pub fn take_many(&mut self, count: u32, rate: Rate, now_ms: u64) -> bool {
         let burst = i64::from(rate.burst) * 1000;
@@ -191,13 +191,13 @@ impl Bucket {
         self.used <= burst
     }
 
-    /// Whether none is missing.
+    /// Whether it is full.
     pub fn is_whole(&mut self, rate: Rate, now_ms: u64) -> bool {
         self.fill(rate, now_ms);
         self.used <= 0
     }
 
-    /// Those that are missing, in thousandths.
+    /// Thousandths that were taken and did not come back.
     pub fn taken(&self) -> u64 {
         u64::try_from(self.used).unwrap_or(0)
     }

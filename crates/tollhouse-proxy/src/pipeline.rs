@@ -188,7 +188,7 @@ async fn fail(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>, failure: Failu
     }
 }
 
-/// Lets plugins see how it went: behind the answer, whoever gave it, so that what is logged is what the client got.
+/// Runs the log phase: behind every answer, so that plugins log what the client got.
 fn log(cx: &mut Exchange<'_>, chains: &Chains<'_>, after: After) -> After {
     if catch_unwind(AssertUnwindSafe(|| log_phase::run(cx, chains))).is_ok() {
         return after;

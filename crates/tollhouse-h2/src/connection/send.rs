@@ -127,8 +127,7 @@ impl Connection {
                 break;
             }
         }
-        // What was sent pays for the updates that it will bring, frame by frame: a short answer brings as many
-        // as a long one.
+        // Each frame pays for the updates that it will bring: a short answer brings as many as a long one.
         self.buckets.window_updates.pay(frames * UPDATES_PER_DATA_FRAME);
         // Peers measure the path with a PING for what they receive, gRPC's own among them.
         self.buckets.pings.refund(frames);

@@ -131,7 +131,7 @@ impl Connection {
         wanted == self.windows.budget.bytes() || self.windows.budget.resize(wanted)
     }
 
-    /// Unread bytes that the budget stands for, in steps, so that it is asked seldom.
+    /// Unread bytes that are taken from the budget, in steps, so that it is asked seldom.
     fn unread_beyond_free(&self) -> u64 {
         if self.role == Role::Client {
             return 0;

@@ -135,7 +135,7 @@ fn updates_beyond_what_a_download_paid_for_end_at_the_bound() {
     assert_eq!(reaction(&subject.take_output()), EYC);
 }
 
-/// What was answered before pays for no burst of cancelled calls beyond the one that is allowed anyway.
+/// Answered calls pay for no longer burst of cancelled ones afterwards.
 #[test]
 fn resets_in_a_row_end_at_their_bound_whatever_was_answered_before() {
     let mut subject = Subject::server(Limits::default());
@@ -322,7 +322,7 @@ fn unread_bodies_take_from_the_budget_and_a_stream_without_room_is_reset() {
     assert_eq!(subject.told.last(), Some(&Told::Reset { stream: number(5), code: calm }));
     assert_eq!(subject.error, None);
     assert_eq!(subject.connection.counters().unbudgeted_streams, 1);
-    // What is read or let go of makes room for others.
+    // Bytes that are read or released make room for others.
     subject.connection.release(subject.stream(number(5)));
     subject.connection.consume(subject.stream(1), 60_000);
     subject.feed(&body(6), usize::MAX);

@@ -29,7 +29,7 @@ fn answer(subject: &mut Subject) {
     subject.connection.release(stream);
 }
 
-/// Answers call after call, each of which `around` has begun and followed; gives back what came of it.
+/// Answers call after call; `around` gives what the client sends before and after each answer.
 fn check(name: &str, calls: u32, around: impl Fn(u32) -> [Script; 2]) {
     let mut subject = server();
     for call in 0..calls {

@@ -126,7 +126,7 @@ impl Carrier {
         }
     }
 
-    /// Why the peer's stream has ended before its time, where it has and nothing more is to be done for it.
+    /// Reason why work for the client's stream should stop: it has ended before its time.
     #[inline]
     pub fn withdrawn(&self) -> Option<ErrorCode> {
         match self {
@@ -135,7 +135,7 @@ impl Carrier {
         }
     }
 
-    /// What tells the same while the stream is in use; nothing for a socket of its own.
+    /// A handle that tells the same while the stream is borrowed; `None` for a socket.
     #[inline]
     pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
         match self {
@@ -144,7 +144,7 @@ impl Carrier {
         }
     }
 
-    /// What a WebSocket over HTTP/2 makes of a node's answer.
+    /// The check of a node's answer, where the client asks for a WebSocket over HTTP/2.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
         match self {
             Self::Socket(_) => None,
@@ -152,7 +152,7 @@ impl Carrier {
         }
     }
 
-    /// The address for whose requests connections to nodes are kept apart, where it takes back too many.
+    /// Whether the client's requests go over node connections of their own, because it takes back too many.
     #[inline]
     pub(crate) fn is_kept_apart(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! Requests that clients of a core have taken back, counted by address, over however many connections they came.
 //!
-//! What follows from it: the requests of a client that cancels much go to nodes over connections of their own,
-//! and those of one that does little else are finished all the same, each in its place.
+//! The requests of a client that cancels much go to nodes over connections of their own, and those of a client
+//! that does little else are finished all the same, each in its place.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
@@ -56,7 +56,7 @@ pub(crate) struct Cancellations {
 }
 
 impl Cancellations {
-    /// Whether nothing is counted of any address.
+    /// Whether no address is counted.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.counts.borrow().is_empty()
@@ -86,7 +86,7 @@ impl Cancellations {
         }
     }
 
-    /// Forgets addresses of which nothing is held against any more.
+    /// Forgets addresses whose cancelled requests are forgiven.
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.counts.borrow_mut().retain(|_, count| !count.is_forgiven(now_ms));
     }
@@ -98,7 +98,7 @@ impl Count {
     }
 }
 
-/// What is counted together: an address, or the network that one client of IPv6 usually has to itself.
+/// Unit of counting: an IPv4 address, or the /64 network that one client of IPv6 usually has to itself.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

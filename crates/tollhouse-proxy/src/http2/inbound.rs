@@ -136,7 +136,7 @@ impl Inbound {
         read
     }
 
-    /// Drops what nobody will read; how many bytes of data that is.
+    /// Drops all unread bytes; returns how many of them are data.
     pub(super) fn discard(&mut self) -> usize {
         let unread = self.data.len() - self.data_read;
         (self.data, self.data_read) = (Vec::new(), 0);

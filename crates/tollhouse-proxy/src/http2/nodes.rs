@@ -38,14 +38,14 @@ pub(crate) enum Claim {
     Open(OpeningGuard),
 }
 
-/// Ends an opening, whatever becomes of it.
+/// Ends an opening when it is dropped, on success and on failure.
 pub(crate) struct OpeningGuard {
     worker: Rc<Worker>,
     key: PoolKey,
     opening: Rc<Opening>,
 }
 
-/// What a connection is opened with.
+/// Parameters of an opening.
 pub(crate) struct Dial {
     pub(crate) terms: Arc<UpstreamTerms>,
     /// How long it may take.
@@ -113,7 +113,7 @@ impl Drop for OpeningGuard {
     }
 }
 
-/// What comes of `connecting`, if that is in time.
+/// The output of `connecting`; `None` when `time` has passed.
 async fn within<T>(
     worker: &Worker,
     time: Duration,
@@ -137,7 +137,7 @@ async fn within<T>(
 /// Opens a connection that may stand under `key`.
 ///
 /// # Errors
-/// What the operating system or TLS says.
+/// Failures of the operating system and of TLS.
 pub(crate) async fn open(terms: &UpstreamTerms, key: &PoolKey) -> std::io::Result<Stream> {
     let mut header = Vec::new();
     if let (Some(version), Some(ends)) = (terms.proxy_protocol, &key.comes_for) {

@@ -81,7 +81,7 @@ impl Outbound {
         self.is_head
     }
 
-    /// What it has said to a node, where its client asks for a WebSocket.
+    /// The handshake with a node, where the client asks for a WebSocket.
     pub(super) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_deref()
     }

@@ -55,7 +55,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         told: Told::default(),
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
-    // What is under way is taken back with the connection.
+    // Requests that are under way are taken back with the connection.
     serving.tell_cancellations(now_ms, client, session.open_streams());
     // Whoever still serves a stream of it stops; only then is the connection over.
     session.lose();
@@ -84,7 +84,7 @@ struct Serving<'a> {
     liveness: Liveness,
     /// Whether it has had a request since it last gave back what it need not hold without one.
     holds_memory: bool,
-    /// What has been told of its requests to those who count by address.
+    /// Counts that the core's table of addresses has been told.
     told: Told,
 }
 
@@ -134,11 +134,13 @@ impl Serving<'_> {
     /// are taken back with the connection.
     fn tell_cancellations(&mut self, now_ms: u64, client: &Client, lost: u32) {
         let (worker, session) = (self.worker, self.session);
-        let seen = session.counters();
-        // What was refused has cost nothing: a client that opens many streams before it knows how many it may.
-        let caused = seen.resets_caused - seen.refused_streams.min(seen.resets_caused);
-        let cancelled = seen.resets_received + caused + u64::from(lost);
-        let told = Told { cancelled, answered: seen.completed_streams };
+        let (received, caused, refused, answered) = session.with_codec(|codec| {
+            let seen = codec.counters();
+            (seen.resets_received, seen.resets_caused, seen.refused_streams, seen.completed_streams)
+        });
+        // Refused streams have cost nothing: clients open many before they know how many they may.
+        let cancelled = received + caused.saturating_sub(refused) + u64::from(lost);
+        let told = Told { cancelled, answered };
         let before = std::mem::replace(&mut self.told, told);
         if before.cancelled == cancelled && worker.cancellations.is_empty() {
             session.set_conduct(Conduct::Usual);

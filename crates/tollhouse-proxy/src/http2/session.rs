@@ -42,9 +42,9 @@ pub(super) const STREAMS_ASSUMED: u32 = 100;
 /// For how long a node that has refused a stream gets no further one, in milliseconds.
 const REFUSAL_PAUSE_MS: u64 = 1000;
 
-/// Streams that a node is told to end early, on one connection. Nodes that use Netty end a connection that brings
-/// 200 resets in 30 seconds, with the calls of everybody on it, and others 400 in a minute; beyond this, which is
-/// 110 and 170, what is cancelled ends by itself, and the connection takes no further requests.
+/// Resets that a node gets on one connection, here at most 110 in 30 seconds and 170 in a minute. Netty ends a
+/// connection, with all calls on it, at 200 in 30 seconds, and Armeria at 400 in a minute. Beyond this rate, cancelled
+/// streams end by themselves, and the connection takes no further requests.
 const NODE_RESETS: Rate = Rate { burst: 50, per_second: 2 };
 
 /// One connection.
@@ -81,7 +81,7 @@ struct State {
     is_lost: bool,
     /// Streams that a node may still be told to end early.
     resets: Bucket,
-    /// Streams that end at the node without anybody waiting for them.
+    /// Cancelled streams that were not reset and are still open at the node.
     abandoned: u32,
 }
 
@@ -97,7 +97,7 @@ struct Held {
     is_refused: bool,
     /// Whether it was cut for want of memory.
     is_unbudgeted: bool,
-    /// Whether nobody waits for what the node still says on it.
+    /// Whether it was cancelled without a reset: what the node still sends is dropped.
     is_abandoned: bool,
     /// How often anything had come when it was opened.
     opened_at: u64,
@@ -457,8 +457,8 @@ impl Session {
         }
     }
 
-    /// Why a client's stream has ended before its time, where whoever works on it need not go on. The requests of
-    /// clients that do little but take them back are finished, so that each keeps its place until then.
+    /// Reason why work for a client's stream should stop: it has ended before its time. Requests of a flooding
+    /// client are finished nevertheless, so that each keeps its place until then.
     pub(super) fn withdrawn(&self, stream: StreamId) -> Option<GatewayCode> {
         let mut state = self.state.borrow_mut();
         match find(&mut state.streams, stream) {
@@ -584,7 +584,7 @@ impl Session {
 }
 
 impl State {
-    /// Whether a stream to a node would be reset, and the node has been told of as many as it may be.
+    /// Whether a stream to a node is cancelled, and the node has had as many resets as it may get.
     fn has_no_reset_for(&mut self, stream: StreamId) -> bool {
         let codec = &self.codec;
         let is_cancelled = codec.role() == Role::Client
@@ -607,7 +607,7 @@ impl State {
         self.codec.drain();
     }
 
-    /// Lets go of streams that have ended at the node with nobody waiting for them.
+    /// Releases abandoned streams that have ended at the node.
     fn release_abandoned(&mut self) {
         let Self { codec, streams, abandoned, .. } = self;
         for place in streams.iter_mut() {
@@ -618,7 +618,7 @@ impl State {
                 *place = None;
             }
         }
-        // Nobody waits for anything that is left.
+        // Only cancelled streams are left.
         if *abandoned > 0 && *abandoned == codec.open_streams() {
             codec.close(ErrorCode::NO_ERROR, "all that is left was cancelled");
         }
@@ -680,7 +680,7 @@ fn find(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
     held.filter(|held| held.stream == stream)
 }
 
-/// The same unless nobody waits for what it still receives.
+/// The stream, unless it was abandoned.
 fn find_awaited(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
     find(streams, stream).filter(|held| !held.is_abandoned)
 }

@@ -18,7 +18,7 @@ pub struct Http2Stream {
     id: Option<StreamId>,
 }
 
-/// Tells whether a client's stream has ended before its time, while somebody else reads and writes it.
+/// Tells whether a client's stream has ended before its time, also while the stream itself is borrowed.
 #[derive(Debug)]
 pub(crate) struct Withdrawal {
     session: Rc<Session>,
@@ -26,7 +26,7 @@ pub(crate) struct Withdrawal {
 }
 
 impl Withdrawal {
-    /// Why it has ended, where nothing more is to be done for it.
+    /// Reason why work for the stream should stop.
     #[inline]
     pub(crate) fn cause(&self) -> Option<ErrorCode> {
         self.session.withdrawn(self.id)
@@ -102,18 +102,18 @@ impl Http2Stream {
         }
     }
 
-    /// Why it has ended before its time, where nothing more is to be done for it.
+    /// Reason why work for the client's stream should stop: it has ended before its time.
     pub(crate) fn withdrawn(&self) -> Option<ErrorCode> {
         self.id.and_then(|id| self.session.withdrawn(id))
     }
 
-    /// What tells the same while the stream is in use.
+    /// A handle that tells the same while the stream is borrowed.
     pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
         let session = Rc::clone(&self.session);
         self.id.map(|id| Withdrawal { session, id })
     }
 
-    /// What its client makes of a node's answer, where it asks for a WebSocket.
+    /// The check of a node's answer, where the client asks for a WebSocket.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
         let id = self.id.filter(|id| self.session.asks_websocket(*id))?;
         Some(WebSocketCheck { session: &self.session, id })

@@ -95,7 +95,7 @@ impl Attempt<'_> {
     ) -> Result<(), AttemptError> {
         let mut awaited = Awaited { connection, is_over: false };
         let answered = self.read_head(cx, awaited.connection).await;
-        // A node that works on for nobody is told.
+        // The node is told that its answer is not wanted any more.
         let is_withdrawn = answered.is_err() && cx.client.link.stream.withdrawn().is_some();
         awaited.is_over = !is_withdrawn;
         answered

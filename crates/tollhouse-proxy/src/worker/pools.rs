@@ -36,12 +36,12 @@ pub struct PoolKey {
     pub pool: u32,
     /// The name the TLS session was opened for.
     pub server_name: Option<Box<str>>,
-    /// Whom it comes for, where it serves nobody else: the node was told so, or the client takes back so many
-    /// requests that others would suffer for it.
+    /// The client that it is reserved for: because the node was told of it, or because the client takes back so
+    /// many requests that others would suffer for it.
     pub comes_for: Option<Box<ComesFor>>,
 }
 
-/// Whom a connection to a node comes for, as the PROXY header says that it may have begun with.
+/// The client of a connection to a node, and of the PROXY header that the connection may have begun with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComesFor {
     /// The client.

@@ -39,7 +39,7 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// What a node has seen, connection by connection.
+/// Resets that a node has received, by connection.
 #[derive(Debug, Default)]
 struct Seen {
     resets: Vec<u64>,
@@ -239,7 +239,7 @@ fn logged<T: Future<Output = ()>>(
 fn log_plugins_see_a_request_that_its_client_has_reset() {
     let lines = logged("reset", async |_, mut up, _| up.send_reset(Reason::CANCEL));
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert_eq!((&lines[0]["status"], &lines[0]["method"]), (&json!("499"), &json!("POST")));
+    assert_eq!((&lines[0]["status"], &lines[0]["method"]), (&json!(499), &json!("POST")));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn log_plugins_see_a_request_whose_client_has_closed_its_connection() {
         drop((client, up));
     });
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert_eq!(lines[0]["status"], json!("499"));
+    assert_eq!(lines[0]["status"], json!(499));
 }
 
 /// A node that reads heads and nothing behind them.

@@ -103,7 +103,7 @@ fn the_suite_of_grpc_in_java_passes_through_the_gateway() {
     suite_passes(&java, &Node::start(&java));
 }
 
-/// Calls of one connection: twice as many as end one that counts each update against its client.
+/// Calls of one connection, each of which brings two WINDOW_UPDATEs: twice the burst that is allowed.
 const PYTHON_CALLS: &str = "10000";
 
 fn call_from_python(python: &Path, address: SocketAddr, method: &str) {

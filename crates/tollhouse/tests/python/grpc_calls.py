@@ -1,7 +1,7 @@
 """gRPC C-core: `grpc_calls.py serve` echoes messages and prints its address first; `grpc_calls.py call <host:port>
 <method> <calls>` makes short calls, many at a time, over one connection; silent when none of them fails.
 
-Messages are bytes that nobody decodes.
+Messages are opaque bytes.
 """
 
 import sys

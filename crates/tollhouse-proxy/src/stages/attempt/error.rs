@@ -37,11 +37,11 @@ impl AttemptError {
         Self { code, may_retry: false, stale: false, blame: Blame::Node }
     }
 
-    /// No connection to a node could be opened; noted for whoever asks why requests fail.
+    /// No connection to a node could be opened. The cause is noted for the log of failures.
     pub(crate) fn by_opening(worker: &Worker, node: SocketAddr, error: &io::Error) -> Self {
         worker.failures.note(node, error);
-        let is_nobodys = connect::is_no_failure_of_node(error);
-        let blame = if is_nobodys { Blame::Nobody } else { Blame::Node };
+        let is_innocent = connect::is_no_failure_of_node(error);
+        let blame = if is_innocent { Blame::Nobody } else { Blame::Node };
         Self { blame, ..Self::by_node(ErrorCode::UpstreamConnectFailed, true) }
     }
 

@@ -107,8 +107,8 @@ codes! {
         "The method is TRACE, whose answer would show what the gateway tells nodes, or CONNECT over HTTP/2.",
         "Use another method; ask the node itself to see what arrives there.";
     MethodNotImplemented = "method_not_implemented", 501, Downstream,
-        "The gateway does not serve this method.",
-        "Use another method; CONNECT in particular is not for a reverse proxy.";
+        "The gateway does not serve this method, or a WebSocket over HTTP/2 is asked for on a route without `enable_websocket`.",
+        "Use another method, or set `enable_websocket`; CONNECT in particular is not for a reverse proxy.";
     TransferCodingNotImplemented = "transfer_coding_not_implemented", 501, Downstream,
         "The body has a transfer coding other than chunked.",
         "Send the body with Content-Length or chunked.";
@@ -182,7 +182,7 @@ codes! {
         "The node closed the connection before its answer was complete.",
         "Look in the server's log for a crash, a restart, or an idle time-out shorter than the pool's.";
     UpstreamBadResponse = "upstream_bad_response", 502, Upstream,
-        "The node's answer is not HTTP, or its framing is ambiguous.",
+        "The node's answer is not HTTP, its framing is ambiguous, or it switches protocols in another way than it was asked to.",
         "See whether the upstream's scheme is right; then fix the server.";
     UpstreamResponseHeadTooLarge = "upstream_response_head_too_large", 502, Upstream,
         "The header section of the answer is larger than the limit.",
@@ -221,7 +221,7 @@ codes! {
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";
     MemoryLimit = "memory_limit", 503, Gateway,
-        "The body had to be held whole, and bodies and answers that are held take all the memory they may.",
+        "A body had to be held in memory, and bodies and answers that are held take all the memory they may. Over HTTP/2, the stream is reset instead.",
         "Look for clients that send many long bodies at once; raise `limits.buffered_bytes` where the machine has more memory.";
     Draining = "draining", 503, Gateway,
         "The gateway is shutting down and takes no new requests.",

@@ -364,8 +364,8 @@ keys! {
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
     limits.grpc_message_bytes: SizeOrNone, "Longest message of a call of gRPC, in either direction; a longer one ends the call with status 8.";
     limits.buffered_bytes: SizeOrAuto,
-        "Memory for bodies that are read whole and answers that are kept, in all of the process; \
-         requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \
+        "Memory for bodies that are read whole, bodies over HTTP/2 that nodes have not taken yet, and answers \
+         that are kept, in all of the process; requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \
          of what the control group may use.";
     limits.header_read_time: Time,
         "From the first byte of a request to the end of its head; a slower one is answered 408.";

@@ -33,7 +33,7 @@ pub(crate) enum Conduct {
     Flooding,
 }
 
-/// Requests of one connection since it told last.
+/// Requests of one connection since its last report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     pub(super) cancelled: u64,
@@ -63,7 +63,7 @@ impl Cancellations {
     }
 
     /// Counts requests of a client, and says how those of its address behave.
-    pub(super) fn tell(&self, address: IpAddr, share: Share, now_ms: u64) -> Conduct {
+    pub(super) fn report(&self, address: IpAddr, share: Share, now_ms: u64) -> Conduct {
         let network = network(address);
         let mut counts = self.counts.borrow_mut();
         if !counts.contains_key(&network) {
@@ -137,17 +137,17 @@ mod tests {
     #[test]
     fn what_an_address_takes_back_is_counted_over_all_of_its_connections() {
         let all = Cancellations::default();
-        assert_eq!(all.tell(CLIENT, cancelled(100), 0), Conduct::Usual);
-        assert_eq!(all.tell(CLIENT, cancelled(1), 0), Conduct::Cancelling);
-        assert_eq!(all.tell(CLIENT, cancelled(4899), 0), Conduct::Cancelling);
-        assert_eq!(all.tell(CLIENT, cancelled(1), 0), Conduct::Flooding);
+        assert_eq!(all.report(CLIENT, cancelled(100), 0), Conduct::Usual);
+        assert_eq!(all.report(CLIENT, cancelled(1), 0), Conduct::Cancelling);
+        assert_eq!(all.report(CLIENT, cancelled(4899), 0), Conduct::Cancelling);
+        assert_eq!(all.report(CLIENT, cancelled(1), 0), Conduct::Flooding);
         assert_eq!(
-            all.tell("127.0.0.2".parse().expect("an address"), cancelled(1), 0),
+            all.report("127.0.0.2".parse().expect("an address"), cancelled(1), 0),
             Conduct::Usual
         );
         // It is forgiven with time, and then forgotten.
-        assert_eq!(all.tell(CLIENT, cancelled(0), 1000), Conduct::Cancelling);
-        assert_eq!(all.tell(CLIENT, cancelled(0), 60_000), Conduct::Usual);
+        assert_eq!(all.report(CLIENT, cancelled(0), 1000), Conduct::Cancelling);
+        assert_eq!(all.report(CLIENT, cancelled(0), 60_000), Conduct::Usual);
         all.sweep(60_000);
         assert!(all.is_empty());
     }
@@ -157,10 +157,10 @@ mod tests {
         let all = Cancellations::default();
         for _ in 0..1000 {
             let share = Share { cancelled: 100, answered: 100 };
-            assert_ne!(all.tell(CLIENT, share, 0), Conduct::Flooding);
+            assert_ne!(all.report(CLIENT, share, 0), Conduct::Flooding);
         }
         let none = Share { cancelled: 0, answered: 9 };
-        assert_eq!(Cancellations::default().tell(CLIENT, none, 0), Conduct::Usual);
+        assert_eq!(Cancellations::default().report(CLIENT, none, 0), Conduct::Usual);
     }
 
     #[test]
@@ -169,18 +169,18 @@ mod tests {
         for host in 0..101_u32 {
             let address = format!("2001:db8::{host:x}").parse().expect("an address");
             let expected = if host < 100 { Conduct::Usual } else { Conduct::Cancelling };
-            assert_eq!(all.tell(address, cancelled(1), 0), expected, "{host}");
+            assert_eq!(all.report(address, cancelled(1), 0), expected, "{host}");
         }
     }
 
     #[test]
     fn addresses_without_end_push_out_those_that_took_back_the_fewest() {
         let all = Cancellations::default();
-        all.tell(CLIENT, cancelled(101), 0);
+        all.report(CLIENT, cancelled(101), 0);
         for host in 0..3 * ADDRESSES_MAX as u32 {
-            all.tell(IpAddr::V4((0x0a00_0000 + host).into()), cancelled(1), 0);
+            all.report(IpAddr::V4((0x0a00_0000 + host).into()), cancelled(1), 0);
             assert!(all.counts.borrow().len() <= ADDRESSES_MAX);
         }
-        assert_eq!(all.tell(CLIENT, cancelled(0), 0), Conduct::Cancelling);
+        assert_eq!(all.report(CLIENT, cancelled(0), 0), Conduct::Cancelling);
     }
 }

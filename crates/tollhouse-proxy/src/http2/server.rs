@@ -52,11 +52,11 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         failed_since_ms: None,
         liveness: Liveness::default(),
         holds_memory: true,
-        told: Told::default(),
+        reported: Report::default(),
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
     // Requests that are under way are taken back with the connection.
-    serving.tell_cancellations(now_ms, client, session.open_streams());
+    serving.report_cancellations(now_ms, client, session.open_streams());
     // Whoever still serves a stream of it stops; only then is the connection over.
     session.lose();
     poll_fn(|context| {
@@ -84,13 +84,13 @@ struct Serving<'a> {
     liveness: Liveness,
     /// Whether it has had a request since it last gave back what it need not hold without one.
     holds_memory: bool,
-    /// Counts that the core's table of addresses has been told.
-    told: Told,
+    /// Counts of its last report to the core's table of addresses.
+    reported: Report,
 }
 
-/// Requests that were taken back and that were answered, as far as that has been told.
+/// Requests that were taken back and that were answered, since the connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Told {
+struct Report {
     cancelled: u64,
     answered: u64,
 }
@@ -106,7 +106,7 @@ impl Serving<'_> {
             start(worker, session, client, opened);
         }
         let now_ms = worker.clock.now_ms();
-        self.tell_cancellations(now_ms, client, 0);
+        self.report_cancellations(now_ms, client, 0);
         if read == Moved::Lost {
             return Poll::Ready(Moved::Lost);
         }
@@ -130,9 +130,9 @@ impl Serving<'_> {
         Poll::Pending
     }
 
-    /// Tells what its client has taken back since it was told last, and what follows from that; `lost` requests
-    /// are taken back with the connection.
-    fn tell_cancellations(&mut self, now_ms: u64, client: &Client, lost: u32) {
+    /// Reports what its client has taken back since the last report, and acts on the answer; `lost` requests are
+    /// taken back with the connection.
+    fn report_cancellations(&mut self, now_ms: u64, client: &Client, lost: u32) {
         let (worker, session) = (self.worker, self.session);
         let (received, caused, refused, answered) = session.with_codec(|codec| {
             let seen = codec.counters();
@@ -140,20 +140,20 @@ impl Serving<'_> {
         });
         // Refused streams have cost nothing: clients open many before they know how many they may.
         let cancelled = received + caused.saturating_sub(refused) + u64::from(lost);
-        let told = Told { cancelled, answered };
-        let before = std::mem::replace(&mut self.told, told);
+        let report = Report { cancelled, answered };
+        let before = std::mem::replace(&mut self.reported, report);
         if before.cancelled == cancelled && worker.cancellations.is_empty() {
             session.set_conduct(Conduct::Usual);
             return;
         }
         let share = Share {
             cancelled: cancelled - before.cancelled,
-            answered: told.answered - before.answered,
+            answered: report.answered - before.answered,
         };
-        let conduct = worker.cancellations.tell(client.peer.address.ip(), share, now_ms);
+        let conduct = worker.cancellations.report(client.peer.address.ip(), share, now_ms);
         session.set_conduct(conduct);
         // Of the others from there, those that take back little go on.
-        let own = cancelled.saturating_sub(told.answered);
+        let own = cancelled.saturating_sub(report.answered);
         if conduct == Conduct::Flooding && own > CANCELLED_ALLOWED_IN_A_FLOOD {
             let reason = "too many requests from this address were taken back";
             session.with_codec(|codec| codec.close(Http2Code::ENHANCE_YOUR_CALM, reason));

@@ -254,24 +254,14 @@ impl Session {
                     }
                 }
                 Event::Reset { stream, code, cause } => {
-                    if let Some(held) = find(streams, stream) {
-                        held.is_unbudgeted = cause == ResetCause::Memory;
-                        if code == ErrorCode::REFUSED_STREAM {
-                            held.is_refused = true;
-                            self.refusing_until_ms.set(now_ms + REFUSAL_PAUSE_MS);
-                        }
+                    if code == ErrorCode::REFUSED_STREAM {
+                        self.refusing_until_ms.set(now_ms + REFUSAL_PAUSE_MS);
                     }
-                    break_off(streams, stream);
+                    note_reset(streams, stream, code, cause);
                 }
                 // Of a client, this changes nothing: streams that it has opened are served.
                 Event::GoAway { last_stream, .. } if codec.role() == Role::Client => {
-                    for held in streams.iter_mut().flatten() {
-                        if held.stream.number() > last_stream {
-                            held.is_refused = true;
-                            held.is_broken = true;
-                            held.wake();
-                        }
-                    }
+                    refuse_beyond(streams, last_stream);
                 }
                 Event::GoAway { .. } | Event::Settings | Event::Pong { .. } => {}
             }
@@ -688,6 +678,25 @@ fn find_awaited(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut H
 fn take(streams: &mut [Option<Held>], stream: StreamId) -> Option<Held> {
     find(streams, stream)?;
     streams.get_mut(stream.slot())?.take()
+}
+
+/// Breaks off the streams that a node says it has not dealt with.
+fn refuse_beyond(streams: &mut [Option<Held>], last_stream: u32) {
+    let refused = |held: &&mut Held| held.stream.number() > last_stream;
+    for held in streams.iter_mut().flatten().filter(refused) {
+        held.is_refused = true;
+        held.is_broken = true;
+        held.wake();
+    }
+}
+
+/// Notes why a stream was reset, and breaks it off.
+fn note_reset(streams: &mut [Option<Held>], stream: StreamId, code: ErrorCode, cause: ResetCause) {
+    if let Some(held) = find(streams, stream) {
+        held.is_unbudgeted = cause == ResetCause::Memory;
+        held.is_refused |= code == ErrorCode::REFUSED_STREAM;
+    }
+    break_off(streams, stream);
 }
 
 fn break_off(streams: &mut [Option<Held>], stream: StreamId) {

@@ -56,7 +56,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
     // Requests that are under way are taken back with the connection.
-    serving.report_cancellations(now_ms, client, session.open_streams());
+    serving.report_cancellations(worker.clock.now_ms(), client, session.open_streams());
     // Whoever still serves a stream of it stops; only then is the connection over.
     session.lose();
     poll_fn(|context| {

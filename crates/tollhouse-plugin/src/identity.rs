@@ -127,11 +127,7 @@ impl Unexplained {
     ///
     /// For `Authorization` the directives are those of RFC 9111 §3.5. `must-revalidate` does not do for cookies:
     /// pages of one user have it often, and no document says that it makes them anybody's.
-    pub fn may_be_shared(
-        self,
-        says: impl Fn(&str) -> bool,
-        varies: impl Fn(&str) -> bool,
-    ) -> bool {
+    pub fn may_be_shared(self, says: impl Fn(&str) -> bool, varies: impl Fn(&str) -> bool) -> bool {
         if says("public") || says("s-maxage") {
             return true;
         }
@@ -226,8 +222,7 @@ mod tests {
             (of(false, false, true), "", "cookie", false),
             (of(false, false, true), "s-maxage", "", true),
         ] {
-            let shared =
-                unexplained.may_be_shared(|name| name == directives, |name| name == vary);
+            let shared = unexplained.may_be_shared(|name| name == directives, |name| name == vary);
             assert_eq!(shared, expected, "{unexplained:?} {directives} {vary}");
         }
     }

@@ -201,7 +201,10 @@ mod tests {
             found.join(" ")
         };
         assert_eq!(found("vars"), ".vars=1");
-        assert_eq!(found("rules.*.match.*.vars"), ".rules[0].match[0].vars=2 .rules[2].match[0].vars=3");
+        assert_eq!(
+            found("rules.*.match.*.vars"),
+            ".rules[0].match[0].vars=2 .rules[2].match[0].vars=3"
+        );
         assert_eq!(found("abort.vars.*"), "");
     }
 

@@ -3,7 +3,6 @@
 //! What the grammar accepts is APISIX's; where it accepts what can never hold, the problem is a
 //! warning.
 
-
 use ipnet::IpNet;
 use serde_json::Value;
 

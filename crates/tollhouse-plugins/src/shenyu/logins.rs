@@ -90,9 +90,7 @@ impl Shared {
 /// Where the provider's addresses come from, and what tells it from others.
 fn source(provider: &OAuth2Provider) -> (Source, String) {
     match provider {
-        OAuth2Provider::Issuer(issuer) => {
-            (Source::issuer(issuer), issuer.clone())
-        }
+        OAuth2Provider::Issuer(issuer) => (Source::issuer(issuer), issuer.clone()),
         OAuth2Provider::Addresses { authorization_url, token_url, user_info_url, jwk_set_url } => {
             let document = Document {
                 authorization_endpoint: Some(authorization_url.clone()),

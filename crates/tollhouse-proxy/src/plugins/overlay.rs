@@ -151,7 +151,10 @@ mod tests {
     fn a_node_is_asked_for_codings_that_plugins_can_read() {
         for (lines, expected) in [
             ("A: 1\naccept-encoding: zstd, gzip\nAccept_Encoding: zstd\n", "Accept-Encoding: gzip"),
-            ("A: 1\nAccept-Encoding: gzip;q=0.5\nAccept-Encoding: br\n", "Accept-Encoding: gzip;q=0.5"),
+            (
+                "A: 1\nAccept-Encoding: gzip;q=0.5\nAccept-Encoding: br\n",
+                "Accept-Encoding: gzip;q=0.5",
+            ),
             ("A: 1\n", "Accept-Encoding: identity"),
         ] {
             let mut out = format!("GET / HTTP/1.1\n{lines}\n").replace('\n', "\r\n").into_bytes();

@@ -278,7 +278,8 @@ fn what_a_rule_takes_out_of_answers_is_never_shown_whatever_a_client_accepts() {
         while let Some(request) = connection.request() {
             let accepted = request.field("accept-encoding").unwrap_or_default().to_owned();
             let coding = if accepted == "identity" { "" } else { "Content-Encoding: gzip\r\n" };
-            let body = if request.target() == "/packed" { "Content-Encoding: br\r\n" } else { coding };
+            let body =
+                if request.target() == "/packed" { "Content-Encoding: br\r\n" } else { coding };
             connection.send(format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{body}Content-Length: 18\r\n\r\n\
                  {{\"secret\":1,\"a\":2}}"
@@ -287,11 +288,12 @@ fn what_a_rule_takes_out_of_answers_is_never_shown_whatever_a_client_accepts() {
     });
     let rule = json!({"removeBodyKeys": ["$.secret"]});
     let gateway =
-        serving(&[pair("modifyResponse", "/", Value::Null, rule), divide("/", &origin, json!({}))]).start();
+        serving(&[pair("modifyResponse", "/", Value::Null, rule), divide("/", &origin, json!({}))])
+            .start();
     for (path, status, body) in [("/a", 200, "{\"a\":2}"), ("/packed", 502, "")] {
-        let answer = gateway.client().ask(format!(
-            "GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n"
-        ));
+        let answer = gateway
+            .client()
+            .ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n"));
         assert_eq!(answer.status(), status, "{path}");
         assert!(!answer.text().contains("secret") && answer.text().contains(body), "{path}");
     }

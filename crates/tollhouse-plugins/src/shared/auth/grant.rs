@@ -19,7 +19,11 @@ pub(crate) fn digest_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> digest
 }
 
 /// Notes whose claims have let the request in; the grant is all that they say, but for the token itself.
-pub(crate) fn note_claims(cx: &mut RequestContext<'_>, by: &'static str, claims: &Map<String, Value>) {
+pub(crate) fn note_claims(
+    cx: &mut RequestContext<'_>,
+    by: &'static str,
+    claims: &Map<String, Value>,
+) {
     let mut lasting = claims.clone();
     lasting.retain(|name, _| !OF_ONE_TOKEN.contains(&name.as_str()));
     let text = Value::Object(lasting).to_string();

@@ -53,8 +53,7 @@ const IPV4_NETWORK: &str = concat!(
 );
 
 /// Roughly an IPv6 network: what passes though it is none is refused when it is read.
-const IPV6_NETWORK: &str =
-    r"^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4}|([0-9]{1,3}\.){3}[0-9]{1,3})?/[0-9]{1,3}$";
+const IPV6_NETWORK: &str = r"^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4}|([0-9]{1,3}\.){3}[0-9]{1,3})?/[0-9]{1,3}$";
 
 /// A set of addresses; finding one costs a binary search, however many networks there are.
 #[derive(Debug, Default)]

@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::{Answer, Carrier, Identity, RequestContext};
 
-use crate::shared::auth::grant::{digest_of, note_claims};
 use super::checks::{Claims, Rules, has_scopes, is_for};
 use super::error::{TokenError, Unavailable};
 use super::flow::Login;
 use super::introspection::Introspection;
 use super::provider::Provider;
 use super::tokens::Client;
+use crate::shared::auth::grant::{digest_of, note_claims};
 
 /// Header lines that an answer sets cookies by.
 pub(crate) type CookieLines = Vec<String>;

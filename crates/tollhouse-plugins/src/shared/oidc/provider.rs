@@ -188,7 +188,11 @@ impl Document {
         }
         if address.strip_suffix(DOCUMENT_PATH) != Some(found) {
             let issuer = &self.issuer;
-            tracing::warn!(address, issuer, "the identity provider's document names another issuer");
+            tracing::warn!(
+                address,
+                issuer,
+                "the identity provider's document names another issuer"
+            );
         }
         Ok(())
     }

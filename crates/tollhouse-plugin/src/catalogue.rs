@@ -37,7 +37,7 @@ pub struct PluginType {
     pub encrypted: &'static [&'static str],
     /// What a consumer may say for it.
     pub consumer: Option<ConsumerSpec>,
-    /// Where its conf holds expressions.
+    /// Fields of its conf that hold expressions.
     pub expressions: &'static [&'static str],
     /// Warnings about a conf that satisfies the schema.
     pub remarks: fn(&Value) -> Vec<Remark>,

@@ -42,7 +42,7 @@ impl Codings {
         })
     }
 
-    /// What is left of an `Accept-Encoding`: its choices among these codings, with their qualities; `identity` where
+    /// Narrows an `Accept-Encoding`: keeps its choices among these codings, with their qualities; `identity` where
     /// there are none, because an absent header accepts anything (RFC 9110 §12.5.3).
     pub fn narrow(self, accepted: Option<&[u8]>) -> Vec<u8> {
         let choices = accepted.unwrap_or_default().split(|byte| *byte == b',');

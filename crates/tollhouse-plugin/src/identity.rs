@@ -1,7 +1,7 @@
-//! Identities that a request was let in under, and what of a request may tell its user besides.
+//! Identities that a request was let in under, and other credentials that may tell its user.
 //!
-//! Whatever lets a request in notes the identity here: once, by [`RequestContext::note_identity`] (consumers by
-//! [`RequestContext::authenticate`]). Whatever keeps users apart, such as a cache, asks here.
+//! A plugin that lets a request in notes the identity here, by [`RequestContext::note_identity`] (consumers by
+//! [`RequestContext::authenticate`]). Caches, which keep users apart, read it here.
 
 use crate::context::RequestContext;
 
@@ -98,7 +98,7 @@ impl Identities {
     }
 }
 
-/// What the key of a cache tells apart.
+/// Parts of a cache's key that tell users apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyParts {
     /// Identities, as [`RequestContext::write_identities`] writes them.
@@ -109,7 +109,7 @@ pub struct KeyParts {
     pub cookie: bool,
 }
 
-/// What of a request may tell its user and is not in a cache's key: the answer is for that user alone then, unless
+/// Credentials of a request that are not in a cache's key: the answer is for one user alone then, unless
 /// it says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unexplained {
@@ -125,8 +125,8 @@ impl Unexplained {
     /// Whether a cache may give the answer to other clients: `says` tells whether it has a directive of
     /// `Cache-Control`, `varies` whether the key has the values of a request header because `Vary` names it.
     ///
-    /// For `Authorization` the directives are those of RFC 9111 §3.5. `must-revalidate` does not do for cookies:
-    /// pages of one user have it often, and no document says that it makes them anybody's.
+    /// For `Authorization` the directives are those of RFC 9111 §3.5. `must-revalidate` is not enough for cookies:
+    /// pages of one user have it often, and no standard says that it makes them public.
     pub fn may_be_shared(self, says: impl Fn(&str) -> bool, varies: impl Fn(&str) -> bool) -> bool {
         if says("public") || says("s-maxage") {
             return true;
@@ -144,7 +144,7 @@ impl RequestContext<'_> {
     }
 
     /// Appends what tells the request's users from others, with lengths, so that no two lists look alike; nothing
-    /// where nobody is known.
+    /// without identities.
     pub fn write_identities(&self, out: &mut Vec<u8>) {
         let mut part = |bytes: &[u8]| {
             out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -162,7 +162,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// What of this request a key with these parts leaves unexplained.
+    /// Credentials of this request that a key with these parts leaves unexplained.
     pub fn unexplained(&self, key: KeyParts) -> Unexplained {
         let noted = &self.exchange().edits().identities;
         let is_explained = |is_noted: bool| key.identities && is_noted;

@@ -80,7 +80,7 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// of is told to the writer of the conf.
     const EXPRESSIONS: &'static [&'static str] = &[];
 
-    /// What is allowed in a conf that satisfies the schema, and is seldom meant.
+    /// Warnings about a conf that satisfies the schema and is seldom meant so.
     fn remarks(_conf: &Value) -> Vec<Remark> {
         Vec::new()
     }
@@ -115,7 +115,7 @@ pub struct Remark {
     pub field: &'static str,
     /// The reason for it.
     pub reason: &'static str,
-    /// What to do about it.
+    /// Advice to the operator.
     pub hint: &'static str,
 }
 

@@ -59,7 +59,7 @@ pub trait BodyFilter: Send {
 /// Why a filter cannot pass a body on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterFailure {
-    /// There is no memory to hold it.
+    /// No memory is left to hold it.
     NoMemory,
     /// It cannot be read: it is not in the coding that its head names, or is longer than the filter takes.
     Unreadable,

@@ -292,7 +292,7 @@ fn has_other_spellings(cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
     has_other
 }
 
-/// What must have been signed: the key id, and all lines of each header that is there.
+/// Text that must have been signed: the key id, and all lines of each header that is present.
 fn signing_string(cx: &RequestContext<'_>, fields: &Fields<'_>, target: &[u8]) -> Vec<u8> {
     let mut text = fields.key_id.unwrap_or_default().to_vec();
     text.push(b'\n');

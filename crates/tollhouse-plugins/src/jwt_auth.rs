@@ -232,7 +232,7 @@ impl Plugin for JwtAuth {
             Ok(()) => Step::Continue,
             Err(message) => self.gate.turn_away(cx, message),
         };
-        // Whoever passes; another plugin may still want the token of a request that does not.
+        // Only of a request that passes: another plugin may still need the token of one that does not.
         if let (Step::Continue, Some((_, place)), true) = (&step, found, self.config.hide_credentials) {
             self.hide(cx, place);
         }
@@ -240,7 +240,7 @@ impl Plugin for JwtAuth {
     }
 }
 
-/// Where a token was found.
+/// Place in which a token was found.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Header,

@@ -365,7 +365,7 @@ mod tests {
             let outcome = harness.run(&mut exchange);
             assert!(outcome.passes());
             assert_eq!(outcome.edits, edits);
-            // A user is noted in either case, if only as one whom nobody can name.
+            // A user is noted in either case, named or not.
             let noted = &exchange.edits.identities;
             assert_eq!(noted.len(), 1);
             let names: Vec<_> = noted.iter().map(|one| one.name.to_vec()).collect();

@@ -33,8 +33,8 @@
 //! `forward-auth`, `opa`, a client certificate) is part of its key. Credentials that nothing has
 //! judged, which a node may judge by, are not: an answer to a request with `Authorization` is then kept
 //! only where it says `public`, `must-revalidate` or `s-maxage` (RFC 9111 §3.5), one to a request with
-//! `Cookie` only where it says `public` or `s-maxage`. The same holds where a policy of `opa` names
-//! nobody. An answer that varies by the header, and a key that names it (`$http_authorization`,
+//! `Cookie` only where it says `public` or `s-maxage`. The same holds where a policy of `opa` names no
+//! user. An answer that varies by the header, and a key that names it (`$http_authorization`,
 //! `$http_cookie`, `$cookie_sid`), keep users apart as well. `consumer_isolation: false` says that all
 //! who may use the route get the same answers: identities and cookies do not count then.
 //!

@@ -120,7 +120,7 @@ impl Chain {
                 Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
                 Selected::Action(Action::Proxy { rule, target }) => {
                     // What works on answers stands behind the proxy in the chain, and is asked by the same view.
-                    // A body of a length that nobody knows has to be counted.
+                    // A body of unknown length has to be counted.
                     let is_counted = rule.bytes_max().is_some()
                         && exchange.client_header(b"transfer-encoding").is_some();
                     let is_plain = !is_counted

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::client::{VICTIM_PATIENCE, connect, listen, next_token};
 use super::node::VICTIM;
 
-/// What one user has read of all that a cache has.
+/// Page that one user has read.
 #[derive(Debug)]
 pub struct Page {
-    /// What the node makes for this user alone.
+    /// Token that the node writes into this user's pages alone.
     token: String,
     bytes: Vec<u8>,
 }
@@ -30,7 +30,7 @@ pub fn plugins(side: &str) -> Vec<Value> {
     ]
 }
 
-/// Where a user says who that is.
+/// Header in which a user shows credentials.
 #[derive(Debug, Clone, Copy)]
 enum Carrier {
     Cookie,

@@ -104,7 +104,7 @@ impl Reply {
         Self { status, headers, body: text(&bytes), bytes, shared: None }
     }
 
-    /// What a client gets in the place of a body that a filter refuses.
+    /// Answer to the client in the place of a body that a filter refuses.
     pub(super) fn refused(failure: FilterFailure) -> Self {
         let (status, code) = match failure {
             FilterFailure::NoMemory => (503, "memory_limit"),

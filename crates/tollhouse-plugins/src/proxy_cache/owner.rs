@@ -15,7 +15,7 @@ pub(super) enum Isolation {
     None,
 }
 
-/// Whose an answer is that may be kept.
+/// Owner of an answer that may be kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
     unexplained: Unexplained,
@@ -63,7 +63,7 @@ impl Owner {
         directives: &Directives,
         vary: &[String],
     ) -> bool {
-        // A plugin that has found somebody later would have made it another key.
+        // An identity that was noted later is not in the key.
         let is_same_user = cx.request().edits().identities.len() == self.identities;
         let varies = |name: &str| vary.iter().any(|other| other == name);
         is_same_user && self.unexplained.may_be_shared(|name| directives.has(name), varies)

@@ -88,7 +88,7 @@ pub(super) struct Keeper {
     pub index: Option<VaryIndex>,
     /// For a new index.
     pub generation: u64,
-    /// Whose the answer is.
+    /// Owner of the answer.
     pub owner: Owner,
 }
 

@@ -205,7 +205,7 @@ fn finish(
     }
 }
 
-/// What a user gets whom a plugin has found by this name and these rights.
+/// Page that a user gets whom a plugin has found by this name and these rights.
 fn page_of(harness: &mut Harness, (name, grant): (&str, &str), body: &str) -> String {
     let mut request = FakeExchange::parse(GET, harness.now_ms);
     let (name, grant) = (name.as_bytes(), grant.as_bytes());
@@ -226,8 +226,8 @@ fn users_that_plugins_have_found_see_their_own_unless_the_conf_says_otherwise() 
             assert_eq!(page_of(&mut harness, user, "newer"), expected);
         }
         // Who is not known sees none of theirs, where they are kept apart.
-        let anybody = exchange(&mut harness, GET, "200", "anybody");
-        assert_eq!(anybody.body, if isolation { "anybody" } else { "alice" });
+        let stranger = exchange(&mut harness, GET, "200", "stranger");
+        assert_eq!(stranger.body, if isolation { "stranger" } else { "alice" });
     }
 }
 
@@ -254,7 +254,7 @@ fn answers_to_cookies_are_kept_only_where_they_may_be_shared() {
 }
 
 #[test]
-fn nothing_is_kept_of_users_whom_nobody_can_name_or_who_are_found_too_late() {
+fn nothing_is_kept_of_users_who_have_no_name_or_are_found_too_late() {
     for (isolation, expected) in [(true, "second"), (false, "first")] {
         let mut harness = harness(json!({"consumer_isolation": isolation}));
         for body in ["first", "second"] {

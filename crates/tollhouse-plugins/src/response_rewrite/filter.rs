@@ -69,7 +69,7 @@ impl BodyFilter for Filters {
         }
         let body = self.body.take();
         let body = match self.encoding {
-            // An empty body stands for itself in any encoding.
+            // An empty body is empty in any encoding.
             Some(encoding) if !body.is_empty() => encoding.decode(&body, self.bytes_max),
             _ => Some(body),
         };

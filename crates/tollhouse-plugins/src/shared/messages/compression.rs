@@ -174,7 +174,7 @@ impl Encoding {
         }
     }
 
-    /// Decodes `body`; `None` where it is not in this encoding, or stands for more than `bytes_max` bytes.
+    /// Decodes `body`; `None` where it is not in this encoding, or decodes to more than `bytes_max` bytes.
     pub(crate) fn decode(self, body: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
         let mut decoded = Vec::new();
         let limit = bytes_max.saturating_add(1);

@@ -45,14 +45,14 @@ pub(crate) enum Source {
     /// It is fetched from this address.
     Discovery {
         address: String,
-        /// Who it has to be about; `None` where the operator has named the address alone.
+        /// Issuer that it has to name; `None` where the operator has given the address alone.
         issuer: Option<String>,
     },
     /// It is known.
     Known(Arc<Document>),
 }
 
-/// Where documents are, below what their issuers are called (OpenID Connect Discovery §4).
+/// Path of documents below the addresses of their issuers (OpenID Connect Discovery §4).
 const DOCUMENT_PATH: &str = "/.well-known/openid-configuration";
 
 impl Source {
@@ -62,7 +62,7 @@ impl Source {
         Self::Discovery { address, issuer: Some(issuer.to_owned()) }
     }
 
-    /// The document at this address, whoever it is about.
+    /// The document at this address, of any issuer.
     pub(crate) fn address(address: &str) -> Self {
         Self::Discovery { address: address.to_owned(), issuer: None }
     }

@@ -7,7 +7,8 @@
 //! What must hold: every byte on a connection to a node belongs to one request that our strict parser
 //! and a second one read alike, and that carries the mark which only the gateway can write; nothing
 //! follows it before it is answered; a client reads as many answers as it sent requests; and whoever
-//! comes next, on whichever connection, gets the answer that was made for him. Both sides speak HTTP/1.1
+//! comes next, on whichever connection, gets the answer that was made for him; of two users who ask for the same page
+//! behind a cache, none reads the other's (`owners`). Both sides speak HTTP/1.1
 //! or HTTP/2 (`http2`), as the input says; streams name themselves in heads and bodies, so that what crosses
 //! from one to another is seen.
 
@@ -16,6 +17,7 @@ pub mod gateway;
 pub mod http2;
 pub mod node;
 pub mod oracle;
+pub mod owners;
 pub mod script;
 
 use std::sync::OnceLock;
@@ -88,6 +90,9 @@ pub fn play(input: &[u8]) {
     let heard = client::attack(stage.gateway.address(), &script);
     let victims = client::victims(stage.gateway.address(), &stage.node, &script);
 
+    let draw = input.len();
+    let owners = owners::ask(stage.gateway.address(), name, draw);
+
     let seen = stage.node.end();
     let beside = stage.side.end();
     let play = Play {
@@ -98,6 +103,7 @@ pub fn play(input: &[u8]) {
         seen: &seen,
         beside: &beside,
     };
-    let findings = oracle::findings(&play);
+    let mut findings = oracle::findings(&play);
+    findings.extend(owners::findings(&owners));
     assert!(findings.is_empty(), "{}", oracle::report(&play, &findings));
 }

@@ -10,7 +10,7 @@ use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::handler::SharedHandler;
-use crate::plugin::{Category, Phases, Plugin, RunPolicy};
+use crate::plugin::{Category, Phases, Plugin, Remark, RunPolicy};
 use crate::scope::{Scope, Services};
 
 pub use crate::schema::SchemaOf;
@@ -37,6 +37,10 @@ pub struct PluginType {
     pub encrypted: &'static [&'static str],
     /// What a consumer may say for it.
     pub consumer: Option<ConsumerSpec>,
+    /// Fields of its conf that hold expressions.
+    pub expressions: &'static [&'static str],
+    /// Warnings about a conf that satisfies the schema.
+    pub remarks: fn(&Value) -> Vec<Remark>,
     conf: Rules,
     metadata: Option<Rules>,
     identity: Option<Rules>,
@@ -155,6 +159,8 @@ impl PluginType {
             serves_connections: P::SERVES_CONNECTIONS,
             serves_requests: P::SERVES_REQUESTS,
             encrypted: P::ENCRYPTED,
+            expressions: P::EXPRESSIONS,
+            remarks: P::remarks,
             conf: Rules::new(schema),
             metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),
             identity: consumer.map(|spec| Rules::new((spec.schema)())),

@@ -7,6 +7,7 @@ use tollhouse_model::{Id, Upstream};
 
 use crate::answer::Answer;
 use crate::catalogue::SchemaOf;
+use crate::codings::Codings;
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::context::RequestContext;
@@ -69,6 +70,21 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// Codings in which it reads bodies of answers, where it has to read them: nodes are asked for no other
+    /// ([`ResponseContext::require_readable`] refuses the rest).
+    fn answer_codings(&self) -> Option<Codings> {
+        None
+    }
+
+    /// Fields of its conf that hold expressions: dotted paths, `*` for the items of a list. What an expression warns
+    /// of is told to the writer of the conf.
+    const EXPRESSIONS: &'static [&'static str] = &[];
+
+    /// Warnings about a conf that satisfies the schema and is seldom meant so.
+    fn remarks(_conf: &Value) -> Vec<Remark> {
+        Vec::new()
+    }
+
     /// First sight of the request; auth plugins find out who asks.
     fn rewrite<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
@@ -90,6 +106,17 @@ pub trait Plugin: Send + Sync + Sized + 'static {
 
     /// The exchange is over.
     fn log(&self, _cx: &mut LogContext<'_>) {}
+}
+
+/// A warning about a conf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The field, dotted.
+    pub field: &'static str,
+    /// The reason for it.
+    pub reason: &'static str,
+    /// Advice to the operator.
+    pub hint: &'static str,
 }
 
 /// What a plugin is for; `type` in the Admin API, which knows `auth` alone.

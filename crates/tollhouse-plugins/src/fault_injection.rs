@@ -122,6 +122,7 @@ impl Plugin for FaultInjection {
     const PRIORITY: i32 = 11000;
     const CATEGORY: Category = Category::Transformation;
     const PHASES: Phases = Phases::REWRITE;
+    const EXPRESSIONS: &'static [&'static str] = &["abort.vars.*", "delay.vars.*"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

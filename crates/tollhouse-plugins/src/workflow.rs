@@ -87,6 +87,7 @@ impl Plugin for Workflow {
     // Those of the plugins that actions name.
     const ENCRYPTED: &'static [&'static str] =
         &["rules.actions.redis_password", "rules.actions.sentinel_password"];
+    const EXPRESSIONS: &'static [&'static str] = &["rules.*.case"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -158,7 +158,7 @@ async fn there_and_back<'s>(
     // Plugins see the head before the client does: status, header lines and body are theirs to
     // change.
     if let Some(chains) = chains {
-        plugins::on_answer(cx, chains, &mut answer);
+        plugins::on_answer(cx, chains, &mut answer)?;
     }
 
     // Head and body go to the client, the node's connection back to its pool.

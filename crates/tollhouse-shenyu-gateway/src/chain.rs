@@ -120,7 +120,11 @@ impl Chain {
                 Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
                 Selected::Action(Action::Proxy { rule, target }) => {
                     // What works on answers stands behind the proxy in the chain, and is asked by the same view.
-                    let is_plain = refuse_size(rule, exchange).is_none()
+                    // A body of unknown length has to be counted.
+                    let is_counted = rule.bytes_max().is_some()
+                        && exchange.client_header(b"transfer-encoding").is_some();
+                    let is_plain = !is_counted
+                        && refuse_size(rule, exchange).is_none()
                         && self
                             .answer_links
                             .iter()

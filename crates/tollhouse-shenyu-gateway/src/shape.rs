@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
-use tollhouse_plugin::{AnswerBody, HeldBody, RequestContext};
+use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeldBody, RequestContext};
 use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::cryptor::{Crypted, CryptorRule};
 use tollhouse_shenyu::shaping::{BodyEdits, Edits, RequestRule, ResponseRule, Unique};
@@ -13,7 +13,7 @@ use crate::reply::reply;
 use crate::turn::Turn;
 use crate::{grpc, guard};
 
-/// Longest body that is edited, in bytes: it is held whole. Longer ones pass as they are.
+/// Longest body that is edited, in bytes: it is held whole. Longer requests pass as they are, longer answers do not.
 pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
 
 /// Does what a rule of `request` says to the request.
@@ -310,8 +310,12 @@ impl BodyFilter for CryptFilter {
         if is_last { self.held.len() + input_bytes } else { 0 }
     }
 
-    fn has_failed(&self) -> bool {
-        self.held.has_failed()
+    fn failure(&self) -> Option<FilterFailure> {
+        self.held.has_failed().then_some(FilterFailure::NoMemory)
+    }
+
+    fn holds_body(&self) -> bool {
+        true
     }
 }
 
@@ -343,9 +347,13 @@ fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     let is_json = cx
         .header("content-type")
         .is_some_and(|kind| kind.to_ascii_lowercase().windows(4).any(|word| word == b"json"));
-    if is_json && !rule.body.is_empty() && cx.header("content-encoding").is_none() {
+    if is_json && !rule.body.is_empty() {
+        // Passed on as it is, it would show what the rule takes out.
+        if !cx.require_readable(Codings::IDENTITY, EDITED_BODY_BYTES_MAX as u64) {
+            return;
+        }
         let filter =
-            JsonFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_too_long: false };
+            JsonFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_unreadable: false };
         cx.filter_body(Effect::Rewrites, Box::new(filter));
     }
     let edits = &rule.headers;
@@ -387,27 +395,30 @@ fn replace(cx: &mut ResponseContext<'_>, name: &str, values: Vec<Vec<u8>>) {
     }
 }
 
-/// Holds a body of JSON until it is whole, and edits it.
+/// Holds a body of JSON until it is whole, and edits it; nothing of one that cannot be read goes on.
 struct JsonFilter {
     rule: Arc<ResponseRule>,
     held: HeldBody,
-    is_too_long: bool,
+    is_unreadable: bool,
 }
 
 impl BodyFilter for JsonFilter {
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        if !self.is_too_long && self.held.len() + input.len() > EDITED_BODY_BYTES_MAX {
-            self.is_too_long = true;
-            out.append(&mut self.held.take());
-        }
-        if self.is_too_long {
-            return out.extend_from_slice(input);
+        self.is_unreadable |= self.held.len() + input.len() > EDITED_BODY_BYTES_MAX;
+        if self.is_unreadable {
+            return;
         }
         self.held.push(input);
-        if is_last && !self.held.has_failed() {
-            let held = self.held.take();
-            // What is no JSON stays as it is.
-            out.extend(self.rule.body.apply_to_text(&held).unwrap_or(held));
+        if !is_last || self.held.has_failed() {
+            return;
+        }
+        let held = self.held.take();
+        if held.trim_ascii().is_empty() {
+            return out.extend(held);
+        }
+        match self.rule.body.apply_to_text(&held) {
+            Some(edited) => out.extend(edited),
+            None => self.is_unreadable = true,
         }
     }
 
@@ -415,7 +426,14 @@ impl BodyFilter for JsonFilter {
         if is_last { self.held.len() + input_bytes } else { 0 }
     }
 
-    fn has_failed(&self) -> bool {
-        self.held.has_failed()
+    fn failure(&self) -> Option<FilterFailure> {
+        match self.is_unreadable {
+            true => Some(FilterFailure::Unreadable),
+            false => self.held.has_failed().then_some(FilterFailure::NoMemory),
+        }
+    }
+
+    fn holds_body(&self) -> bool {
+        true
     }
 }

@@ -220,6 +220,9 @@ codes! {
     InternalPanic = "internal_panic", 500, Gateway,
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";
+    AnswerUnreadable = "answer_unreadable", 502, Upstream,
+        "A plugin has to read the body of the answer and cannot: it has a content coding that the plugin does not undo, is not what that coding makes, or is longer than the plugin takes.",
+        "Have the node answer without Content-Encoding where the request accepts identity alone, or raise the plugin's limit on bodies.";
     MemoryLimit = "memory_limit", 503, Gateway,
         "A body had to be held in memory, and bodies and answers that are held take all the memory they may. Over HTTP/2, the stream is reset instead.",
         "Look for clients that send many long bodies at once; raise `limits.buffered_bytes` where the machine has more memory.";

@@ -80,7 +80,8 @@ impl Gateway {
 fn plugins(side: SocketAddr) -> Vec<Value> {
     let rewrite = |conf: Value| json!({"proxy-rewrite": conf});
     let side = format!("http://{side}");
-    vec![
+    let owned = super::owners::plugins(&side);
+    let mut all = vec![
         json!({}),
         rewrite(json!({"uri": "/new$uri"})),
         rewrite(json!({"uri": "/a?p=$arg_q&h=$http_x_h"})),
@@ -123,7 +124,9 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
         json!({"forward-auth": {"uri": format!("{side}/auth"), "request_method": "POST"}}),
         json!({"opa": {"host": side, "policy": "p", "with_body": true}}),
         json!({"grpc-web": {}}),
-    ]
+    ];
+    all.extend(owned);
+    all
 }
 
 /// A catch-all route with `plugins`, the mark added.
@@ -149,5 +152,13 @@ fn compile(
         "key-auth": {"key": "key-one"},
         "basic-auth": {"username": "foo", "password": "bar"},
     }});
-    making.compile([(Kind::Consumer, "one", consumer), (Kind::Route, "r", route)])
+    let other = json!({"username": "two", "plugins": {
+        "key-auth": {"key": "key-two"},
+        "basic-auth": {"username": "bar", "password": "foo"},
+    }});
+    making.compile([
+        (Kind::Consumer, "one", consumer),
+        (Kind::Consumer, "two", other),
+        (Kind::Route, "r", route),
+    ])
 }

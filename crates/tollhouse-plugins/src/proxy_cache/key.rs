@@ -12,6 +12,8 @@ pub(super) struct Parts(Vec<Part>);
 const HOST: &str = "host";
 /// The request header that says who asks.
 const AUTHORIZATION: &str = "authorization";
+/// The request header that browsers keep sessions in.
+const COOKIE: &str = "cookie";
 
 #[derive(Debug)]
 enum Part {
@@ -49,6 +51,13 @@ impl Parts {
         self.0.iter().any(|part| matches!(part, Part::Variable(name) if *name == wanted))
     }
 
+    /// Whether requests with other cookies, or another value of one of them, have other keys.
+    pub fn names_cookie(&self) -> bool {
+        let all = Variable::Header(COOKIE.into());
+        let names = |name: &Variable| *name == all || matches!(name, Variable::Cookie(_));
+        self.0.iter().any(|part| matches!(part, Part::Variable(name) if names(name)))
+    }
+
     /// Whether the values together are neither empty nor `0`.
     pub fn is_set(&self, request: &dyn Lookup) -> bool {
         let mut value = Vec::new();
@@ -69,12 +78,12 @@ fn write_port(request: &dyn Lookup, out: &mut Vec<u8>) {
 
 /// A request's values of the headers that answers vary by.
 pub(super) fn signature(cx: &RequestContext<'_>, names: &[String]) -> Vec<u8> {
-    joined(names.iter().map(|name| cx.header_list(name)))
+    joined(names.iter().map(|name| cx.header(name)))
 }
 
 /// The same, when the answer is there.
 pub(super) fn signature_of_response(cx: &ResponseContext<'_>, names: &[String]) -> Vec<u8> {
-    joined(names.iter().map(|name| cx.request_header_list(name)))
+    joined(names.iter().map(|name| cx.request_header(name)))
 }
 
 /// Values with their lengths, so that no two lists look alike.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
+use tollhouse_plugin::exchange::join_line;
 use tollhouse_plugin::{BodyError, BodyExaminer, Consumer, LocalFuture, Moment, RequestEdits};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
@@ -54,6 +55,16 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
 
     fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
         self.state.head.fields.find(name, self.request_bytes())
+    }
+
+    fn client_header_list(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let mut values = self.state.head.fields.named(name, self.request_bytes());
+        let first = values.next()?;
+        let Some(second) = values.next() else { return Some(Cow::Borrowed(first)) };
+        let mut joined = first.to_vec();
+        join_line(&mut joined, name, second);
+        values.for_each(|value| join_line(&mut joined, name, value));
+        Some(Cow::Owned(joined))
     }
 
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tollhouse_plugin::Identity;
 use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
 use crate::connection::handshake::Checked;
@@ -50,6 +51,19 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
         HandshakeFailure::ClientCertificateMissing => ErrorCode::ClientCertificateMissing.into(),
         _ => ErrorCode::ClientCertificateInvalid.into(),
     })
+}
+
+/// Notes the certificate that the client has shown and that was found to be good, for plugins that keep users apart.
+#[inline]
+pub(crate) fn note_identity(cx: &mut Exchange<'_>) {
+    let Some(peer) = cx.client.tls.as_deref() else { return };
+    if peer.checked.as_ref().is_none_or(|checked| checked.verdict.is_err()) {
+        return;
+    }
+    let (name, grant) = peer.subject_and_serial();
+    let (name, grant) = (name.as_bytes(), grant.as_bytes());
+    let identity = Identity { by: "client-certificate", name, grant };
+    cx.state.plugins.edits.identities.note(identity);
 }
 
 /// Checks what the client has shown by terms that came into service after its handshake.

@@ -70,7 +70,10 @@ pub(crate) async fn run(
     match relayed {
         Ok(()) => {}
         // A body that is broken from its first byte has kept even the head back.
-        Err(Broken { code, has_begun: false, .. }) => return Err(code.into()),
+        Err(Broken { code, has_begun: false, .. }) => {
+            cx.state.plugins.forget_answer();
+            return Err(code.into());
+        }
         Err(Broken { code, has_begun: true, is_between_pieces }) => {
             cx.state.record.code = Some(code);
             // A caller that gets messages, and no status behind them, would have to guess.
@@ -139,7 +142,7 @@ async fn relay_body<R: BodyRelay>(
     // A client that is gone is not answered, whatever has been sent.
     ended.map_err(|code| Broken {
         code,
-        has_begun: progress.moved > 0 || code == ErrorCode::DownstreamGone,
+        has_begun: progress.written > 0 || code == ErrorCode::DownstreamGone,
         is_between_pieces: progress.waiting == Waiting::UpstreamRead,
     })
 }

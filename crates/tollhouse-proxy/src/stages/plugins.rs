@@ -8,6 +8,7 @@ use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_telemetry::ErrorCode;
 
 use super::attempt::Answer;
+use super::client_certificate;
 use super::route::{self, Next, Way};
 use crate::answer::delivery::{Outgoing, final_status};
 use crate::answer::error;
@@ -32,6 +33,7 @@ pub(crate) async fn before_node<'s>(
     chains: &mut Chains<'s>,
 ) -> Result<Next<'s>, GatewayError> {
     cx.state.plugins.is_active = true;
+    client_certificate::note_identity(cx);
     route::enter(cx)?;
     let verdict = request_phases::run(cx, snapshot, chains).await;
     // Also where a plugin has answered: the log shows the client that plugins have found.
@@ -102,9 +104,16 @@ fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
 /// Shows plugins the head of a node's answer. What they change is left in the exchange's state and
 /// in
 /// `answer`.
-pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut Answer) {
+///
+/// # Errors
+/// A plugin has to read the body, and cannot.
+pub(crate) fn on_answer(
+    cx: &mut Exchange<'_>,
+    chains: &Chains<'_>,
+    answer: &mut Answer,
+) -> Result<(), GatewayError> {
     if !chains.see_answers() {
-        return;
+        return Ok(());
     }
     answer.is_seen_by_plugins = true;
     let status = final_status(cx.state.response.status);
@@ -118,9 +127,10 @@ pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut
         client_is_http11: cx.state.head.version == Version::Http11,
     };
     let head = HeadView::OfNode(answer.connection.link.buffer.filled());
-    let facts = response_phase::run(cx, chains, head, facts);
+    let facts = response_phase::run(cx, chains, head, facts)?;
     // A switch of protocols has happened, whatever is said about it.
     if facts.status != sent && sent != 101 {
         answer.status = Some(final_status(facts.status));
     }
+    Ok(())
 }

@@ -35,6 +35,8 @@ pub struct PluginType {
     pub serves_requests: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
+    /// Dotted paths of the fields that decide where those are sent.
+    pub sent_to: &'static [&'static str],
     /// What a consumer may say for it.
     pub consumer: Option<ConsumerSpec>,
     conf: Rules,
@@ -155,6 +157,7 @@ impl PluginType {
             serves_connections: P::SERVES_CONNECTIONS,
             serves_requests: P::SERVES_REQUESTS,
             encrypted: P::ENCRYPTED,
+            sent_to: P::SENT_TO,
             conf: Rules::new(schema),
             metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),
             identity: consumer.map(|spec| Rules::new((spec.schema)())),

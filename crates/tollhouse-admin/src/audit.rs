@@ -1,5 +1,5 @@
 //! The audit: one event for each write, sign-in, sign-out, export and refused key, with its actor, and without any value
-//! that was written. Events go to a sink outside of the store: whoever writes objects can push rows out of the list of
+//! that was written. Events go to a sink outside of the store: a caller that writes objects can push rows out of the list of
 //! changes, and not these.
 //!
 //! The one place is [`note`], through which every answer passes. Where events are kept is the sink's business.

@@ -133,7 +133,7 @@ impl Sessions {
         self.line(call, "", 0)
     }
 
-    /// Ends the sign-in that a call is made with: its cookie counts no more, whoever else may have it.
+    /// Ends the sign-in that a call is made with: copies of its cookie count no more.
     pub(crate) fn end(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
         self.key_of(keys, call, now_s)?;
         let id = self.cookie(call)?.id();

@@ -441,7 +441,7 @@ pub struct Registry {
     pub client_token: Option<Secret>,
     /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
     pub mass_expiry_threshold: f64,
-    /// Whether instances may be on loopback and link-local addresses, whoever registers them.
+    /// Whether instances may be on loopback and link-local addresses.
     pub local_instances: bool,
     /// Memory that all objects may take, in bytes.
     pub memory_max: usize,

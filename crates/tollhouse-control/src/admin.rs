@@ -7,8 +7,8 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::{
-    AdminApi, AdminKey, AuditSink, ConsoleSource, Cors, KeyCheck, Mode, Options, Parts, Role,
-    ServerToken, Sessions, StapleSource, StreamMode,
+    AdminApi, AdminKey, AuditSink, ConsoleSource, Cors, Encryption, KeyCheck, Mode, Options, Parts,
+    Role, ServerToken, Sessions, StapleSource, StreamMode,
 };
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{KeyRole, Secret};

@@ -30,12 +30,14 @@ const REFUSED_LINES_MAX: u32 = 30;
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// See the module.
+#[derive(Debug)]
 pub struct Audit {
     metrics: Arc<Metrics>,
     deeds: Mutex<RotatedFile>,
     refused: Mutex<RefusedKeys>,
 }
 
+#[derive(Debug)]
 struct RefusedKeys {
     file: RotatedFile,
     since: Instant,
@@ -138,6 +140,7 @@ fn line(event: &AuditEvent, untold: u64) -> Vec<u8> {
 }
 
 /// A file that makes room by renaming: `x.log` is `x.log.1` once it is full, and so on.
+#[derive(Debug)]
 struct RotatedFile {
     path: PathBuf,
     bytes_max: u64,

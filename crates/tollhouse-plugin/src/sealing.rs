@@ -156,7 +156,7 @@ pub struct HiddenValue {
     pub owner: String,
     /// Dotted path of the field.
     pub field: String,
-    /// The text as it stands there.
+    /// The sealed text.
     pub text: String,
     /// The fields beside it that decide where it is sent.
     pub sent_to: Value,

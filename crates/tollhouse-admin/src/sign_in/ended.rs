@@ -56,7 +56,7 @@ pub(crate) async fn drop_cookie(admin: &Admin, call: &mut Call) {
     let Some(sessions) = &options.sessions else { return };
     // Only a call with a good cookie and proof makes the index catch up.
     let Some(id) = sessions.id_of(&options.keys, call, auth::now_s()) else { return };
-    // What was known serves while the store is away, which lets nobody in who was not.
+    // While the store is away, the sign-outs that are known count.
     let _ = admin.index.catch_up().await;
     if admin.index.known().has_ended(&id) {
         call.headers.remove(COOKIE);

@@ -162,7 +162,7 @@ impl Object {
     }
 }
 
-/// The id of an object of [`Object::new`], which stands in its value.
+/// The id of an object of [`Object::new`], which its value holds.
 pub(super) fn id_in(kind: Kind, value: &Value) -> String {
     let name = if kind == Kind::Consumer { "username" } else { "id" };
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -351,7 +351,7 @@ keys! {
          aside until it is written anew.";
     secrets.env: Words,
         "Variables of the environment that objects may refer to as `$env://NAME`; `PREFIX*` lists all that begin \
-         so. None by default, because whoever writes objects could read them. Variables that begin with \
+         so. None by default, because authors of objects could read them. Variables that begin with \
          `TOLLHOUSE_` are never read.";
     log_files.folder: FilePath,
         "Folder of the files that plugins write (`file-logger`). A relative `path` of a plugin lies below it, an \

@@ -1,5 +1,5 @@
-//! What objects may reach of the machine: variables of the environment, and files. Whoever writes objects is not
-//! whoever runs the process.
+//! What objects may reach of the machine: variables of the environment, and files. The author of
+//! an object need not be the administrator of the process.
 
 use std::path::{Path, PathBuf};
 

@@ -178,7 +178,7 @@ pub fn sealed_texts(
     found
 }
 
-/// What stands under these fields, in their order; lists on the way stay lists, and absent fields are null.
+/// The values of these fields, in their order; lists on the way stay lists, and absent fields are null.
 pub fn project(conf: &Value, fields: &[impl AsRef<str>]) -> Value {
     fields.iter().map(|field| under(conf, field.as_ref())).collect()
 }

@@ -102,7 +102,7 @@ impl Unanswered {
 pub enum NoAnswer {
     /// No source knows it, or it lacks a part. It stands as it is written.
     Unknown,
-    /// The source may not read it. It stands as it is written.
+    /// The source may not read it. The text of the reference stays.
     Unlisted,
     /// The value is empty, which is what stands there now.
     Empty,

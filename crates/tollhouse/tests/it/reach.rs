@@ -1,4 +1,4 @@
-//! What objects reach of the machine, whoever writes them: an operator, a file, a client of the registry.
+//! Reach of objects on the machine: those of an operator, of a file, of a client of the registry.
 
 use std::fs;
 use std::net::SocketAddr;

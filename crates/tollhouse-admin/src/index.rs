@@ -17,6 +17,8 @@ use tollhouse_store::{
 
 use crate::limits::OBJECTS_PER_TURN;
 use crate::references::Place;
+use crate::session::SignInId;
+use crate::sign_in::ended;
 
 pub(crate) mod changes;
 pub(crate) mod collections;
@@ -78,6 +80,8 @@ pub(crate) struct Known {
     plugin_uses: HashMap<Box<str>, usize>,
     /// What is kept of writes.
     changes: Changes,
+    /// Sign-ins whose owners have signed out, by their ends.
+    ended: BTreeSet<SignInId>,
 }
 
 struct Object {
@@ -263,10 +267,7 @@ impl Known {
                 Event::Put(entry) => self.put(entry, prefix, inspect),
                 Event::Delete { key, .. } => {
                     if let Some(path) = key.strip_prefix(prefix) {
-                        match path.strip_prefix(change_row::FOLDER) {
-                            Some(name) => self.changes.remove(name),
-                            None => self.remove(path),
-                        }
+                        self.forget(path);
                     }
                 }
             }
@@ -278,6 +279,8 @@ impl Known {
         if path.starts_with(OWN_KEYS) {
             if let Some(name) = path.strip_prefix(change_row::FOLDER) {
                 self.changes.put(name, entry);
+            } else if let Some(name) = path.strip_prefix(ended::FOLDER) {
+                self.ended.extend(ended::parse(name));
             }
             return;
         }
@@ -314,6 +317,27 @@ impl Known {
         let collections: Vec<&str> = collections_of(path).collect();
         self.orders.insert(&collections, object.ordered(path));
         self.objects.insert(path.into(), object);
+    }
+
+    /// Whether a sign-in has ended.
+    pub(crate) fn has_ended(&self, id: &SignInId) -> bool {
+        self.ended.contains(id)
+    }
+
+    /// The ended sign-in that makes room for another one, where as many are kept.
+    pub(crate) fn oldest_ended_beyond(&self, count: usize) -> Option<&SignInId> {
+        self.ended.first().filter(|_| self.ended.len() >= count)
+    }
+
+    /// Takes out what was deleted at a path, whatever it was.
+    fn forget(&mut self, path: &str) {
+        if let Some(name) = path.strip_prefix(change_row::FOLDER) {
+            self.changes.remove(name);
+        } else if let Some(id) = path.strip_prefix(ended::FOLDER).and_then(ended::parse) {
+            self.ended.remove(&id);
+        } else {
+            self.remove(path);
+        }
     }
 
     fn remove(&mut self, path: &str) {

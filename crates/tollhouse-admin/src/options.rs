@@ -79,7 +79,8 @@ impl fmt::Debug for AdminKey {
 pub enum Role {
     /// Everything.
     Admin,
-    /// Reading and writing, but no secret in the clear, and nothing that concerns the process.
+    /// Reading and writing objects, and so all traffic; no secret in the clear or sent elsewhere, and nothing that concerns
+    /// the process.
     Operator,
     /// Reading, but no secret in the clear.
     Viewer,

@@ -19,6 +19,7 @@ mod keys;
 mod layers;
 mod load;
 mod parts;
+mod reach;
 mod reference;
 mod shape;
 mod shape_acme;
@@ -34,6 +35,7 @@ pub use load::{Loaded, Source};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
 };
+pub use reach::{LogFiles, Secrets};
 pub use reference::reference_markdown;
 pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
@@ -102,6 +104,10 @@ pub struct Bootstrap {
     pub log: String,
     /// Secrets in the store.
     pub encryption: Encryption,
+    /// References of objects to secrets elsewhere.
+    pub secrets: Secrets,
+    /// Files that plugins write.
+    pub log_files: LogFiles,
     /// Plugins that may be used; none named is all of them.
     pub plugins: Vec<String>,
     /// Plugins that are passed over where this build does not have them.
@@ -135,6 +141,7 @@ impl Default for Bootstrap {
             registry: Registry::default(),
             resources: None,
             access_log: AccessLog::in_folder(&data_dir),
+            log_files: LogFiles::in_folder(&data_dir),
             data_dir,
             limits: Limits::default(),
             drain_time: Duration::from_secs(30),
@@ -153,6 +160,7 @@ impl Default for Bootstrap {
             log: "info".to_owned(),
             encryption: Encryption::default(),
             plugins: Vec::new(),
+            secrets: Secrets::default(),
             skip_plugins: Vec::new(),
             plugin_attr: Map::new(),
             proxy_cache: Map::new(),
@@ -433,6 +441,8 @@ pub struct Registry {
     pub client_token: Option<Secret>,
     /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
     pub mass_expiry_threshold: f64,
+    /// Whether instances may be on loopback and link-local addresses.
+    pub local_instances: bool,
     /// Memory that all objects may take, in bytes.
     pub memory_max: usize,
     /// After how long instances that stay unhealthy are deleted; none keeps them.
@@ -506,6 +516,7 @@ impl Default for Registry {
             token: None,
             client_token: None,
             mass_expiry_threshold: 0.0,
+            local_instances: false,
             memory_max: 2 << 30,
             delete_unhealthy_after: None,
             delete_empty_services_after: None,

@@ -7,8 +7,8 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::{
-    AdminApi, AdminKey, ConsoleSource, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken,
-    Sessions, StapleSource, StreamMode,
+    AdminApi, AdminKey, AuditSink, ConsoleSource, Cors, Encryption, KeyCheck, Mode, Options, Parts,
+    Role, ServerToken, Sessions, StapleSource, StreamMode,
 };
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{KeyRole, Secret};
@@ -89,7 +89,9 @@ pub async fn start(
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = listeners::tls("admin.tls", &cx.bootstrap.admin.tls)?;
     let mut parts = parts(cx, access, (registry, certificates), console);
-    parts.options.sessions = Some(sessions(&parts.keyring, tls.is_some()));
+    let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
+    let secret = session_secret(&parts.keyring, &parts.options.mode)?;
+    parts.options.sessions = Some(Sessions::new(&secret, encryption));
     let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
     let listener = listeners::bind(address, predecessor)
         .await
@@ -106,10 +108,23 @@ pub async fn start(
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 
-/// Sign-ins outlive the process as its keyring does: a successor takes them over.
-fn sessions(keyring: &Keyring, is_encrypted: bool) -> Sessions {
-    let secret: Vec<&str> = keyring.expose().collect();
-    Sessions::new(secret.join("\n").as_bytes(), is_encrypted)
+/// Random bytes of a secret that ends with the process.
+const SECRET_BYTES: usize = 32;
+
+/// The secret of cookies. Sign-ins outlive the process as its keyring does, and a successor takes them over, where a
+/// store keeps the sign-outs too; else a sign-out would count until the next start only.
+fn session_secret(keyring: &Keyring, mode: &Mode) -> anyhow::Result<Vec<u8>> {
+    let mut secret = keyring.expose().collect::<Vec<&str>>().join("\n").into_bytes();
+    match mode {
+        Mode::Store | Mode::Away(_) => {}
+        Mode::ReadOnly(_) | Mode::Standalone(_) => {
+            let mut random = [0; SECRET_BYTES];
+            aws_lc_rs::rand::fill(&mut random)
+                .context("the system's random number generator is unavailable")?;
+            secret.extend(random);
+        }
+    }
+    Ok(secret)
 }
 
 /// What responders say, as the Admin API tells it.
@@ -139,6 +154,7 @@ fn parts(
         staples: Some(Arc::new(BoardOfStaples(Arc::clone(&cx.drivers.staples)))),
         console: Some(console),
         shenyu: shenyu::source(&cx.shenyu_desk, shenyu_admin::is_asked_for(&cx.bootstrap)),
+        audit: Some(Arc::clone(&cx.audit) as Arc<dyn AuditSink>),
         options: options(&cx.bootstrap, &key.secret, mode),
     }
 }

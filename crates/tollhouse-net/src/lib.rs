@@ -10,6 +10,7 @@ pub mod accept;
 pub mod client_hello;
 pub mod clock;
 pub mod connect;
+pub mod failed_logins;
 pub mod handover;
 pub mod listen;
 pub mod listener_tls;

@@ -35,6 +35,8 @@ pub struct PluginType {
     pub serves_requests: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
+    /// Dotted paths of the fields that decide where those are sent.
+    pub sent_to: &'static [&'static str],
     /// What a consumer may say for it.
     pub consumer: Option<ConsumerSpec>,
     /// Fields of its conf that hold expressions.
@@ -161,6 +163,7 @@ impl PluginType {
             encrypted: P::ENCRYPTED,
             expressions: P::EXPRESSIONS,
             remarks: P::remarks,
+            sent_to: P::SENT_TO,
             conf: Rules::new(schema),
             metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),
             identity: consumer.map(|spec| Rules::new((spec.schema)())),

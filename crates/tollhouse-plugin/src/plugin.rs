@@ -40,6 +40,9 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     const SERVES_REQUESTS: bool = true;
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
+    /// Dotted paths of the fields that decide where those are sent, and how well the peer is checked. A caller that may
+    /// not read the secrets may not change these without writing the secrets again.
+    const SENT_TO: &'static [&'static str] = &[];
 
     /// What its conf says. Doc comments, bounds and defaults of the fields are the schema's.
     type Config: JsonSchema + DeserializeOwned;

@@ -155,6 +155,7 @@ impl Plugin for LimitConn {
     const PHASES: Phases = Phases::ACCESS.union(Phases::LOG);
     const SERVES_CONNECTIONS: bool = true;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
+    const SENT_TO: &'static [&'static str] = conf::SENT_TO;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -195,6 +195,7 @@ impl Plugin for LimitCount {
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     const ENCRYPTED: &'static [&'static str] = &["redis_password", "sentinel_password"];
+    const SENT_TO: &'static [&'static str] = conf::SENT_TO;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -162,6 +162,7 @@ impl Plugin for LimitReq {
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
+    const SENT_TO: &'static [&'static str] = conf::SENT_TO;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

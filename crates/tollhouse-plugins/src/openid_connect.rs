@@ -95,6 +95,18 @@ impl Plugin for OpenidConnect {
         "session.secret",
         "session.redis.password",
     ];
+    const SENT_TO: &'static [&'static str] = &[
+        "discovery",
+        "ssl_verify",
+        "introspection_endpoint",
+        "introspection_endpoint_auth_method",
+        "token_endpoint_auth_method",
+        "client_jwt_assertion_audience",
+        "par",
+        "proxy_opts",
+        "session.storage",
+        "session.redis",
+    ];
     type Config = Config;
 
     fn remarks(conf: &Value) -> Vec<Remark> {

@@ -241,6 +241,9 @@ catalogue! {
             "1 while that copy serves, because the store has been away since the start.";
         admin_down: SharedGauge =
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
+        admin_keys_refused: SharedCounter =
+            "tollhouse_admin_keys_refused_total",
+            "Wrong keys that were brought to the Admin API or typed into the console's sign-in.";
         registry_down: SharedGauge =
             "tollhouse_registry_down", "1 while the service registry cannot be served.";
         shenyu_admin_down: SharedGauge =

@@ -134,7 +134,7 @@ fn restored(
 ) -> Result<Transaction, Reply> {
     let mut value: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    encrypt::open_stored(path, &mut value, &admin.parts)?;
     super::checks::check_parent(admin, request)?;
     let guards = validate(admin, request.resource, path, &value)?;
     let put = Operation::put(admin.key_of(path), Bytes::from(stored.to_owned()));

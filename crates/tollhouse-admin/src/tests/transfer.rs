@@ -1,7 +1,7 @@
 //! Export and import over HTTP: what is planned, carried out as one commit, and taken back.
 
 use super::*;
-use crate::{Mode, Sessions};
+use crate::{Encryption, Mode, Sessions};
 
 impl Fixture {
     async fn import(&self, query: &str, document: &str) -> Answer {
@@ -242,7 +242,7 @@ async fn only_those_who_may_write_import() {
 
 #[tokio::test]
 async fn no_website_imports_with_the_cookie_of_somebody_signed_in() {
-    let sessions = Sessions::new(b"secret", false);
+    let sessions = Sessions::new(b"secret", Encryption::Off);
     let fixture = Fixture::with(Options { sessions: Some(sessions), ..options() }).await;
     let sign_in = Request::builder()
         .method("POST")

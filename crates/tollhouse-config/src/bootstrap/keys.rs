@@ -12,7 +12,7 @@ use super::shape::{
     TimeOrZero, Words, WorkerCount,
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
-use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
+use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
@@ -145,13 +145,14 @@ keys! {
         "Whether the responder that a certificate names (OCSP) is asked about it, over plain HTTP, so that \
          clients are shown its answer along with the certificate. No handshake waits for that.";
     admin.key: OptionalSecret,
-        "Key of the Admin API. Where none is given, one is generated at the first run, printed \
+        "Key of the Admin API, of 16 characters or more. Where none is given, one is generated at the first run, printed \
          once, and kept in `data_dir/admin.key`.";
     admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
     admin.keys: NamedKeys,
         "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` may do \
-         everything; an `operator` writes objects and the registry, and reads no secret in the clear; a \
-         `viewer` only reads. What was changed, and by whom, is told with these names.";
+         everything. An `operator` writes objects and the registry, and so decides over all traffic; it reads no secret \
+         in the clear, has no hidden secret sent elsewhere, and does nothing that concerns the process. A `viewer` only \
+         reads. The audit and the list of changes tell deeds with these names. No key may equal another secret here.";
     admin.key_required: Switch, "Whether the Admin API asks for a key at all.";
     admin.allow: Networks,
         "Who may connect to the Admin API; others are answered 403. None is everybody.";
@@ -302,6 +303,9 @@ keys! {
         "While as small a part of a service's instances or less would be left healthy, silent ones \
          are kept; 0 lets all expire. A service sets its own by its metadata \
          `internal-service-protectthreshold`.";
+    registry.local_instances: Switch,
+        "Whether upstreams may follow instances on loopback and link-local addresses. They always may while the registry \
+         listens on loopback only. No instance ever leads to a listener for operators or of the registry.";
     registry.memory_max: Size<MEMORY_MIN, MEMORY_MAX>,
         "Memory that all registered objects together may take, as it is estimated; more are refused. An \
          eighth of it each is for rules and for contracts.";
@@ -345,11 +349,18 @@ keys! {
     encryption.allow_lost_keys: Switch,
         "Starts although the store holds secrets of which no key is left. What they belong to is set \
          aside until it is written anew.";
+    secrets.env: Words,
+        "Variables of the environment that objects may refer to as `$env://NAME`; `PREFIX*` lists all that begin \
+         so. None by default, because authors of objects could read them. Variables that begin with \
+         `TOLLHOUSE_` are never read.";
+    log_files.folder: FilePath,
+        "Folder of the files that plugins write (`file-logger`). A relative `path` of a plugin lies below it, an \
+         absolute one has to. The default is `logs` in `data_dir`.";
     plugins: Words, "Plugins that may be used; none named is all of them.";
     skip_plugins: Words,
         "Plugins that objects may name and that are passed over where this build does not have them, \
          `*` for all. Requests that others might protect are answered 503.";
-    plugin_attr: Table, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
+    plugin_attr: PrivateTable, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
     proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
     stream_routes: Switch,
         "Whether the Admin API takes stream routes. They are served on `listen.stream`.";

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Kind, Problem};
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_proxy::{Change, ShenyuChange};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{
@@ -395,7 +396,8 @@ impl Stored {
         let mut value = serde_json::from_slice(&entry.value)
             .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")));
         if let Ok(value) = &mut value {
-            sealing::unseal_stored(kind, value, &self.parts.catalogue, &self.parts.keyring);
+            let at = ObjectRef::new(kind, id.as_str());
+            sealing::unseal_stored(at, value, &self.parts.catalogue, &self.parts.keyring);
         }
         Some(Change::Upsert { kind, id, value, path })
     }

@@ -49,6 +49,7 @@ mod plugins_together;
 mod plugins_traffic;
 mod plugins_transform;
 mod proxy_protocol;
+mod reach;
 mod refusals;
 mod registry_durability;
 mod registry_floods;

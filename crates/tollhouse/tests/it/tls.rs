@@ -370,6 +370,7 @@ fn keys_come_out_of_the_environment() {
     let named = Pair { chain: "$env://THE_CERT".to_owned(), key: "$ENV://THE_KEY".to_owned() };
     let gateway = gateway()
         .tls()
+        .set("secrets.env", "THE_*")
         .variable("THE_CERT", &pair.chain)
         .variable("THE_KEY", &pair.key)
         .resources(&resources(&origin, &[ssl("1", &["a.test"], &named)]))

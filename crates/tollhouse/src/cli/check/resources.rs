@@ -33,15 +33,22 @@ pub(super) struct Checked {
     pub(super) problems: Problems,
 }
 
+/// What the gateway that is to serve a document reads of its surroundings.
+#[derive(Clone, Copy)]
+pub(super) struct Surrounding<'a> {
+    /// Variables that stand in the file's text as `${{NAME}}`.
+    pub(super) environment: Environment<'a>,
+    /// Those that objects may refer to.
+    pub(super) listed: Environment<'a>,
+    /// Plugins that may be passed over.
+    pub(super) skipped_plugins: &'a [String],
+}
+
 /// Checks the text of a document.
-pub(super) fn check(
-    text: &str,
-    format: Format,
-    environment: Environment<'_>,
-    skipped_plugins: &[String],
-) -> Checked {
+pub(super) fn check(text: &str, format: Format, surrounding: Surrounding<'_>) -> Checked {
+    let Surrounding { environment, listed, skipped_plugins } = surrounding;
     let mut problems = match declarative::parse(text, format, environment) {
-        Ok(document) => return check_document(document, skipped_plugins, environment),
+        Ok(document) => return check_document(document, skipped_plugins, listed),
         Err(problems) => problems,
     };
     // What lacks its last line is checked as if it had it: one fault hides no other.
@@ -51,7 +58,7 @@ pub(super) fn check(
     };
     match ended {
         Ok(document) => {
-            let mut checked = check_document(document, skipped_plugins, environment);
+            let mut checked = check_document(document, skipped_plugins, listed);
             problems.extend(std::mem::take(&mut checked.problems));
             Checked { problems, ..checked }
         }
@@ -228,7 +235,8 @@ fn ssl_problems(
             }
             let reason = format!("{} here", missing.reason());
             let path = format!("{}.{}", item.path, missing.field);
-            let hint = "the gateway serves the certificate only where its environment has it";
+            let hint = "the gateway serves the certificate only where its environment has it, and secrets.env of \
+                        its bootstrap file lists it";
             unanswered.push(Problem::warning(path, reason).with_hint(hint));
         }
     }

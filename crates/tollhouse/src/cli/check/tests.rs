@@ -177,7 +177,9 @@ fn certificates_in_the_environment_are_read_as_the_gateway_reads_them() {
         let pair = key.map(|key| serde_json::json!({ "key": key }).to_string());
         let environment = |name: &str| match name {
             "CERT" => cert.map(str::to_owned),
-            _ => pair.clone(),
+            "PAIR" => pair.clone(),
+            "TOLLHOUSE_SECRETS_ENV" => Some("CERT,PAIR".to_owned()),
+            _ => None,
         };
         folder.check_in(&["@apisix.json"], &environment)
     };

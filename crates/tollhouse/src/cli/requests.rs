@@ -86,11 +86,11 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A status such as `502`, or a class such as `5xx`.
+/// A status such as `502`, a class such as `5xx`, or nothing: the default, which is every status.
 fn parse_status(text: &str) -> Result<String, String> {
     let is_status = |text: &str| text.parse().is_ok_and(|status: u16| (100..600).contains(&status));
     let class = text.strip_suffix("xx").map(|digit| format!("{digit}00"));
-    match is_status(class.as_deref().unwrap_or(text)) {
+    match text.is_empty() || is_status(class.as_deref().unwrap_or(text)) {
         true => Ok(text.to_owned()),
         false => Err("expected a status such as 502, or a class such as 5xx".to_owned()),
     }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_status_that_does_not_exist_is_refused() {
-        for good in ["502", "5xx", "100"] {
+        for good in ["502", "5xx", "100", ""] {
             assert_eq!(parse_status(good).as_deref(), Ok(good));
         }
         for wrong in ["abc", "7xx", "5x", "50", "600", "xx"] {

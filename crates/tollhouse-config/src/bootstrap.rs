@@ -329,9 +329,10 @@ impl Default for Listen {
     fn default() -> Self {
         let this_host = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
         Self {
-            http: vec![SocketAddr::from(([0, 0, 0, 0], 9080))],
+            // Loopback like every other listener: the first start must not expose the machine.
+            http: this_host(9080),
             // Open before there is a certificate: one that is written later serves at once.
-            https: vec![SocketAddr::from(([0, 0, 0, 0], 9443))],
+            https: this_host(9443),
             http_proxied: Vec::new(),
             https_proxied: Vec::new(),
             stream: Vec::new(),
@@ -552,7 +553,7 @@ impl Default for Admin {
             viewer_key: None,
             keys: Vec::new(),
             key_required: true,
-            allow: vec![network("127.0.0.0/24"), network("::1/128")],
+            allow: vec![network("127.0.0.0/8"), network("::1/128")],
             cors: true,
             prefix: "/apisix".to_owned(),
             standalone: false,

@@ -15,6 +15,7 @@ use tollhouse_config::bootstrap::{KeyRole, Secret};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::local_name::HostNames;
 
+use crate::certificate_ends::CertificateEnds;
 use crate::certificates::RunningCertificates;
 use crate::console::shenyu;
 use crate::context::ControlContext;
@@ -22,6 +23,7 @@ use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
+use crate::settings;
 use crate::shenyu_admin;
 use crate::staples::Staples;
 
@@ -69,6 +71,7 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
         allow: admin.allow.clone(),
         cors: if admin.cors { Cors::On } else { Cors::Off },
         server_token: ServerToken(crate::plugins::apisix_token(bootstrap).to_owned()),
+        listened: settings::listened_ports(bootstrap),
         stream_mode: if bootstrap.stream_routes { StreamMode::On } else { StreamMode::Off },
         mode,
         ..Options::default()
@@ -127,12 +130,16 @@ fn session_secret(keyring: &Keyring, mode: &Mode) -> anyhow::Result<Vec<u8>> {
     Ok(secret)
 }
 
-/// What responders say, as the Admin API tells it.
-struct BoardOfStaples(Arc<Staples>);
+/// Certificates in service, for the Admin API.
+struct BoardOfStaples(Arc<Staples>, Arc<CertificateEnds>);
 
 impl StapleSource for BoardOfStaples {
     fn list(&self) -> serde_json::Value {
         serde_json::json!(self.0.report())
+    }
+
+    fn ends(&self) -> serde_json::Value {
+        self.1.to_json()
     }
 }
 
@@ -151,10 +158,13 @@ fn parts(
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
         certificates: certificates.map(RunningCertificates::source),
-        staples: Some(Arc::new(BoardOfStaples(Arc::clone(&cx.drivers.staples)))),
+        staples: Some(Arc::new(BoardOfStaples(
+            Arc::clone(&cx.drivers.staples),
+            Arc::clone(cx.metrics_page.certificates()),
+        ))),
         console: Some(console),
         shenyu: shenyu::source(&cx.shenyu_desk, shenyu_admin::is_asked_for(&cx.bootstrap)),
         audit: Some(Arc::clone(&cx.audit) as Arc<dyn AuditSink>),
-        options: options(&cx.bootstrap, &key.secret, mode),
+        options: options(&cx.bootstrap, &key, mode),
     }
 }

@@ -21,7 +21,6 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{ErrorKind, Store, StoreError};
 
@@ -147,12 +146,6 @@ impl Feed {
             }
             Feed::File(_) | Feed::Documents(_) => None,
         }
-    }
-
-    /// The key of its Admin API, where it was made just now.
-    pub fn new_admin_key(&self) -> Option<Secret> {
-        let key = self.admin_access()?.key;
-        key.is_new.then_some(key.secret)
     }
 
     /// Whether the demonstration is in service.

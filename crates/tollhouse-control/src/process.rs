@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::resolve::Resolver;
 use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::worker::Transport;
@@ -77,8 +76,10 @@ struct StartFacts {
     workers: usize,
     /// The folder of everything that is kept, where it was made just now.
     new_data_dir: Option<PathBuf>,
-    /// The key of the Admin API, where it was made just now.
-    new_admin_key: Option<Secret>,
+    /// File of the Admin API's key, unless the key is configured.
+    admin_key_file: Option<PathBuf>,
+    /// Files of secrets that registry clients need, each with its name.
+    registry_secret_files: Vec<(String, PathBuf)>,
     /// The clients of a worker, where the limit of open files lets it have fewer than configured.
     fewer_clients: Option<usize>,
 }
@@ -123,19 +124,24 @@ impl Process {
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
         settings.shenyu.local = Some(Arc::<LocalDoor>::clone(&cx.local_door));
-        let registry = start_registry(&cx, predecessor).await?;
+        let (registry, registry_outage) = start_registry(&cx, predecessor).await?;
         let configured = Configured::open(&cx, &settings, predecessor).await?;
         let Configured { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
         let sockets = Sockets::listen(bootstrap, workers, inheritance.as_mut())?;
+        // Only now: a start that fails serves nothing, so its one error is the only line.
+        if let Some(reason) = registry_outage {
+            cx.outages.report(Part::Registry, reason);
+        }
         let spares = Spares::duplicate(&sockets, settings.tls.terms.tickets.clone())?;
         let start = StartFacts {
             data_plane: sockets.http_addresses(),
             streams: sockets.stream_addresses(),
             workers,
             new_data_dir,
-            new_admin_key: feed.new_admin_key(),
+            admin_key_file: secrets::admin_key_file(bootstrap),
+            registry_secret_files: registry::secrets::files(bootstrap),
             fewer_clients,
         };
         start.publish_addresses(&cx);
@@ -190,7 +196,8 @@ impl Process {
             registry: self.exclusive.registry(),
             source: self.exclusive.source(),
             new_data_dir: self.start.new_data_dir.as_deref(),
-            new_admin_key: self.start.new_admin_key.as_ref(),
+            admin_key_file: self.start.admin_key_file.clone(),
+            registry_secret_files: self.start.registry_secret_files.clone(),
             has_demonstration: self.exclusive.feed().is_some_and(Feed::has_demonstration),
         }
     }
@@ -321,20 +328,17 @@ impl Configured {
 }
 
 /// Starts the registry. One that nobody asked for, or that another node keeps, does not keep the gateway from
-/// serving: it is tried again. A successor does not take over from a process whose registry may work.
+/// serving: it is tried again, and the reason comes with the result. A successor does not take over from a process whose registry may work.
 async fn start_registry(
     cx: &ControlContext,
     predecessor: Predecessor,
-) -> anyhow::Result<Option<RunningRegistry>> {
+) -> anyhow::Result<(Option<RunningRegistry>, Option<String>)> {
     let may_be_missing = registry::is_shared(&cx.bootstrap)
         || (predecessor == Predecessor::None && !registry::is_asked_for(&cx.bootstrap));
     let database = &cx.registry_database;
     match registry::start(&cx.bootstrap, &cx.descriptors, database, predecessor).await {
-        Err(error) if may_be_missing => {
-            cx.outages.report(Part::Registry, format!("{error:#}"));
-            Ok(None)
-        }
-        started => started,
+        Err(error) if may_be_missing => Ok((None, Some(format!("{error:#}")))),
+        started => Ok((started?, None)),
     }
 }
 

@@ -37,7 +37,6 @@ use crate::registry::database::{Shared, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
 use crate::registry::secrets::RegistrySecrets;
-use crate::secrets::KeptSecret;
 use crate::settings;
 use crate::settings::descriptors::Descriptors;
 
@@ -64,7 +63,6 @@ pub struct RunningRegistry {
     /// How both speak TLS, if they do.
     tls: Option<ListenerTls>,
     part: RegistryPart,
-    new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
     /// Shows whether the thread that writes its store still runs.
@@ -144,7 +142,6 @@ pub async fn start(
         grpc: None,
         http: None,
         tls: listeners::tls("registry.tls", &bootstrap.registry.tls)?,
-        new_secrets: new_secrets(bootstrap, secrets),
         stop_serving,
         stop_keeping,
         writes,
@@ -300,11 +297,6 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// Secrets that were made just now and that nobody has seen: what each is, and the secret.
-    pub fn new_secrets(&self) -> &[(String, Secret)] {
-        &self.new_secrets
-    }
-
     /// Ends the thread that keeps the state, as if it had died.
     #[cfg(test)]
     pub(crate) fn kill_keeper(&self) {
@@ -360,7 +352,7 @@ fn thread<F: Future<Output = ()>>(
 fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
     let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };
-    let text = |kept: &KeptSecret| kept.secret.expose().to_owned();
+    let text = |secret: &Secret| secret.expose().to_owned();
     let account = Account {
         name: settings.user.clone(),
         password: text(&secrets.password),
@@ -368,19 +360,6 @@ fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     };
     let (console, client) = (gate(settings.console_auth), gate(settings.client_auth));
     Access::new(console, client, account, text(&secrets.client_token))
-}
-
-/// The secrets that were made just now and are asked for. The account's token is not among them: a login
-/// gives it.
-fn new_secrets(bootstrap: &Bootstrap, secrets: RegistrySecrets) -> Vec<(String, Secret)> {
-    let settings = &bootstrap.registry;
-    let password = format!("Password of {} at the registry", settings.user);
-    let all = [
-        (settings.console_auth, password, secrets.password),
-        (settings.client_auth, "Token of the registry's clients".to_owned(), secrets.client_token),
-    ];
-    let new = all.into_iter().filter(|(is_asked_for, _, kept)| *is_asked_for && kept.is_new);
-    new.map(|(_, what, kept)| (what, kept.secret)).collect()
 }
 
 #[cfg(test)]

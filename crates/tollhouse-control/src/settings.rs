@@ -16,6 +16,7 @@ use tollhouse_config::bootstrap::{
 };
 use tollhouse_http::HeadLimits;
 use tollhouse_model::Problem;
+use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_plugins::shenyu::PluginEngines;
@@ -145,7 +146,13 @@ fn streams(bootstrap: &Bootstrap) -> StreamSettings {
         udp_idle_time: limits.udp_idle_time,
         udp_sessions_per_worker: count(limits.udp_sessions_per_worker),
         udp_sessions_per_address: count(limits.udp_sessions_per_address),
+        listened: listened_ports(bootstrap),
     }
+}
+
+/// Ports on which connections for stream routes arrive.
+pub fn listened_ports(bootstrap: &Bootstrap) -> ListenedPorts {
+    ListenedPorts::only(bootstrap.listen.stream.iter().map(|listener| listener.address.port()))
 }
 
 /// How TLS is served to clients; tickets need keys, which only a process that serves makes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tollhouse_http::HeadLimits;
+use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::Brand;
@@ -80,6 +81,8 @@ pub struct StreamSettings {
     pub udp_sessions_per_worker: usize,
     /// Sessions of datagrams of one client address to one worker.
     pub udp_sessions_per_address: usize,
+    /// Ports of the listeners, for warnings about stream routes that none of them serves.
+    pub listened: ListenedPorts,
 }
 
 impl Default for StreamSettings {
@@ -92,6 +95,7 @@ impl Default for StreamSettings {
             udp_idle_time: minute,
             udp_sessions_per_worker: 8192,
             udp_sessions_per_address: 256,
+            listened: ListenedPorts::default(),
         }
     }
 }

@@ -91,9 +91,10 @@ keys! {
     resources: OptionalPath,
         "A declarative file in APISIX's standalone shape, YAML or JSON by its ending; watched, \
          and applied without a restart.";
-    listen.http: OpenAddresses, "Data plane, plain HTTP.";
+    listen.http: OpenAddresses,
+        "Data plane, plain HTTP. The default serves this machine alone; `0.0.0.0:9080` serves others too.";
     listen.https: OpenAddresses,
-        "Data plane, TLS, with the certificates of the `ssls` objects. A client that asks for a name \
+        "Data plane, TLS, for this machine alone by default, with the certificates of the `ssls` objects. A client that asks for a name \
          without a certificate is refused in the handshake.";
     listen.http_proxied: OpenAddresses,
         "Data plane, plain HTTP behind proxies that send a PROXY header (version 1 or 2) ahead of each \
@@ -145,8 +146,8 @@ keys! {
         "Whether the responder that a certificate names (OCSP) is asked about it, over plain HTTP, so that \
          clients are shown its answer along with the certificate. No handshake waits for that.";
     admin.key: OptionalSecret,
-        "Key of the Admin API, of 16 characters or more. Where none is given, one is generated at the first run, printed \
-         once, and kept in `data_dir/admin.key`.";
+        "Key of the Admin API, of 16 characters or more. By default one is generated at the first run and kept in \
+         `data_dir/admin.key`; each start prints where it is.";
     admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
     admin.keys: NamedKeys,
         "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` may do \
@@ -292,8 +293,8 @@ keys! {
          `X-Polaris-Token`.";
     registry.user: Text, "Who logs in at `/core/v1/user/login`.";
     registry.password: OptionalSecret,
-        "The password for that. Where none is given, one is generated at the first run, printed once, \
-         and kept in `data_dir/registry.password`.";
+        "The password for that. By default one is generated at the first run and kept in \
+         `data_dir/registry.password`.";
     registry.token: OptionalSecret,
         "The token that a login gives. The default is generated and kept in `data_dir/registry.token`.";
     registry.client_token: OptionalSecret,

@@ -50,7 +50,7 @@ impl Loaded {
         self.sources.iter().map(|(name, source)| (*name, source))
     }
 
-    /// Every key with its value and source, one a line: `listen.http = 0.0.0.0:9080 (default)`.
+    /// Every key with its value and source, one a line: `listen.http = 127.0.0.1:9080 (default)`.
     /// Secrets show as stars.
     pub fn describe(&self) -> String {
         let mut text = String::new();

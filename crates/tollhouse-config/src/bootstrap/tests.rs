@@ -40,7 +40,7 @@ fn nothing_given_is_the_documented_default() {
     assert_eq!(loaded.problems.to_string(), "");
     assert!(loaded.sources().all(|(_, source)| *source == Source::Default));
     assert!(loaded.describe().starts_with("data_dir = ./tollhouse-data (default)\n"));
-    assert!(loaded.describe().contains("listen.http = 0.0.0.0:9080 (default)\n"));
+    assert!(loaded.describe().contains("listen.http = 127.0.0.1:9080 (default)\n"));
 }
 
 #[test]

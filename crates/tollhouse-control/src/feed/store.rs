@@ -9,6 +9,7 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tollhouse_admin::Mode;
+use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
@@ -22,7 +23,7 @@ use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
 use crate::outages::Part;
 use crate::process::handover::Predecessor;
-use crate::secrets::{self, KeptSecret, sealed_store};
+use crate::secrets::{self, sealed_store};
 use tollhouse_store::Batches;
 
 /// How long a successor waits for the store of a process that is just leaving.
@@ -38,7 +39,7 @@ pub struct StoreFeed {
     /// They read the store for as long as somebody takes what they read: our objects, and ShenYu's.
     followers: Vec<JoinHandle<()>>,
     keyring: Arc<Keyring>,
-    key: KeptSecret,
+    key: Secret,
     /// Whether the demonstration is in service, because there is nothing else.
     has_demonstration: bool,
     /// How far our objects have come.

@@ -145,6 +145,14 @@ impl Check<'_> {
                 }
             }
         }
+        // Without a configuration at hand, its listeners are unknown.
+        if let Some(bootstrap) = bootstrap.filter(|_| self.arguments.configuration.config.is_some())
+        {
+            let listened = settings::listened_ports(&bootstrap);
+            let warnings = checked.stream_routes.iter();
+            let warnings = warnings.filter_map(|(path, port)| listened.warning(*port, path));
+            checked.problems.extend(warnings.collect());
+        }
         self.report.resources(name, &checked);
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Checked {
     pub(super) counts: BTreeMap<Kind, usize>,
     /// ShenYu's objects, which are compiled as a whole.
     pub(super) shenyu: Vec<ShenyuItem>,
+    /// Stream routes: the place of each, and its `server_port`.
+    pub(super) stream_routes: Vec<(String, Option<u16>)>,
     /// Everything that is wrong, in the order of the document.
     pub(super) problems: Problems,
 }
@@ -83,7 +85,13 @@ fn check_document(
         *counts.entry(kind).or_default() += 1;
     }
     let problems = check_beside(&document, &document, skipped_plugins, Some(environment));
-    Checked { counts, shenyu, problems }
+    let stream_routes = document.items.iter().filter_map(|item| {
+        let is_stream_route = item.kind == Kind::StreamRoute;
+        let value = is_stream_route.then(|| item.value().ok()).flatten()?;
+        let route = StreamRoute::parse(item.id.clone(), &value, &item.path).0?;
+        Some((item.path.clone(), route.server_port))
+    });
+    Checked { counts, shenyu, stream_routes: stream_routes.collect(), problems }
 }
 
 /// What is wrong with a document; names in it may lead to anything in `all`. Without an environment, what

@@ -174,7 +174,9 @@ impl Index {
                 WatchEvent::Progress(revision) => self.lock().revision = revision,
                 // What is known stands, and reads go on for as long as the store answers them.
                 WatchEvent::Lost(Lost::Closed) => return Ok(()),
-                WatchEvent::Lost(Lost::Compacted { .. } | Lost::Unavailable { .. }) => {
+                WatchEvent::Lost(
+                    Lost::Compacted { .. } | Lost::Rewound { .. } | Lost::Unavailable { .. },
+                ) => {
                     let committed = self.expected.load(Ordering::Acquire);
                     let known = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
                     // A listing has every commit that was confirmed before it was asked for. Where its revision is

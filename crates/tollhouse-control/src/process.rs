@@ -22,6 +22,7 @@ use tollhouse_net::resolve::Resolver;
 use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell};
+use tollhouse_store::StoreError;
 use tollhouse_telemetry::access_log::AccessLog;
 
 pub use self::start_error::StartError;
@@ -36,7 +37,7 @@ use crate::feed::{self, Feed, Source};
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
 use crate::outages::Part;
-use crate::registry::{self, RunningRegistry};
+use crate::registry::{self, RegistrySockets, RunningRegistry, Takeover};
 use crate::resources::Resources;
 use crate::secrets;
 use crate::settings::{self, descriptors::Descriptors};
@@ -124,7 +125,10 @@ impl Process {
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
         settings.shenyu.local = Some(Arc::<LocalDoor>::clone(&cx.local_door));
-        let (registry, registry_outage) = start_registry(&cx, predecessor).await?;
+        let sockets = inheritance.as_mut();
+        let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
+        let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
+        let (registry, registry_outage) = start_registry(&cx, takeover).await?;
         let configured = Configured::open(&cx, &settings, predecessor).await?;
         let Configured { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
@@ -226,10 +230,10 @@ impl Process {
                     Succession::Asked(ready) => {
                         // Store and addresses can have one owner: the successor is told to go on
                         // only once they are let go.
-                        self.exclusive.release().await;
+                        self.spares.keep(self.exclusive.hand_over().await);
                         let _ = ready.send(());
                     }
-                    Succession::Failed => self.exclusive.take_back(),
+                    Succession::Failed => self.exclusive.take_back(self.spares.take_registry()),
                     Succession::Done => {
                         tracing::info!("a successor has taken over");
                         self.side.stop();
@@ -327,19 +331,27 @@ impl Configured {
     }
 }
 
-/// Starts the registry. One that nobody asked for, or that another node keeps, does not keep the gateway from
-/// serving: it is tried again, and the reason comes with the result. A successor does not take over from a process whose registry may work.
+/// Starts the registry. One that is not asked for, that another node keeps, or whose disk is full or fails does not keep
+/// the gateway from serving: it is tried again, and the reason comes with the result. A successor does not take over from
+/// a process whose registry may work.
 async fn start_registry(
     cx: &ControlContext,
-    predecessor: Predecessor,
+    takeover: Takeover,
 ) -> anyhow::Result<(Option<RunningRegistry>, Option<String>)> {
-    let may_be_missing = registry::is_shared(&cx.bootstrap)
-        || (predecessor == Predecessor::None && !registry::is_asked_for(&cx.bootstrap));
+    let is_first = takeover.predecessor == Predecessor::None;
+    let may_be_missing =
+        registry::is_shared(&cx.bootstrap) || (is_first && !registry::is_asked_for(&cx.bootstrap));
     let database = &cx.registry_database;
-    match registry::start(&cx.bootstrap, &cx.descriptors, database, predecessor).await {
-        Err(error) if may_be_missing => Ok((None, Some(format!("{error:#}")))),
+    match registry::start(&cx.bootstrap, &cx.descriptors, database, takeover).await {
+        Err(error) if may_be_missing || (is_first && is_of_the_disk(&error)) => {
+            Ok((None, Some(format!("{error:#}"))))
+        }
         started => Ok((started?, None)),
     }
+}
+
+fn is_of_the_disk(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<StoreError>().is_some_and(StoreError::is_of_the_disk)
 }
 
 /// Starts what looks at the data plane from time to time, for the console and the log.

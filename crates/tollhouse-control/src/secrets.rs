@@ -14,6 +14,7 @@ use anyhow::Context;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::{Form, Keyring};
+use tollhouse_stdx::files::sync_parent;
 
 /// Letters of a generated secret; as many as APISIX's own key of the Admin API has.
 const GENERATED_LETTERS: usize = 32;
@@ -127,10 +128,7 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
         file.write_all(b"\n")?;
         file.sync_all()?;
         std::fs::rename(&draft, path)?;
-        match path.parent() {
-            Some(folder) => std::fs::File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
+        sync_parent(path)
     };
     write().with_context(|| {
         format!("{} cannot be written; set data_dir to a writable folder", path.display())

@@ -1,7 +1,8 @@
 //! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes,
 //! budgets of memory, waits between tries.
 //!
-//! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself; every module can be understood and
+//! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself and to flush a folder; every
+//! module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
 pub mod backoff;
@@ -15,6 +16,7 @@ pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
+pub mod files;
 pub mod fine_duration;
 pub mod header_name;
 pub mod log_limit;

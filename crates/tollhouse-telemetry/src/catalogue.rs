@@ -229,13 +229,16 @@ catalogue! {
             "1 while the store of the configuration cannot be read; what is in service goes on.";
         store_doubtful: SharedGauge =
             "tollhouse_store_doubtful",
-            "1 while what a shared store holds is not believed (it was emptied or replaced) or is half of an import.";
+            "1 while what a shared store holds is not believed (it was emptied or replaced), is half of an import, or is older than what was read.";
         store_differences: SharedCounter =
             "tollhouse_store_differences_total",
             "Objects in service that were not what a shared store holds, found by comparing and mended.";
+        store_rewinds: SharedCounter =
+            "tollhouse_store_rewinds_total",
+            "Times that a shared store was found at an earlier revision than one that was read of it.";
         store_copy_written: SharedGauge =
             "tollhouse_store_copy_written_seconds",
-            "When the copy of a shared store was made that a start without the store serves, in seconds since 1970.";
+            "Time of the newest change in the copy of a shared store that a start without the store serves, in seconds since 1970.";
         store_copy_in_service: SharedGauge =
             "tollhouse_store_copy_in_service",
             "1 while that copy serves, because the store has been away since the start.";

@@ -98,7 +98,12 @@ pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
         );
     }
     if row.is_cut {
-        return Some("what stood there before was too large to be kept");
+        return Some(match row.path == IMPORTED {
+            true => {
+                "these were too many objects, or too large ones, to be taken back as one commit"
+            }
+            false => "what stood there before was too large to be kept",
+        });
     }
     if row.was_to_end {
         return Some("what stood there before was to end by itself; write it anew with its ttl");

@@ -33,11 +33,11 @@ pub(super) async fn run(
     let steps = steps(admin, change).await?;
     let prospect = many::prospect(admin, &steps).await;
     check(admin, &steps, &prospect)?;
+    let row = many::row(admin, call, &steps, Some(change.name));
+    let transaction = many::transaction(admin, call, &steps, &row)?;
     if undoing == Undoing::Try {
         return Ok(Reply::json(StatusCode::OK, &json!({ "valid": true })));
     }
-    let row = many::row(admin, call, &steps, Some(change.name));
-    let transaction = many::transaction(admin, call, &steps, &row)?;
     let revision = many::commit(admin, transaction).await?;
     Ok(Reply::json(StatusCode::OK, &json!({ "revision": revision.0 })))
 }

@@ -171,6 +171,10 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    store.allow_missing: Switch,
+        "Begins with an empty store although `store.db` is missing from a `data_dir` in which objects were kept. \
+         Otherwise such a start is refused: a volume may not be mounted, or a restore not have ended. Set it for one \
+         start, with `--set`.";
     store.etcd.endpoints: EtcdUrls,
         "Members of an etcd that keeps the configuration in the place of `data_dir`, for any number of \
          gateways that share it; keys begin with `admin.prefix`. One is asked at a time, the next once \

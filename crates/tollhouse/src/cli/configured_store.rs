@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
-use tollhouse_control::feed::etcd;
+use tollhouse_control::feed::{etcd, lost_store};
 use tollhouse_control::secrets::shenyu_store::{self, ShenyuStore};
 use tollhouse_control::secrets::{self, sealed_store};
 use tollhouse_model::encryption::Keyring;
@@ -121,6 +121,7 @@ async fn open_own(
     bootstrap: &Bootstrap,
     remedy: &str,
 ) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {
+    lost_store::check(bootstrap)?;
     let store = match tollhouse_store::open(&Location::Directory(bootstrap.data_dir.clone())) {
         Ok(store) => store,
         Err(error @ StoreError::InUse { .. }) => {

@@ -26,6 +26,7 @@ mod etcd_keyring;
 mod exit_codes;
 mod fails_closed;
 mod framing;
+mod full_disks;
 mod grpc_clients;
 mod headers;
 mod health;

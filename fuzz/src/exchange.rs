@@ -9,13 +9,14 @@
 //! follows it before it is answered; a client reads as many answers as it sent requests; and whoever
 //! comes next, on whichever connection, gets the answer that was made for him. Both sides speak HTTP/1.1
 //! or HTTP/2 (`http2`), as the input says; streams name themselves in heads and bodies, so that what crosses
-//! from one to another is seen.
+//! from one to another is seen. What protects a path protects it in every spelling (`paths`).
 
 pub mod client;
 pub mod gateway;
 pub mod http2;
 pub mod node;
 pub mod oracle;
+pub mod paths;
 pub mod script;
 
 use std::sync::OnceLock;

@@ -30,6 +30,8 @@
 //! never kept unless the conf says so for cookies. An answer to a request with `Authorization` is
 //! kept only where it says `public`, `must-revalidate` or `s-maxage`, or where the key tells who asks:
 //! by `$http_authorization`, or by the consumer. A GET or HEAD that has a body passes by the cache.
+//! A key tells `cache_key`'s parts apart, and always holds the path and query that the node is asked for,
+//! after plugins that change them: two requests that a node could answer differently share nothing.
 //! `$host` in a key stands for host and port as the client names them. Whoever may use the route may
 //! `PURGE`: plugins that authenticate come first, and `methods` of the route can leave it out.
 
@@ -181,6 +183,7 @@ impl Plugin for ProxyCache {
     const PRIORITY: i32 = 1085;
     const VERSION: f32 = 0.2;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     type Config = Config;
 
@@ -287,7 +290,8 @@ impl ProxyCache {
             key.extend_from_slice(consumer.username.as_bytes());
             key.push(0);
         }
-        self.key.render(cx.variables(), &mut key);
+        self.key.write(cx.variables(), &mut key);
+        key::write_part(&cx.node_uri(), &mut key);
         key
     }
 

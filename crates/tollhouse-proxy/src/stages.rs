@@ -15,6 +15,7 @@ pub(crate) mod connection_name;
 pub(crate) mod deliver;
 pub(crate) mod forward;
 pub(crate) mod limits;
+pub(crate) mod judged_path;
 pub(crate) mod normalise;
 pub(crate) mod plugins;
 pub(crate) mod recent;

@@ -14,6 +14,7 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 use crate::snapshot::certificates::ClientTerms;
+use crate::stages::judged_path;
 
 /// Refuses a request over TLS whose host asks for a certificate that the client has not shown.
 ///
@@ -28,13 +29,19 @@ pub(crate) fn check(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), Ga
 }
 
 fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
-    let host = std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default();
+    let host = host_of(cx);
     if snapshot.certificates.refuses(host) {
         // Who may come is not known; a new connection is told so in its handshake.
         return Err(ErrorCode::MisdirectedRequest.into());
     }
     let found = snapshot.certificates.find(host).and_then(|host| host.clients.as_ref());
-    let Some(terms) = found.filter(|terms| !terms.exempts(cx)) else { return Ok(()) };
+    let Some(terms) = found else { return Ok(()) };
+    // An exempt path is judged like any other: the node gets the one that was, and a path that it could
+    // read in another way is not exempt, whatever the settings allow elsewhere.
+    if terms.exempts(cx) && judged_path::settle_unambiguous(cx).is_ok() {
+        return Ok(());
+    }
+    let host = host_of(cx);
     let Some(peer) = cx.client.tls.as_deref().filter(|peer| *peer.name == *host) else {
         return Err(ErrorCode::MisdirectedRequest.into());
     };
@@ -50,6 +57,11 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
         HandshakeFailure::ClientCertificateMissing => ErrorCode::ClientCertificateMissing.into(),
         _ => ErrorCode::ClientCertificateInvalid.into(),
     })
+}
+
+/// The host of the request, in lower case and without its port.
+fn host_of<'a>(cx: &'a Exchange<'_>) -> &'a str {
+    std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default()
 }
 
 /// Checks what the client has shown by terms that came into service after its handshake.

@@ -8,6 +8,7 @@ use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_telemetry::ErrorCode;
 
 use super::attempt::Answer;
+use super::judged_path;
 use super::route::{self, Next, Way};
 use crate::answer::delivery::{Outgoing, final_status};
 use crate::answer::error;
@@ -33,6 +34,9 @@ pub(crate) async fn before_node<'s>(
 ) -> Result<Next<'s>, GatewayError> {
     cx.state.plugins.is_active = true;
     route::enter(cx)?;
+    if chains.judge_path() {
+        judged_path::settle(cx)?;
+    }
     let verdict = request_phases::run(cx, snapshot, chains).await;
     // Also where a plugin has answered: the log shows the client that plugins have found.
     if let Some((address, _)) = cx.state.plugins.edits.remote {

@@ -32,7 +32,8 @@ pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
-    AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, Peer, RouterMode, Secret, Workers,
+    AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, Peer, RouterMode, Secret,
+    Workers,
 };
 pub use reference::reference_markdown;
 pub use shown::SettingView;

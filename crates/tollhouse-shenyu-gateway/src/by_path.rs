@@ -20,8 +20,7 @@ impl ByPath {
     pub(crate) fn new(chain: &Chain) -> Self {
         let paths = chain.links.iter().flat_map(|link| chain.engine.whole_paths(link.place));
         // Ambiguous ones are refused, which is found out before the chain runs.
-        let paths = paths
-            .filter(|path| !(chain.judges_paths && may_be_ambiguous(path.as_bytes())));
+        let paths = paths.filter(|path| !(chain.judges_paths && may_be_ambiguous(path.as_bytes())));
         let found =
             paths.filter_map(|path| Some((path.as_bytes().into(), chain.target_by_path(path)?)));
         Self(found.collect())

@@ -208,7 +208,8 @@ fn read_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
     let sent = path_of(exchange.real_request_uri());
     // Routes see no parameters where the operator says that nodes cut them off.
     let servlet_params = sent.contains(&b';') && !exchange.path().contains(&b';');
-    let options = NormalizeOptions { servlet_params, encoded_slash: true, delete_tail_slash: false };
+    let options =
+        NormalizeOptions { servlet_params, encoded_slash: true, delete_tail_slash: false };
     match escaped_path(&sent, &options).map(Cow::into_owned) {
         Ok(path) if path != *sent => (text(Cow::Owned(path)), true),
         _ => (text(sent), false),

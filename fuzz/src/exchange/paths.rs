@@ -79,8 +79,8 @@ fn read(path: &[u8], parameters: Parameters, backslash: Backslash) -> Vec<u8> {
     let mut bare = Vec::new();
     let mut in_parameters = false;
     for &byte in path {
-        in_parameters = byte != b'/'
-            && (in_parameters || (byte == b';' && parameters == Parameters::CutOff));
+        in_parameters =
+            byte != b'/' && (in_parameters || (byte == b';' && parameters == Parameters::CutOff));
         if !in_parameters {
             bare.push(byte);
         }

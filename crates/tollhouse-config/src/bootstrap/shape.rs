@@ -9,9 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_stdx::{bytes_size, duration};
 
-use super::parts::{
-    AccessLogFormat, AccessLogTarget, AmbiguousPaths, RouterMode, Secret, Workers,
-};
+use super::parts::{AccessLogFormat, AccessLogTarget, AmbiguousPaths, RouterMode, Secret, Workers};
 
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -59,8 +59,5 @@ fn an_escaped_slash_is_data_where_the_operator_says_so() {
 #[test]
 fn parameters_are_read_in_one_way_where_routes_see_none() {
     let options = NormalizeOptions { servlet_params: true, ..Default::default() };
-    check(
-        options,
-        &[("/a;x/b;y", false), ("/a%3bx", true), ("/a%3Bx", true), ("/a;x%2fb", true)],
-    );
+    check(options, &[("/a;x/b;y", false), ("/a%3bx", true), ("/a%3Bx", true), ("/a;x%2fb", true)]);
 }

@@ -66,7 +66,10 @@ fn a_node_gets_the_path_that_a_protecting_plugin_has_judged() {
         (json!({ "ip-restriction": { "blacklist": ["10.0.0.0/8"] } }), ""),
         (json!({ "uri-blocker": { "block_rules": ["^/admin"] } }), ""),
         (json!({ "limit-count": { "count": 1000, "time_window": 60 } }), ""),
-        (json!({ "fault-injection": { "abort": { "http_status": 403, "vars": [[["uri", "==", "/no"]]] } } }), ""),
+        (
+            json!({ "fault-injection": { "abort": { "http_status": 403, "vars": [[["uri", "==", "/no"]]] } } }),
+            "",
+        ),
     ] {
         let node = Origin::named("node");
         let gateway = guarded(&node, plugins.clone()).start();
@@ -81,8 +84,8 @@ fn a_node_gets_the_path_that_a_protecting_plugin_has_judged() {
         for spelling in AMBIGUOUS {
             let refused = ask(&gateway, spelling, lines);
             assert_eq!(refused.status(), 400, "{spelling} {plugins}");
-            assert!(refused.text().contains("ambiguous_path"), "{}", refused.text());
         }
+        gateway.wait_failures("ambiguous_path", u32::try_from(AMBIGUOUS.len()).expect("ten"));
         assert_eq!(targets(&node), Vec::<String>::new(), "{plugins}");
     }
 }
@@ -118,7 +121,8 @@ fn whatever_object_brings_the_plugin_the_path_is_judged() {
     }
     let expected = ["/bare/a;b", "/service/a", "/config/a", "/bare//%61%2f"];
     assert_eq!(targets(&node), expected, "a route that nothing protects passes the client's bytes");
-    let rule = json!([{ "id": "g", "plugins": { "ip-restriction": { "blacklist": ["10.0.0.0/8"] } } }]);
+    let rule =
+        json!([{ "id": "g", "plugins": { "ip-restriction": { "blacklist": ["10.0.0.0/8"] } } }]);
     let gateway = start(&with(resources, json!({ "global_rules": rule })));
     assert_eq!(ask(&gateway, "/bare/a;b", "").status(), 400);
     assert_eq!(ask(&gateway, "/nowhere/a;b", "").status(), 400);
@@ -271,11 +275,9 @@ fn a_limit_of_shenyus_counts_every_spelling() {
 fn without_a_plugin_that_protects_shenyus_selectors_pass_escaped_slashes() {
     let node = Origin::named("node");
     let gateway = serving(&[divide("/s/", &node, json!({}))]).start();
-    for (sent, seen) in [
-        ("/s/a%2fb;c", "/s/a%2Fb;c"),
-        ("/s/a;b", "/s/a;b"),
-        ("/s/x/../%61", "/s/a"),
-    ] {
+    for (sent, seen) in
+        [("/s/a%2fb;c", "/s/a%2Fb;c"), ("/s/a;b", "/s/a;b"), ("/s/x/../%61", "/s/a")]
+    {
         assert_eq!(ask(&gateway, sent, "").status(), 200, "{sent}");
         assert_eq!(node.last_request().target(), seen);
     }
@@ -329,7 +331,6 @@ fn a_rewrite_that_leaves_the_path_leaves_its_escapes() {
         json!({ "host": "b.test" }),
         json!({ "method": "POST" }),
         json!({ "regex_uri": ["^/none", "/x"] }),
-        json!({ "uri": "$uri" }),
         json!({ "uri": "/machines/$uri_param_id/feeds" }),
         json!({ "regex_uri": ["^/machines/(.*)/feeds", "/machines/$1/feeds"] }),
     ] {

@@ -120,12 +120,7 @@ fn services_are_asked_about_the_address_that_is_matched() {
         ("http://other.test", "/", "/", "/"),
         ("http://other.test?x", "/?x", "/?x", "/?x"),
         ("/a%3Fb?", "/a%3Fb", "/a%3Fb?", "/a%3Fb?"),
-        (
-            "/a%0d%0aX-Evil:%201",
-            "/a%0D%0AX-Evil: 1",
-            "/a%0d%0aX-Evil:%201",
-            "/a%0D%0AX-Evil:%201",
-        ),
+        ("/a%0d%0aX-Evil:%201", "/a%0D%0AX-Evil: 1", "/a%0d%0aX-Evil:%201", "/a%0D%0AX-Evil:%201"),
     ] {
         let answer = ask(&gateway, &format!("GET {target}"), &["Host: a"]);
         assert_eq!(answer.status(), 200, "{target}");

@@ -75,7 +75,8 @@ impl Page {
             facts.push("of a global rule's and a route's conf only the route's runs".to_owned());
         }
         if self.judges_path {
-            facts.push("nodes get the path that was judged; ambiguous paths are refused".to_owned());
+            facts
+                .push("nodes get the path that was judged; ambiguous paths are refused".to_owned());
         }
         facts
     }

@@ -68,7 +68,7 @@ pub fn normalize_path(
     if is_plain(path) && !options.concern(path) {
         return Ok(Normalized::Borrowed);
     }
-    rewrite(path, options, Spelling::Decoded, out).map(|()| Normalized::InOut)
+    rewrite(path, options, Form::Decoded, out).map(|()| Normalized::InOut)
 }
 
 /// Normalises `path` for a request line: escapes of unreserved characters are decoded (RFC 3986
@@ -85,7 +85,7 @@ pub fn escaped_path<'p>(
         return Ok(Cow::Borrowed(path));
     }
     let mut out = Vec::with_capacity(path.len() + 16);
-    rewrite(path, options, Spelling::Escaped, &mut out)?;
+    rewrite(path, options, Form::Escaped, &mut out)?;
     Ok(Cow::Owned(out))
 }
 
@@ -122,7 +122,7 @@ fn is_plain(path: &[u8]) -> bool {
 
 /// How a normalised path is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spelling {
+enum Form {
     /// For comparisons.
     Decoded,
     /// For a request line.
@@ -133,7 +133,7 @@ enum Spelling {
 fn rewrite(
     path: &[u8],
     options: &NormalizeOptions,
-    spelling: Spelling,
+    form: Form,
     out: &mut Vec<u8>,
 ) -> Result<(), BadPath> {
     out.clear();
@@ -154,7 +154,7 @@ fn rewrite(
             // An encoded slash is part of its segment where the operator says so.
             b'/' if first == b'%' && options.encoded_slash => escape_byte(b'/', out),
             b'/' => segment_start = end_segment(out, segment_start, Ending::Slash)?,
-            byte if spelling == Spelling::Decoded || travels(byte, first == b'%') => out.push(byte),
+            byte if form == Form::Decoded || travels(byte, first == b'%') => out.push(byte),
             byte => escape_byte(byte, out),
         }
     }

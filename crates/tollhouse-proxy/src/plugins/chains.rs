@@ -115,7 +115,7 @@ impl<'s> Chains<'s> {
     /// Whether the node gets the path that any plugin has judged. A consumer's plugins join behind one
     /// that has authenticated, which judges paths itself.
     #[inline]
-    pub(crate) fn judge_path(&self) -> bool {
+    pub(crate) fn judges_path(&self) -> bool {
         self.globals.judges_path() || self.route.is_some_and(Chain::judges_path)
     }
 

@@ -38,7 +38,7 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
     let Some(terms) = found else { return Ok(()) };
     // An exempt path is judged like any other: the node gets the one that was, and a path that it could
     // read in another way is not exempt, whatever the settings allow elsewhere.
-    if terms.exempts(cx) && judged_path::settle_unambiguous(cx).is_ok() {
+    if terms.exempts(cx) && judged_path::apply_unambiguous(cx).is_ok() {
         return Ok(());
     }
     let host = host_of(cx);

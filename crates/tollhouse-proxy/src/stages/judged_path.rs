@@ -17,9 +17,9 @@ use crate::exchange::Exchange;
 /// # Errors
 /// The path is ambiguous, and the settings do not allow that.
 #[inline]
-pub(crate) fn settle(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
+pub(crate) fn apply(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let allows = cx.worker.settings.ambiguous_paths == AmbiguousPaths::Allow;
-    match settle_unambiguous(cx) {
+    match apply_unambiguous(cx) {
         Err(Ambiguous) if !allows => Err(ErrorCode::AmbiguousPath.into()),
         Err(Ambiguous) | Ok(()) => Ok(()),
     }
@@ -33,16 +33,16 @@ pub(crate) struct Ambiguous;
 /// # Errors
 /// The path is ambiguous.
 #[inline]
-pub(crate) fn settle_unambiguous(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
+pub(crate) fn apply_unambiguous(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
     // Most paths are sent as they are matched. Those have no escape, so the rest is cheap to find.
     if !cx.state.path_is_rewritten && !tollhouse_router::may_be_ambiguous(cx.matched_path()) {
         return Ok(());
     }
-    settle_rewritten(cx)
+    apply_rewritten(cx)
 }
 
 #[cold]
-fn settle_rewritten(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
+fn apply_rewritten(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
     if is_ambiguous(cx.sent_path(), &cx.worker.settings.normalize) {
         return Err(Ambiguous);
     }

@@ -34,8 +34,8 @@ pub(crate) async fn before_node<'s>(
 ) -> Result<Next<'s>, GatewayError> {
     cx.state.plugins.is_active = true;
     route::enter(cx)?;
-    if chains.judge_path() {
-        judged_path::settle(cx)?;
+    if chains.judges_path() {
+        judged_path::apply(cx)?;
     }
     let verdict = request_phases::run(cx, snapshot, chains).await;
     // Also where a plugin has answered: the log shows the client that plugins have found.

@@ -212,7 +212,7 @@ fn the_key_of_a_cache_has_borders_and_always_the_target() {
     }
 }
 
-/// `/s/secret` is for nobody, whatever the plugin; `/s/` leads to the node.
+/// The plugin protects `/s/secret`; `/s/` leads to the node.
 fn guard(plugin: &'static str, rule: Value, node: &Origin) -> [Pair; 2] {
     [pair(plugin, "/s/secret", Value::Null, rule), divide("/s/", node, json!({}))]
 }

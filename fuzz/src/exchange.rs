@@ -10,7 +10,7 @@
 //! comes next, on whichever connection, gets the answer that was made for him; of two users who ask for the same page
 //! behind a cache, none reads the other's (`owners`). Both sides speak HTTP/1.1
 //! or HTTP/2 (`http2`), as the input says; streams name themselves in heads and bodies, so that what crosses
-//! from one to another is seen.
+//! from one to another is seen. What protects a path protects it in every spelling (`paths`).
 
 pub mod client;
 pub mod gateway;
@@ -18,6 +18,7 @@ pub mod http2;
 pub mod node;
 pub mod oracle;
 pub mod owners;
+pub mod paths;
 pub mod script;
 
 use std::sync::OnceLock;

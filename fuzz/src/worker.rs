@@ -18,7 +18,7 @@ use tollhouse_proxy::worker::WorkerListener;
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
 /// Longest body that is taken: nothing here needs more.
@@ -131,6 +131,7 @@ pub fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        ambiguous_paths: AmbiguousPaths::default(),
         limits: Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() },
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),

@@ -33,7 +33,8 @@ pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
-    AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
+    AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, Peer, RouterMode, Secret,
+    Workers,
 };
 pub use reach::{LogFiles, Secrets};
 pub use reference::reference_markdown;
@@ -84,6 +85,8 @@ pub struct Bootstrap {
     pub normalize_uri_like_servlet: bool,
     /// Keeps `%2F` encoded while matching.
     pub match_uri_encoded_slash: bool,
+    /// Handling of paths that servers read in several ways, where a plugin judges the path.
+    pub ambiguous_paths: AmbiguousPaths,
     /// Shows the upstream's status in a response header, not only where it is 5xx.
     pub show_upstream_status_in_response_header: bool,
     /// Names the version in `Server`.
@@ -149,6 +152,7 @@ impl Default for Bootstrap {
             delete_uri_tail_slash: false,
             normalize_uri_like_servlet: false,
             match_uri_encoded_slash: false,
+            ambiguous_paths: AmbiguousPaths::Refuse,
             show_upstream_status_in_response_header: false,
             server_tokens: true,
             imitate_apisix: false,

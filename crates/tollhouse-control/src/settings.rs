@@ -12,7 +12,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{
-    AccessLog as AccessLogSettings, AccessLogFormat, AccessLogTarget, Peer, RouterMode, Workers,
+    AccessLog as AccessLogSettings, AccessLogFormat, AccessLogTarget,
+    AmbiguousPaths as AmbiguousPathsKey, Peer, RouterMode, Workers,
 };
 use tollhouse_http::HeadLimits;
 use tollhouse_model::Problem;
@@ -25,7 +26,7 @@ use tollhouse_proxy::l4::open_ports::OpenPorts;
 use tollhouse_proxy::settings::{
     Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
 };
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_shenyu::answer::Statuses;
 use tollhouse_shenyu::filters::{Cross, Filters, LocalKey};
 use tollhouse_shenyu_gateway::Terms as ShenyuTerms;
@@ -61,6 +62,10 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
             servlet_params: bootstrap.normalize_uri_like_servlet,
             encoded_slash: bootstrap.match_uri_encoded_slash,
             delete_tail_slash: bootstrap.delete_uri_tail_slash,
+        },
+        ambiguous_paths: match bootstrap.ambiguous_paths {
+            AmbiguousPathsKey::Refuse => AmbiguousPaths::Refuse,
+            AmbiguousPathsKey::Allow => AmbiguousPaths::Allow,
         },
         tls: tls(bootstrap),
         limits: limits(bootstrap),

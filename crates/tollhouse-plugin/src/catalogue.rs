@@ -33,6 +33,8 @@ pub struct PluginType {
     pub serves_connections: bool,
     /// Whether it works for requests of HTTP.
     pub serves_requests: bool,
+    /// Whether the node gets the path that the plugin has judged.
+    pub judges_path: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
     /// Dotted paths of the fields that decide where those are sent.
@@ -160,6 +162,7 @@ impl PluginType {
             run_policy: P::RUN_POLICY,
             serves_connections: P::SERVES_CONNECTIONS,
             serves_requests: P::SERVES_REQUESTS,
+            judges_path: P::JUDGES_PATH,
             encrypted: P::ENCRYPTED,
             expressions: P::EXPRESSIONS,
             remarks: P::remarks,

@@ -72,6 +72,12 @@ impl<'r> RequestContext<'r> {
         self.exchange.path()
     }
 
+    /// The normalised path as it can travel in a request line: reserved characters are escaped where
+    /// the client has escaped them.
+    pub fn escaped_path(&self) -> Cow<'_, [u8]> {
+        self.exchange.escaped_path()
+    }
+
     /// The query string without `?`.
     pub fn query(&self) -> Option<&[u8]> {
         self.exchange.query()
@@ -83,9 +89,17 @@ impl<'r> RequestContext<'r> {
         self.exchange.request_uri()
     }
 
-    /// Path and query as sent, which is what nodes get.
+    /// Path and query as sent.
     pub fn real_request_uri(&self) -> Cow<'_, [u8]> {
         self.exchange.real_request_uri()
+    }
+
+    /// Path and query for the node as they are now, after the plugins that have run.
+    pub fn node_uri(&self) -> Cow<'_, [u8]> {
+        match self.exchange.edits().upstream_uri() {
+            Some(uri) => Cow::Borrowed(uri),
+            None => self.exchange.real_request_uri(),
+        }
     }
 
     /// All header lines of that name, with what plugins have changed, as one line would have them: a second line is

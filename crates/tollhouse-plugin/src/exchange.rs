@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
+use tollhouse_router::{NormalizeOptions, escaped_path};
 use tollhouse_stdx::MemoryBudget;
 
 use crate::consumer::Consumer;
@@ -62,6 +63,16 @@ pub trait Exchange: Lookup {
     fn request_uri(&self) -> Cow<'_, [u8]>;
     /// Path and query as sent; never with the scheme and host of an absolute target.
     fn real_request_uri(&self) -> Cow<'_, [u8]>;
+    /// The normalised path as it can travel in a request line: reserved characters are escaped where
+    /// the client has escaped them. Empty where there is no path.
+    fn escaped_path(&self) -> Cow<'_, [u8]> {
+        let options = NormalizeOptions::default();
+        let sent = path_of(self.real_request_uri());
+        match escaped_path(&sent, &options) {
+            Ok(path) => Cow::Owned(path.into_owned()),
+            Err(_) => Cow::Borrowed(b""),
+        }
+    }
     /// The path as sent where it is the normalised one as it stands: nothing in it is escaped, and no segment
     /// leads up.
     fn path_as_sent(&self) -> Option<&[u8]> {
@@ -183,6 +194,18 @@ pub fn join_line(joined: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let is_cookie = name.eq_ignore_ascii_case(b"cookie");
     joined.extend_from_slice(if is_cookie { b"; " } else { b", " });
     joined.extend_from_slice(value);
+}
+
+/// The path of a URI that has no scheme and host.
+pub fn path_of(uri: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
+    match uri {
+        Cow::Borrowed(uri) => Cow::Borrowed(&uri[..end]),
+        Cow::Owned(mut uri) => {
+            uri.truncate(end);
+            Cow::Owned(uri)
+        }
+    }
 }
 
 /// Calls `visit` with every header line, with what plugins have changed.

@@ -40,7 +40,7 @@ pub use conf_error::ConfError;
 pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
 pub use context::RequestContext;
 pub use edits::{HeaderEdits, PreparedName, RequestEdits};
-pub use exchange::{BodyError, BodyExaminer, Exchange, LocalFuture, Moment, each_header};
+pub use exchange::{BodyError, BodyExaminer, Exchange, LocalFuture, Moment, each_header, path_of};
 pub use handler::Handler;
 pub use held::HeldBody;
 pub use identity::{Carrier, Identities, Identity};

@@ -152,6 +152,7 @@ impl Plugin for LimitConn {
     const NAME: &'static str = "limit-conn";
     const PRIORITY: i32 = 1003;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::LOG);
     const SERVES_CONNECTIONS: bool = true;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];

@@ -160,6 +160,7 @@ impl Plugin for LimitReq {
     const NAME: &'static str = "limit-req";
     const PRIORITY: i32 = 1001;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
     const SENT_TO: &'static [&'static str] = conf::SENT_TO;

@@ -28,6 +28,8 @@
 //! the disk it lives as long as its headers say, 10 seconds where they say nothing; its file goes a
 //! minute later. Answers marked `private`, `no-store` or `no-cache`, and those that set cookies, are
 //! never kept unless the conf says so for cookies. A GET or HEAD that has a body passes by the cache.
+//! A key tells `cache_key`'s parts apart, and always holds the path and query that the node is asked for,
+//! after plugins that change them: two requests that a node could answer differently share nothing.
 //!
 //! Answers belong to users. Whatever has let a request in (a consumer's credential, `openid-connect`,
 //! `forward-auth`, `opa`, a client certificate) is part of its key. Credentials that nothing has
@@ -192,6 +194,7 @@ impl Plugin for ProxyCache {
     const PRIORITY: i32 = 1085;
     const VERSION: f32 = 0.2;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     type Config = Config;
 
@@ -299,7 +302,8 @@ impl ProxyCache {
     fn key_of(&self, cx: &RequestContext<'_>) -> Vec<u8> {
         let mut key = Vec::new();
         self.isolation.write_owner(cx, &mut key);
-        self.key.render(cx.variables(), &mut key);
+        self.key.write(cx.variables(), &mut key);
+        key::write_part(&cx.node_uri(), &mut key);
         key
     }
 

@@ -83,6 +83,7 @@ impl Plugin for Workflow {
     const NAME: &'static str = "workflow";
     const PRIORITY: i32 = 1006;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
     // Those of the plugins that actions name.
     const ENCRYPTED: &'static [&'static str] =

@@ -88,13 +88,19 @@ impl Exchange<'_> {
         self.state.head.parts.is_asterisk(self.request_bytes())
     }
 
+    /// The path as the client sent it; empty where an absolute target has none.
+    #[inline]
+    pub(crate) fn sent_path(&self) -> &[u8] {
+        self.state.head.parts.path.bytes_in(self.request_bytes())
+    }
+
     /// The path that routes are matched against.
     #[inline]
     pub(crate) fn matched_path(&self) -> &[u8] {
         if self.state.path_is_rewritten {
             return &self.state.path;
         }
-        self.state.head.parts.path.bytes_in(self.request_bytes())
+        self.sent_path()
     }
 
     /// The query without its `?`.

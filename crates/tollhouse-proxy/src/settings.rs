@@ -11,7 +11,7 @@ use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::Brand;
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
 
 /// The data plane's settings.
@@ -21,6 +21,8 @@ pub struct Settings {
     pub router_mode: Mode,
     /// How paths are normalised before they are matched.
     pub normalize: NormalizeOptions,
+    /// Handling of paths that servers read in several ways, where something judges the path.
+    pub ambiguous_paths: AmbiguousPaths,
     /// How TLS is served.
     pub tls: TlsSettings,
     /// Bounds of what a client may send and hold.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_net::resolve::{self, Question, ResolveError, Resolver, ResolverSettings};
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
 use crate::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
@@ -28,6 +28,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        ambiguous_paths: AmbiguousPaths::default(),
         tls: TlsSettings::default(),
         limits: Limits::default(),
         server: "tollhouse".to_owned(),

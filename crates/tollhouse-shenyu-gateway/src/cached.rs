@@ -73,12 +73,14 @@ pub(crate) fn find<'o>(
     }
 }
 
-/// Rule, host, path, query and identities: lengths before texts, so that no two requests can have the same.
+/// Rule, host, what the node is asked for, and identities: lengths before texts, so that no two requests can have the
+/// same.
 fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
     let host = cx.header("host").unwrap_or_default();
     let query = turn.query.as_deref().unwrap_or_default();
-    let mut key = Vec::with_capacity(id.len() + host.len() + turn.asked().len() + query.len() + 32);
-    for part in [id.as_bytes(), &host, turn.asked().as_bytes(), query] {
+    let path = turn.node_path();
+    let mut key = Vec::with_capacity(id.len() + host.len() + path.len() + query.len() + 32);
+    for part in [id.as_bytes(), &host, path.as_bytes(), query] {
         key.extend_from_slice(&(part.len() as u64).to_le_bytes());
         key.extend_from_slice(part);
     }

@@ -7,6 +7,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
+use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::filters::{Filters, collapse, fallback_answer};
 use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, UnknownRpcType};
@@ -46,6 +47,7 @@ pub struct Chain {
     pub(crate) is_bare: bool,
     pub(crate) local: Option<Arc<dyn LocalInterface>>,
     pub(crate) by_path: ByPath,
+    pub(crate) judges_paths: bool,
 }
 
 /// A plugin of the chain that could have to do with a request.
@@ -89,6 +91,11 @@ impl Chain {
         &self.applications
     }
 
+    /// Whether any of its plugins protects nodes, so that ambiguous paths are to be refused.
+    pub fn judges_paths(&self) -> bool {
+        self.judges_paths
+    }
+
     /// Where a request goes with which no plugin but a proxy has to do anything; `None` where the chain has
     /// to be run for it. Allocates nothing.
     pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
@@ -106,6 +113,9 @@ impl Chain {
     /// The same of a request for which everything is asked.
     pub(crate) fn search_plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
+        if self.judges_paths && may_be_ambiguous(path.as_bytes()) {
+            return None;
+        }
         if let Some(filters) = &self.filters
             && (filters.taken(path).is_some()
                 || (filters.collapse_slashes && path.contains("//"))

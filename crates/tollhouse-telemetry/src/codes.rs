@@ -79,6 +79,11 @@ codes! {
     BadPath = "bad_path", 400, Downstream,
         "The path cannot be normalised: a broken percent escape, or dots that lead above the root.",
         "Encode the path as RFC 3986 says.";
+    AmbiguousPath = "ambiguous_path", 400, Downstream,
+        "A plugin judges the path, and servers read the one that was sent in several ways: it has a backslash, \
+         `;parameters`, or an escaped slash or backslash.",
+        "Escape `;` as `%3B`. For nodes that take `%2F` for data, set `match_uri_encoded_slash`; for those that \
+         cut parameters off, `normalize_uri_like_servlet`; `ambiguous_paths: allow` passes all such paths on.";
     RequestLineTooLong = "request_line_too_long", 414, Downstream,
         "The first line of the request is longer than the limit.",
         "Shorten the URL, or raise the limit on the request line.";

@@ -41,6 +41,7 @@ impl Gateway {
         let making = Making::new(&settings);
         let of_both = plugins(side)
             .into_iter()
+            .chain(super::paths::plugins())
             .flat_map(|plugins| [(plugins.clone(), "1.1"), (plugins, "2")]);
         let configurations: Vec<Configuration> = of_both
             .map(|(plugins, version)| Configuration {

@@ -45,6 +45,7 @@ pub fn findings(play: &Play<'_>) -> Vec<String> {
             findings.extend(answers(&heard.bytes, &asked).err());
         }
     }
+    findings.extend(super::paths::findings(play));
     for victim in *victims {
         findings.extend(check_victim(victim, script).err());
     }

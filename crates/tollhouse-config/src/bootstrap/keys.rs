@@ -8,8 +8,8 @@ use super::Bootstrap;
 use super::admin_keys::NamedKeys;
 use super::shape::{
     Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
-    OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time,
-    TimeOrZero, Words, WorkerCount,
+    OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch,
+    Text, Time, TimeOrZero, Words, WorkerCount,
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
@@ -429,6 +429,9 @@ keys! {
         "Drops `;parameters` of path segments before matching and answers suspicious escapes with \
          400.";
     match_uri_encoded_slash: Switch, "Keeps `%2F` encoded while matching.";
+    ambiguous_paths: PathPolicy,
+        "Paths that servers read in several ways (`%2F`, `%5C`, a backslash, `;parameters`), where a plugin \
+         judges the path: answered with 400, or passed on as sent.";
     show_upstream_status_in_response_header: Switch,
         "Sends `X-APISIX-Upstream-Status` with every proxied response, not only with 5xx.";
     imitate_apisix: Switch,

@@ -14,6 +14,15 @@ pub enum Workers {
     Count(u16),
 }
 
+/// Handling of paths that servers read in several ways, where a plugin judges the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AmbiguousPaths {
+    /// Answered by 400.
+    Refuse,
+    /// Passed on as sent.
+    Allow,
+}
+
 /// How routes are matched; the names are APISIX's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouterMode {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_stdx::{bytes_size, duration};
 
-use super::parts::{AccessLogFormat, AccessLogTarget, RouterMode, Secret, Workers};
+use super::parts::{AccessLogFormat, AccessLogTarget, AmbiguousPaths, RouterMode, Secret, Workers};
 
 /// Why a value is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,6 +235,30 @@ impl Shape for Router {
     }
     fn show(value: &RouterMode) -> String {
         let name = ROUTERS.iter().find(|(_, mode)| mode == value).map(|(name, _)| *name);
+        name.unwrap_or_default().to_owned()
+    }
+}
+
+/// `refuse` or `allow`.
+pub(crate) struct PathPolicy;
+
+const PATH_POLICIES: [(&str, AmbiguousPaths); 2] =
+    [("refuse", AmbiguousPaths::Refuse), ("allow", AmbiguousPaths::Allow)];
+
+impl Shape for PathPolicy {
+    type Value = AmbiguousPaths;
+    fn takes() -> String {
+        "refuse or allow".to_owned()
+    }
+    fn read(value: &Value) -> Read<AmbiguousPaths> {
+        let text = text_of(value)?;
+        match PATH_POLICIES.iter().find(|(name, _)| *name == text) {
+            Some((_, policy)) => Ok(*policy),
+            None => refuse(format!("invalid value {text:?}"), format!("use {}", Self::takes())),
+        }
+    }
+    fn show(value: &AmbiguousPaths) -> String {
+        let name = PATH_POLICIES.iter().find(|(_, policy)| policy == value).map(|(name, _)| *name);
         name.unwrap_or_default().to_owned()
     }
 }

@@ -14,7 +14,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
-use crate::stages::{request_body, upstream_head};
+use crate::stages::{judged_path, request_body, upstream_head};
 
 impl Exchange<'_> {
     /// What a plugin learns of a body that could not be read. It may only answer that one is too
@@ -47,6 +47,10 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
 
     fn real_request_uri(&self) -> Cow<'_, [u8]> {
         self.sent_uri()
+    }
+
+    fn escaped_path(&self) -> Cow<'_, [u8]> {
+        judged_path::escaped(self)
     }
 
     fn path_as_sent(&self) -> Option<&[u8]> {

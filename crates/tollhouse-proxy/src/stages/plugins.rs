@@ -8,7 +8,7 @@ use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_telemetry::ErrorCode;
 
 use super::attempt::Answer;
-use super::client_certificate;
+use super::{client_certificate, judged_path};
 use super::route::{self, Next, Way};
 use crate::answer::delivery::{Outgoing, final_status};
 use crate::answer::error;
@@ -35,6 +35,9 @@ pub(crate) async fn before_node<'s>(
     cx.state.plugins.is_active = true;
     client_certificate::note_identity(cx);
     route::enter(cx)?;
+    if chains.judges_path() {
+        judged_path::apply(cx)?;
+    }
     let verdict = request_phases::run(cx, snapshot, chains).await;
     // Also where a plugin has answered: the log shows the client that plugins have found.
     if let Some((address, _)) = cx.state.plugins.edits.remote {

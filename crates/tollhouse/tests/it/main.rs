@@ -32,6 +32,7 @@ mod headers;
 mod health;
 mod http2;
 mod http2_clients;
+mod judged_paths;
 mod kafka_records;
 mod lifecycle;
 mod live;

@@ -32,7 +32,8 @@ pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
-    AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
+    AccessLogFormat, AccessLogTarget, AcmeChallenge, ClientHalfClose, Peer, RouterMode, Secret,
+    Workers,
 };
 pub use reference::reference_markdown;
 pub use shown::SettingView;
@@ -84,6 +85,8 @@ pub struct Bootstrap {
     pub match_uri_encoded_slash: bool,
     /// Shows the upstream's status in a response header, not only where it is 5xx.
     pub show_upstream_status_in_response_header: bool,
+    /// Meaning of a client's FIN while its answer is pending.
+    pub on_client_half_close: ClientHalfClose,
     /// Names the version in `Server`.
     pub server_tokens: bool,
     /// Whether answers show APISIX's name in the place of our own.
@@ -143,6 +146,7 @@ impl Default for Bootstrap {
             normalize_uri_like_servlet: false,
             match_uri_encoded_slash: false,
             show_upstream_status_in_response_header: false,
+            on_client_half_close: ClientHalfClose::Abort,
             server_tokens: true,
             imitate_apisix: false,
             trusted_addresses: Vec::new(),
@@ -659,6 +663,10 @@ pub struct Limits {
     pub connections_per_worker: u32,
     /// Connections of one client address at a time; `None` is without limit.
     pub connections_per_address: Option<u32>,
+    /// Connections without a whole first message of TLS, at a time on one worker.
+    pub silent_connections_per_worker: u32,
+    /// The same of one client address.
+    pub silent_connections_per_address: u32,
     /// TLS handshakes under way at a time on one worker.
     pub handshakes_per_worker: u32,
     /// For a TLS handshake.
@@ -699,6 +707,10 @@ impl Default for Limits {
             http2_streams: 128,
             connections_per_worker: 60_000,
             connections_per_address: None,
+            // Some 5 KB each, the kernel's part included.
+            silent_connections_per_worker: 8_192,
+            // Clients say hello within a round trip: what many behind one address have open at once is far less.
+            silent_connections_per_address: 256,
             handshakes_per_worker: 4_096,
             handshake_time: Duration::from_secs(10),
             client_hello_bytes: 16 << 10,

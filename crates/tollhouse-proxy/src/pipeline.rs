@@ -7,8 +7,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tollhouse_telemetry::ErrorCode;
+
 use crate::answer::{error, own};
 use crate::connection::after::After;
+use crate::connection::departure::{Gone, Watch};
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::plugins::chains::{Chains, KeptChains};
@@ -51,7 +54,17 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
     let snapshot = exchange.worker.snapshot.take();
     let mut chains = None;
     let mut cx = exchange.on_route(None);
-    let served = there_and_back(&mut cx, &snapshot, &mut chains).await;
+    let served = {
+        let mut watch = Watch::begin(&cx);
+        let mut serving = pin!(there_and_back(&mut cx, &snapshot, &mut chains));
+        let served = poll_fn(|context| {
+            let polled = serving.as_mut().poll(context);
+            watch.check(context, polled)
+        })
+        .await;
+        // Whatever a stage was waiting for, it waits no longer: a node's connection is reset, a plugin's call ends.
+        served.unwrap_or_else(|Gone| Err(ErrorCode::DownstreamGone.into()))
+    };
     match served {
         Ok(Delivered::Answered(after)) if chains.is_none() => after,
         Ok(Delivered::Answered(after)) => finish(&mut cx, chains.as_ref(), Ok(after)).await,

@@ -145,7 +145,10 @@ impl Address {
                 Some(connector) => connect::connect_tls(address, connector, host).await,
             };
             match connected {
-                Ok(Stream::Plain(stream)) => return Ok(Box::new(stream)),
+                Ok(Stream::Plain(stream)) => match Arc::into_inner(stream) {
+                    Some(stream) => return Ok(Box::new(stream)),
+                    None => {}
+                },
                 Ok(Stream::Tls(stream)) => return Ok(stream),
                 // Listeners make those, not connections.
                 Ok(Stream::ServerTls(_)) => {}

@@ -26,10 +26,11 @@ pub(crate) async fn answer(
     error: GatewayError,
 ) -> After {
     let code = error.code;
-    note(cx, code);
     if code == ErrorCode::DownstreamGone {
+        note_gone(cx);
         return After::Close;
     }
+    note(cx, code);
     let (status, content_type, page) = match in_shenyus_words(cx, code) {
         Some((status, body)) => {
             cx.state.record.status = status;
@@ -130,6 +131,15 @@ pub(crate) fn prepare_missing_upstream(cx: &mut Exchange<'_>, id: &Id) {
     note(cx, code);
     let text = format!("failed to fetch upstream info by upstream id [{id}]");
     cx.state.plugins.prepared.set(code.status(), text.as_bytes());
+}
+
+/// Notes that the client has left; the status stays the one that it has been sent.
+fn note_gone(cx: &mut Exchange<'_>) {
+    let record = &mut cx.state.record;
+    record.code = Some(ErrorCode::DownstreamGone);
+    if record.status == 0 {
+        record.status = ErrorCode::DownstreamGone.status();
+    }
 }
 
 fn note(cx: &mut Exchange<'_>, code: ErrorCode) {

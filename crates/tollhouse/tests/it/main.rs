@@ -17,6 +17,7 @@ mod clients;
 mod connections;
 mod console_shell;
 mod control_api;
+mod departures;
 mod doctor;
 mod etcd;
 mod etcd_cluster;

@@ -7,7 +7,7 @@ use tollhouse_http::{ChunkError, ChunkedDecoder};
 fuzz_target!(|data: &[u8]| {
     // The first byte says how many bytes a read brings.
     let Some((&read_bytes, bytes)) = data.split_first() else { return };
-    for decoder in [ChunkedDecoder::new(), ChunkedDecoder::of_answer()] {
+    for decoder in [ChunkedDecoder::new(), ChunkedDecoder::for_answer()] {
         let whole = decode(decoder, bytes, bytes.len().max(1));
         let piecewise = decode(decoder, bytes, usize::from(read_bytes).max(1));
         assert_eq!(whole, piecewise, "the body depends on how the bytes arrive");
@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     // Answers may be padded; whatever a request may say means the same in an answer.
     let request = decode(ChunkedDecoder::new(), bytes, bytes.len().max(1));
     if request.2.is_none() {
-        assert_eq!(decode(ChunkedDecoder::of_answer(), bytes, bytes.len().max(1)), request);
+        assert_eq!(decode(ChunkedDecoder::for_answer(), bytes, bytes.len().max(1)), request);
     }
 });
 

@@ -14,6 +14,7 @@
 pub mod client;
 pub mod gateway;
 pub mod http2;
+pub mod leaving;
 pub mod node;
 pub mod oracle;
 pub mod script;
@@ -21,6 +22,7 @@ pub mod script;
 use std::sync::OnceLock;
 
 use gateway::Gateway;
+use leaving::Leaving;
 use node::Node;
 use oracle::Play;
 use script::Script;
@@ -82,6 +84,7 @@ pub fn play(input: &[u8]) {
         return;
     }
     let name = stage.gateway.choose(script.configuration);
+    let open_before = stage.gateway.downstream().open;
     stage.node.begin(&script);
     stage.side.begin(&Script::default());
 
@@ -90,6 +93,15 @@ pub fn play(input: &[u8]) {
 
     let seen = stage.node.end();
     let beside = stage.side.end();
+    let mut left = Vec::new();
+    // A place that a fault took would be missed by whoever comes next; looking costs time, so only then.
+    if script.leaving != Leaving::Stays {
+        stage.node.begin(&Script::default());
+        stage.side.begin(&Script::default());
+        left = leaving::remains(&stage.gateway, open_before);
+        stage.node.end();
+        stage.side.end();
+    }
     let play = Play {
         configuration: name,
         script: &script,
@@ -98,6 +110,7 @@ pub fn play(input: &[u8]) {
         seen: &seen,
         beside: &beside,
     };
-    let findings = oracle::findings(&play);
+    let mut findings = oracle::findings(&play);
+    findings.append(&mut left);
     assert!(findings.is_empty(), "{}", oracle::report(&play, &findings));
 }

@@ -83,7 +83,7 @@ impl ChunkedDecoder {
     }
 
     /// At the start of an answer's body, in which sizes may be padded with blanks.
-    pub fn of_answer() -> Self {
+    pub fn for_answer() -> Self {
         Self { padding: Padding::Skipped, ..Self::new() }
     }
 

@@ -28,7 +28,7 @@ pub struct Departure {
 
 impl Departure {
     /// Watches the socket of `stream`.
-    pub fn of(stream: &Stream, half_close: HalfClose) -> Option<Self> {
+    pub fn watch(stream: &Stream, half_close: HalfClose) -> Option<Self> {
         // Read as the reactor defines them: an error on the socket, which a RST sets, and with "priority" also the
         // end of the client's direction. Neither depends on unread bytes, such as those of a pipelined request.
         let signals = match half_close {
@@ -90,7 +90,7 @@ mod tests {
     async fn a_reset_is_noticed_in_either_mode() {
         for half_close in [HalfClose::Abort, HalfClose::Wait] {
             let (far, near) = pair().await;
-            let departure = Departure::of(&near, half_close).expect("a client's socket");
+            let departure = Departure::watch(&near, half_close).expect("a client's socket");
             reset(far);
             assert!(notices(&departure).await, "{half_close:?}");
         }
@@ -100,9 +100,9 @@ mod tests {
     async fn a_half_close_is_a_departure_only_where_the_setting_says_so() {
         let (far, near) = pair().await;
         far.shutdown(Shutdown::Write).expect("open");
-        let departure = Departure::of(&near, HalfClose::Abort).expect("a client's socket");
+        let departure = Departure::watch(&near, HalfClose::Abort).expect("a client's socket");
         assert!(notices(&departure).await);
-        let departure = Departure::of(&near, HalfClose::Wait).expect("a client's socket");
+        let departure = Departure::watch(&near, HalfClose::Wait).expect("a client's socket");
         assert!(is_pending_behind_a_read(&near, &departure).await);
         // Only a RST ends the wait then.
         reset(far);
@@ -113,7 +113,7 @@ mod tests {
     async fn unread_bytes_are_no_departure_and_stay_where_they_are() {
         let (mut far, mut near) = pair().await;
         far.write_all(b"GET /next").expect("open");
-        let departure = Departure::of(&near, HalfClose::Abort).expect("a client's socket");
+        let departure = Departure::watch(&near, HalfClose::Abort).expect("a client's socket");
         assert!(is_pending_behind_a_read(&near, &departure).await);
         let mut bytes = [0; 16];
         let read = std::future::poll_fn(|context| near.poll_read(context, &mut bytes)).await;

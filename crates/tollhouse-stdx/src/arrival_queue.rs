@@ -57,12 +57,7 @@ const GROUP: usize = 1;
 
 impl<G, T> Default for ArrivalQueue<G, T> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-            all: Chain::EMPTY,
-            groups: HashMap::default(),
-        }
+        Self { slots: Vec::new(), free: Vec::new(), all: Chain::EMPTY, groups: HashMap::default() }
     }
 }
 

@@ -186,7 +186,7 @@ fn sizes_padded_with_blanks_are_taken_in_answers_only() {
         let expected = Body { data: b"hello".to_vec(), consumed: bytes.len(), is_done: true };
         for cut in 0..=bytes.len() {
             let (head, tail) = bytes.split_at(cut);
-            let decoded = decode_by(ChunkedDecoder::of_answer(), &[head, tail]);
+            let decoded = decode_by(ChunkedDecoder::for_answer(), &[head, tail]);
             assert_eq!(decoded, Ok(expected.clone()), "cut at {cut}: {line:?}");
         }
         let is_padded = matches!(line, "5 " | "5   " | "5\t");
@@ -194,7 +194,7 @@ fn sizes_padded_with_blanks_are_taken_in_answers_only() {
     }
     for line in [" 5", "5 5", "5 \n", "5 \r", "5\x0b", "5 x"] {
         let bytes = [line.as_bytes(), b"\r\nhello\r\n0\r\n\r\n"].concat();
-        let decoded = decode_by(ChunkedDecoder::of_answer(), &[&bytes]);
+        let decoded = decode_by(ChunkedDecoder::for_answer(), &[&bytes]);
         assert_eq!(decoded, Err(ChunkError::BadSize), "{line:?}");
     }
 }

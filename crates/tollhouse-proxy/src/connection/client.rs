@@ -174,7 +174,9 @@ impl Client {
     /// A watch on the client's socket, for requests that are pending.
     pub(crate) fn departure(&self, worker: &Worker) -> Option<Departure> {
         match &self.link.stream {
-            Carrier::Socket(stream) => Departure::of(stream, worker.settings.on_client_half_close),
+            Carrier::Socket(stream) => {
+                Departure::watch(stream, worker.settings.on_client_half_close)
+            }
             Carrier::Http2(_) => None,
         }
     }

@@ -27,9 +27,9 @@ pub(crate) enum Arrived<'s> {
 impl BodySource {
     /// For a node's body, delimited as its head says.
     #[inline]
-    pub(crate) fn of_answer(body: BodyLength) -> Self {
+    pub(crate) fn for_answer(body: BodyLength) -> Self {
         match body {
-            BodyLength::Chunked => BodySource::Chunked(ChunkedDecoder::of_answer()),
+            BodyLength::Chunked => BodySource::Chunked(ChunkedDecoder::for_answer()),
             body => Self::new(body),
         }
     }

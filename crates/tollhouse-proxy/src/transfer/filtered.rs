@@ -90,7 +90,7 @@ impl FilteredRelay {
         filters: Filters,
     ) -> Self {
         Self {
-            source: BodySource::of_answer(body),
+            source: BodySource::for_answer(body),
             is_finished: false,
             coding,
             passes_trailers: trailers.is_some(),

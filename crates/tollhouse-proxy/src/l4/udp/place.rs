@@ -202,7 +202,7 @@ mod tests {
     }
 
     /// Of `port` at `192.0.2.LAST`.
-    fn of(last: u8, port: u16) -> SessionKey {
+    fn key_at(last: u8, port: u16) -> SessionKey {
         let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), port));
         SessionKey { listener: 0, client }
     }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn forged_sources_make_room_for_each_other_and_leave_sessions_in_use_alone() {
         let worker = worker(3, 3);
-        let take = |last| Place::take(&worker, of(last, 1), 1);
+        let take = |last| Place::take(&worker, key_at(last, 1), 1);
         let used = take(1).expect("there is room");
         used.session().note_answered(&worker.sessions);
         used.session().note_follower(&worker.sessions);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn an_address_at_its_share_pays_with_its_own_oldest_session() {
         let worker = worker(8, 2);
-        let take = |last, port| Place::take(&worker, of(last, port), 1);
+        let take = |last, port| Place::take(&worker, key_at(last, port), 1);
         let other = take(1, 1).expect("there is room");
         let own = [take(2, 1), take(2, 2)].map(|place| place.expect("there is room"));
         let newest = take(2, 3).expect("its oldest makes room");
@@ -260,7 +260,10 @@ mod tests {
         // The same port again, before the displaced session's task has ended.
         let again = take(2, 1).expect("its oldest makes room");
         drop(own);
-        assert!(worker.sessions.get(&of(2, 1)).is_some(), "the newer session of that port stays");
+        assert!(
+            worker.sessions.get(&key_at(2, 1)).is_some(),
+            "the newer session of that port stays"
+        );
         drop((again, newest, other));
         assert_eq!(worker.sessions.len(), 0);
     }

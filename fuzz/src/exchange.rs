@@ -15,6 +15,7 @@
 pub mod client;
 pub mod gateway;
 pub mod http2;
+pub mod leaving;
 pub mod node;
 pub mod oracle;
 pub mod owners;
@@ -24,6 +25,7 @@ pub mod script;
 use std::sync::OnceLock;
 
 use gateway::Gateway;
+use leaving::Leaving;
 use node::Node;
 use oracle::Play;
 use script::Script;
@@ -85,6 +87,7 @@ pub fn play(input: &[u8]) {
         return;
     }
     let name = stage.gateway.choose(script.configuration);
+    let open_before = stage.gateway.downstream().open;
     stage.node.begin(&script);
     stage.side.begin(&Script::default());
 
@@ -96,6 +99,15 @@ pub fn play(input: &[u8]) {
 
     let seen = stage.node.end();
     let beside = stage.side.end();
+    let mut left = Vec::new();
+    // A place that a fault took would be missed by whoever comes next; looking costs time, so only then.
+    if script.leaving != Leaving::Stays {
+        stage.node.begin(&Script::default());
+        stage.side.begin(&Script::default());
+        left = leaving::remains(&stage.gateway, open_before);
+        stage.node.end();
+        stage.side.end();
+    }
     let play = Play {
         configuration: name,
         script: &script,
@@ -106,5 +118,6 @@ pub fn play(input: &[u8]) {
     };
     let mut findings = oracle::findings(&play);
     findings.extend(owners::findings(&owners));
+    findings.append(&mut left);
     assert!(findings.is_empty(), "{}", oracle::report(&play, &findings));
 }

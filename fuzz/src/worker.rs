@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::l4::StreamListener;
@@ -136,6 +137,7 @@ pub fn settings() -> Settings {
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp {
             header: "x-real-ip".to_owned(),

@@ -33,7 +33,8 @@ pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
-    AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, Peer, RouterMode, Secret,
+    AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, ClientHalfClose, Peer,
+    RouterMode, Secret,
     Workers,
 };
 pub use reach::{LogFiles, Secrets};
@@ -89,6 +90,8 @@ pub struct Bootstrap {
     pub ambiguous_paths: AmbiguousPaths,
     /// Shows the upstream's status in a response header, not only where it is 5xx.
     pub show_upstream_status_in_response_header: bool,
+    /// Meaning of a client's FIN while its answer is pending.
+    pub on_client_half_close: ClientHalfClose,
     /// Names the version in `Server`.
     pub server_tokens: bool,
     /// Whether answers show APISIX's name in the place of our own.
@@ -154,6 +157,7 @@ impl Default for Bootstrap {
             match_uri_encoded_slash: false,
             ambiguous_paths: AmbiguousPaths::Refuse,
             show_upstream_status_in_response_header: false,
+            on_client_half_close: ClientHalfClose::Abort,
             server_tokens: true,
             imitate_apisix: false,
             trusted_addresses: Vec::new(),
@@ -675,6 +679,10 @@ pub struct Limits {
     pub connections_per_worker: u32,
     /// Connections of one client address at a time; `None` is without limit.
     pub connections_per_address: Option<u32>,
+    /// Connections without a whole first message of TLS, at a time on one worker.
+    pub silent_connections_per_worker: u32,
+    /// The same of one client address.
+    pub silent_connections_per_address: u32,
     /// TLS handshakes under way at a time on one worker.
     pub handshakes_per_worker: u32,
     /// For a TLS handshake.
@@ -715,6 +723,10 @@ impl Default for Limits {
             http2_streams: 128,
             connections_per_worker: 60_000,
             connections_per_address: None,
+            // Some 5 KB each, the kernel's part included.
+            silent_connections_per_worker: 8_192,
+            // Clients say hello within a round trip: what many behind one address have open at once is far less.
+            silent_connections_per_address: 256,
             handshakes_per_worker: 4_096,
             handshake_time: Duration::from_secs(10),
             client_hello_bytes: 16 << 10,

@@ -13,11 +13,12 @@ use anyhow::Context;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{
     AccessLog as AccessLogSettings, AccessLogFormat, AccessLogTarget,
-    AmbiguousPaths as AmbiguousPathsKey, Peer, RouterMode, Workers,
+    AmbiguousPaths as AmbiguousPathsKey, ClientHalfClose, Peer, RouterMode, Workers,
 };
 use tollhouse_http::HeadLimits;
 use tollhouse_model::Problem;
 use tollhouse_model::stream_route::ListenedPorts;
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_plugins::shenyu::PluginEngines;
@@ -72,6 +73,10 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
         server: server_token(bootstrap).to_owned(),
         brand: brand(bootstrap),
         show_upstream_status: bootstrap.show_upstream_status_in_response_header,
+        on_client_half_close: match bootstrap.on_client_half_close {
+            ClientHalfClose::Abort => HalfClose::Abort,
+            ClientHalfClose::Wait => HalfClose::Wait,
+        },
         // An empty list means that nobody was named, which is not the same as that nobody is trusted.
         trusted_addresses: (!trusted.is_empty()).then_some(trusted),
         real_ip: RealIp {
@@ -208,6 +213,8 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
         http2_streams: limits.http2_streams,
         connections_per_worker: count(limits.connections_per_worker),
         connections_per_address: limits.connections_per_address.map_or(0, count),
+        silent_connections_per_worker: count(limits.silent_connections_per_worker),
+        silent_connections_per_address: count(limits.silent_connections_per_address),
         handshakes_per_worker: i64::from(limits.handshakes_per_worker),
         handshake_time: limits.handshake_time,
         client_hello_bytes: limits.client_hello_bytes,

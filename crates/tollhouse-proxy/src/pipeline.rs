@@ -11,6 +11,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::answer::{error, own};
 use crate::connection::after::After;
+use crate::connection::departure::{Gone, Watch};
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::http2::stream::Withdrawal;
@@ -44,8 +45,15 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
     let mut chains = None;
     let mut cx = exchange.on_route(None);
     let served = {
+        let mut watch = Watch::begin(&cx);
         let mut served = pin!(there_and_back(&mut cx, &snapshot, &mut chains));
-        poll_fn(|context| poll_guarded(served.as_mut(), context, withdrawal.as_ref())).await
+        let served = poll_fn(|context| {
+            let polled = poll_guarded(served.as_mut(), context, withdrawal.as_ref());
+            watch.check(context, polled)
+        })
+        .await;
+        // Whatever a stage was waiting for, it waits no longer: a node's connection is reset, a plugin's call ends.
+        served.unwrap_or_else(|Gone| Err(Failure::Withdrawn(ErrorCode::DownstreamGone)))
     };
     let failure = match served {
         Ok(Ok(Delivered::Answered(after))) => {
@@ -73,7 +81,7 @@ enum Failure {
     Error(GatewayError),
     /// A stage has panicked.
     Panic,
-    /// The client's stream has ended before its time; the code says why.
+    /// The client has left, or its stream has ended early; the code says why.
     Withdrawn(ErrorCode),
 }
 

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use tollhouse_http::HeadLimits;
 use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_net::HalfClose;
 use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::Brand;
 use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub real_ip: RealIp,
     /// Keep-alive pool of upstreams that have none of their own; per core.
     pub upstream_keepalive: KeepalivePool,
+    /// Meaning of a FIN of a client that waits for its answer.
+    pub on_client_half_close: HalfClose,
     /// Whether health checks are switched off everywhere.
     pub disable_health_checks: bool,
     /// How long a request may wait for the first DNS answer of its upstream.
@@ -158,7 +161,11 @@ pub struct Limits {
     pub descriptors_per_worker: usize,
     /// Connections of one client address to one worker; 0 is without limit.
     pub connections_per_address: usize,
-    /// TLS handshakes under way at a time on one worker.
+    /// Connections without a whole first message of TLS, at a time on one worker.
+    pub silent_connections_per_worker: usize,
+    /// The same of one client address.
+    pub silent_connections_per_address: usize,
+    /// TLS handshakes under way at a time on one worker, from the client's whole first message on.
     pub handshakes_per_worker: i64,
     /// For a TLS handshake, from the connection to its end.
     pub handshake_time: Duration,
@@ -211,6 +218,8 @@ impl Default for Limits {
             connections_per_worker: 60_000,
             descriptors_per_worker: usize::MAX,
             connections_per_address: 0,
+            silent_connections_per_worker: 8192,
+            silent_connections_per_address: 256,
             handshakes_per_worker: 4096,
             handshake_time: Duration::from_secs(10),
             client_hello_bytes: 16 * 1024,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::{self, Question, ResolveError, Resolver, ResolverSettings};
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
@@ -34,6 +35,7 @@ pub(crate) fn settings() -> Settings {
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp { header: "x-real-ip".to_owned(), from: Vec::new(), recursive: false },
         upstream_keepalive: KeepalivePool {

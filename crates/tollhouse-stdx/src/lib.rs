@@ -5,6 +5,7 @@
 //! module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
+pub mod arrival_queue;
 pub mod backoff;
 mod blocks;
 pub mod budget;
@@ -32,6 +33,7 @@ pub mod wheel;
 pub mod word_bytes;
 pub mod yaml;
 
+pub use arrival_queue::{ArrivalQueue, Ticket};
 pub use backoff::Backoff;
 pub use budget::{MemoryBudget, Reservation};
 pub use byte_room::ByteRoom;

@@ -143,6 +143,9 @@ catalogue! {
             "tollhouse_udp_sessions_total", "Sessions of datagrams begun.";
         udp_sessions_open: Gauge =
             "tollhouse_udp_sessions_open", "Sessions of datagrams open now.";
+        udp_sessions_displaced: Counter =
+            "tollhouse_udp_sessions_displaced_total",
+            "Sessions of datagrams without a sign of use that ended early, so that newer ones found room.";
         udp_datagrams_dropped: Family<DatagramDrop, { DatagramDrop::COUNT }> =
             "tollhouse_udp_datagrams_dropped_total", "Datagrams that were not passed on, by reason.";
     }

@@ -45,10 +45,16 @@ pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
         let streams = Some(http2::attack(&mut stream, attack));
         return Heard { streams, ..Heard::default() };
     }
+    let mut left = script.leaving.said(script.sent().len());
     for piece in script.pieces.iter().filter(|piece| !piece.is_empty()) {
+        let piece = &piece[..piece.len().min(left)];
+        left -= piece.len();
         if stream.write_all(piece).is_err() {
             break;
         }
+    }
+    if script.leaving.reset(&mut stream) {
+        return Heard::default();
     }
     let _ = stream.shutdown(Shutdown::Write);
     listen(&mut stream)
@@ -73,6 +79,12 @@ pub fn victims(gateway: SocketAddr, node: &Node, script: &Script) -> Vec<Victim>
 pub(super) fn next_token() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// One request of a client that stays.
+pub fn ask_one(gateway: SocketAddr) -> Heard {
+    let (mut stream, _) = ask(gateway);
+    listen(&mut stream)
 }
 
 fn ask_over_http2(gateway: SocketAddr) -> Victim {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollhouse_model::Kind;
 use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::worker::{Transport, WorkerListener};
+use tollhouse_telemetry::metrics::Downstream;
 
 use super::super::worker::{Listeners, Making, RunningWorker, settings};
 
@@ -69,6 +70,11 @@ impl Gateway {
         self.address
     }
 
+    /// What the worker counts of clients.
+    pub fn downstream(&self) -> Downstream {
+        self.worker.metrics.downstream()
+    }
+
     /// Publishes a configuration; its name, for a report.
     pub fn choose(&self, index: usize) -> &str {
         let chosen = &self.configurations[index];
@@ -125,6 +131,7 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
         json!({"forward-auth": {"uri": format!("{side}/auth"), "request_method": "POST"}}),
         json!({"opa": {"host": side, "policy": "p", "with_body": true}}),
         json!({"grpc-web": {}}),
+        json!({"limit-conn": {"conn": 3, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr"}}),
     ];
     all.extend(owned);
     all

@@ -197,6 +197,7 @@ pub fn report(play: &Play<'_>, findings: &[String]) -> String {
     for piece in &script.pieces {
         report.push_str(&format!("client sends  {}\n", piece.escape_ascii()));
     }
+    report.push_str(&format!("client        {:?}\n", script.leaving));
     for head in &seen.heads {
         report.push_str(&format!("node reads    {}\n", head.escape_ascii()));
     }

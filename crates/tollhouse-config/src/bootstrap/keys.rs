@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::Bootstrap;
 use super::admin_keys::NamedKeys;
 use super::shape::{
-    Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
-    OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch,
+    Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, OptionalPath,
+    OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch,
     Text, Time, TimeOrZero, Words, WorkerCount,
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
@@ -399,8 +399,14 @@ keys! {
         "Client connections of one worker at a time; further ones are answered 503.";
     limits.connections_per_address: CountOrNone,
         "Client connections of one address to one worker at a time; further ones are answered 503.";
+    limits.silent_connections_per_worker: Count<1>,
+        "Connections to TLS listeners that have not sent their first message whole, at a time on one worker; \
+         one more closes the one that has been silent for longest.";
+    limits.silent_connections_per_address: Count<1>,
+        "The same of one client address; one more closes that address' own.";
     limits.handshakes_per_worker: Count<1>,
-        "TLS handshakes under way at a time on one worker; further connections are closed.";
+        "TLS handshakes under way at a time on one worker, from the client's whole first message on; further \
+         ones are refused.";
     limits.handshake_time: Time,
         "How long a TLS handshake may take, from the connection to its end.";
     limits.client_hello_bytes: Size<HELLO_MIN, HELLO_MAX>,
@@ -415,7 +421,8 @@ keys! {
     limits.udp_idle_time: Time,
         "How long a client's session of datagrams lasts without one in either direction.";
     limits.udp_sessions_per_worker: Count<1>,
-        "Sessions of datagrams of one worker at a time; datagrams of further clients are dropped.";
+        "Sessions of datagrams of one worker at a time. One more ends the oldest that is not in use: of one \
+         datagram, or without an answer. Where all are in use, datagrams of further clients are dropped.";
     limits.udp_sessions_per_address: Count<1>,
         "Sessions of datagrams of one client address to one worker at a time: sources can be forged, and \
          one address shall not take all.";
@@ -434,6 +441,10 @@ keys! {
          judges the path: answered with 400, or passed on as sent.";
     show_upstream_status_in_response_header: Switch,
         "Sends `X-APISIX-Upstream-Status` with every proxied response, not only with 5xx.";
+    on_client_half_close: HalfClose,
+        "Meaning of a client that closes its sending side (FIN) while its answer is pending: `abort`, as nginx \
+         has it, gives the request up and logs 499; `wait` sends the answer, for clients that half-close and \
+         read on. A reset always gives the request up.";
     imitate_apisix: Switch,
         "Shows APISIX's name in `Server` and on the pages of errors instead of `tollhouse`, for those who \
          compare answers or look for it. The Admin API's `Server` always names the version of APISIX \

@@ -34,6 +34,15 @@ pub enum RouterMode {
     UriWithParameter,
 }
 
+/// Meaning of a client's FIN while its answer is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientHalfClose {
+    /// The client has left: its request is given up.
+    Abort,
+    /// The client has said everything and still reads: its answer is sent.
+    Wait,
+}
+
 /// What a line of the access log looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogFormat {

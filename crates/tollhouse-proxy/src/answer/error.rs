@@ -26,10 +26,11 @@ pub(crate) async fn answer(
     error: GatewayError,
 ) -> After {
     let code = error.code;
-    note(cx, code);
     if code == ErrorCode::DownstreamGone || cx.client.link.stream.withdrawn().is_some() {
+        note_withdrawn(cx, code);
         return After::Close;
     }
+    note(cx, code);
     let (status, content_type, page) = match in_shenyus_words(cx, code) {
         Some((status, body)) => {
             cx.state.record.status = status;
@@ -101,7 +102,8 @@ pub(crate) async fn answer_panic(cx: &mut Exchange<'_>) -> After {
     answer(cx, None, ErrorCode::InternalPanic.into()).await
 }
 
-/// Notes that a request ended before its time, because its client took it back or its stream was cut.
+/// Notes that a request ended early, because its client left or its stream was cut; the status stays the one that was
+/// sent.
 pub(crate) fn note_withdrawn(cx: &mut Exchange<'_>, code: ErrorCode) {
     let record = &mut cx.state.record;
     record.code = Some(code);

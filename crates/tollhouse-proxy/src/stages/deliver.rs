@@ -133,12 +133,17 @@ async fn relay_body<R: BodyRelay>(
     // say, and whether the node is still there, its connection finds out.
     let read_time = if cx.is_grpc() { Duration::MAX } else { way.timeouts().read };
     let mut relaying = Relaying { relay, moved: 0, send_failed: false, read_time };
-    let ended = poll_fn(|context| relaying.poll(context, cx, connection)).await;
-    let relay = relaying.relay;
-    let record = &mut cx.state.record;
-    let progress = relay.progress();
-    record.bytes_sent = progress.written;
-    record.body_bytes_sent = progress.written.saturating_sub(head_bytes);
+    let ended = poll_fn(|context| {
+        let polled = relaying.poll(context, cx, connection);
+        // Each time: a client that leaves ends the exchange between two polls.
+        let written = relaying.relay.progress().written;
+        let record = &mut cx.state.record;
+        record.bytes_sent = written;
+        record.body_bytes_sent = written.saturating_sub(head_bytes);
+        polled
+    })
+    .await;
+    let progress = relaying.relay.progress();
     // A client that is gone is not answered, whatever has been sent.
     ended.map_err(|code| Broken {
         code,

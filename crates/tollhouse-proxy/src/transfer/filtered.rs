@@ -93,7 +93,7 @@ impl FilteredRelay {
         filters: Filters,
     ) -> Self {
         Self {
-            source: BodySource::new(body),
+            source: BodySource::for_answer(body),
             is_finished: false,
             coding,
             passes_trailers: trailers.is_some(),

@@ -143,7 +143,7 @@ impl ResponseRelay {
         Self {
             out_sent: 0,
             ready: 0,
-            source: BodySource::new(body),
+            source: BodySource::for_answer(body),
             coding,
             owes_last_chunk: coding == Coding::Chunked && body != BodyLength::None,
             piece: Piece::default(),

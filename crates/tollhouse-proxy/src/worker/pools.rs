@@ -312,7 +312,7 @@ mod tests {
             let metrics = Rc::new(Arc::new(Metrics::default()).for_core());
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let open = |name: &str, stream| {
-                let link = Link::new(Stream::Plain(stream));
+                let link = Link::new(Stream::from(stream));
                 UpstreamConnection::kept_under(key(name), link, &metrics)
             };
             test(&open, listener).await;

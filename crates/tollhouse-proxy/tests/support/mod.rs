@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
 use tollhouse_proxy::worker::{Transport, WorkerListener};
@@ -158,6 +159,7 @@ fn settings() -> Settings {
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp {
             header: "x-real-ip".to_owned(),

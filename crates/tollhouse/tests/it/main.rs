@@ -18,6 +18,7 @@ mod connections;
 mod console_shell;
 mod control_api;
 mod deployment;
+mod departures;
 mod doctor;
 mod etcd;
 mod etcd_cluster;

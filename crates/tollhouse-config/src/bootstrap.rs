@@ -34,8 +34,7 @@ pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, ClientHalfClose, Peer,
-    RouterMode, Secret,
-    Workers,
+    RouterMode, Secret, Workers,
 };
 pub use reach::{LogFiles, Secrets};
 pub use reference::reference_markdown;

@@ -8,8 +8,8 @@ use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_telemetry::ErrorCode;
 
 use super::attempt::Answer;
-use super::{client_certificate, judged_path};
 use super::route::{self, Next, Way};
+use super::{client_certificate, judged_path};
 use crate::answer::delivery::{Outgoing, final_status};
 use crate::answer::error;
 use crate::error::GatewayError;

@@ -78,7 +78,7 @@ impl AuditSink for Audit {
             | AuditDeed::SignOut
             | AuditDeed::Export
             | AuditDeed::Reveal => {
-                tell(event, 0);
+                log_event(event, 0);
                 let mut deeds = self.deeds.lock().unwrap_or_else(PoisonError::into_inner);
                 deeds.append(&line(event, 0))
             }
@@ -100,13 +100,13 @@ impl RefusedKeys {
         }
         self.lines += 1;
         let untold = std::mem::take(&mut self.untold);
-        tell(event, untold);
+        log_event(event, untold);
         self.file.append(&line(event, untold))
     }
 }
 
 /// Writes the event to the process' own log.
-fn tell(event: &AuditEvent, untold: u64) {
+fn log_event(event: &AuditEvent, untold: u64) {
     let AuditEvent { deed, actor, peer, method, path, status, revision } = event;
     let (deed, actor) = (deed.name(), actor.as_deref().unwrap_or("-"));
     tracing::info!(

@@ -116,11 +116,7 @@ impl Process {
             secrets::make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
         let mut inheritance = handover::inherit(&bootstrap.data_dir, predecessor)?;
         let descriptors = Descriptors::share(settings::descriptors::raise(), bootstrap);
-        let mut settings = settings::data_plane(bootstrap);
-        if bootstrap.tls.session_tickets {
-            let keys = handover::ticket_keys(inheritance.as_ref())?;
-            settings.tls.terms.tickets = Some(keys);
-        }
+        let mut settings = data_plane_settings(bootstrap, inheritance.as_ref())?;
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
@@ -329,6 +325,18 @@ impl Configured {
         feed.note_applied();
         Ok(Self { resources, snapshots, source, feed })
     }
+}
+
+/// Settings of the data plane, with the ticket keys of a predecessor.
+fn data_plane_settings(
+    bootstrap: &Bootstrap,
+    inheritance: Option<&tollhouse_net::handover::Inheritance>,
+) -> anyhow::Result<Settings> {
+    let mut settings = settings::data_plane(bootstrap);
+    if bootstrap.tls.session_tickets {
+        settings.tls.terms.tickets = Some(handover::ticket_keys(inheritance)?);
+    }
+    Ok(settings)
 }
 
 /// Starts the registry. One that is not asked for, that another node keeps, or whose disk is full or fails does not keep

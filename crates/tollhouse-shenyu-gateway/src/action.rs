@@ -178,17 +178,9 @@ impl Chain {
                     Err(answer) => refused(answer),
                 }
             }
-            Action::Proxy { rule, target } => match refuse_size(rule, cx.exchange()) {
-                Some(answer) => refused(answer),
-                None => {
-                    // A body without a declared length is counted as it comes.
-                    if let Some(bytes_max) = rule.bytes_max() {
-                        let other = cx.edits().body_bytes_max.unwrap_or(u64::MAX);
-                        cx.edits().body_bytes_max = Some(bytes_max.min(other));
-                    }
-                    Done::Node(*target)
-                }
-            },
+            Action::Proxy { rule, target } => {
+                limit_size(rule, cx).map_or(Done::Node(*target), refused)
+            }
             Action::MapParameters(_)
             | Action::Request(_)
             | Action::ModifyAnswer(_)
@@ -421,6 +413,16 @@ fn check_key(rule: &KeyAuthRule, cx: &mut RequestContext<'_>, turn: &Turn) -> Re
     // A rule has one key: those who have it are one party.
     cx.note_identity(Identity { by: "keyAuth", name: rule.key_name.as_bytes(), grant: b"" });
     Ok(())
+}
+
+/// Bounds the size of a request by a proxy's rule: refuses it by what is declared, or has its body counted as it comes.
+fn limit_size(rule: &DivideRule, cx: &mut RequestContext<'_>) -> Option<Answer> {
+    let refusal = refuse_size(rule, cx.exchange());
+    if let (None, Some(bytes_max)) = (refusal, rule.bytes_max()) {
+        let other = cx.edits().body_bytes_max.unwrap_or(u64::MAX);
+        cx.edits().body_bytes_max = Some(bytes_max.min(other));
+    }
+    refusal
 }
 
 /// The answer to a request that is larger than a proxy's rule allows.

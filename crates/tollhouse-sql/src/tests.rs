@@ -440,7 +440,7 @@ async fn a_database_without_room_takes_deletions_and_goes_on_once_it_has_some() 
         }
         let lease = store.grant(Duration::from_secs(60)).await.expect("there is room");
         let mut watch = store.watch("/kept/", store.revision().await.expect("it reads"));
-        conformance::removals_are_taken(&store, || server.database.fill()).await;
+        conformance::removals_are_taken(&*store, || server.database.fill()).await;
         for number in (0..conformance::REMOVALS).chain(0..conformance::REMOVALS) {
             assert_eq!(next_key(&mut watch).await, format!("/kept/{number}"), "{engine:?}");
         }

@@ -78,7 +78,7 @@ impl CopyKeeper {
 
     /// Begins to write a copy of all there is.
     pub async fn replace(&mut self, listing: &Listing) {
-        self.settle().await;
+        self.finish_writing().await;
         self.retry_at = None;
         if self.number == 0 {
             self.number = self.copy.last_number();
@@ -99,7 +99,7 @@ impl CopyKeeper {
     pub async fn note(&mut self, events: &[Event], revision: Revision) {
         // They go on from a copy that is on the disk.
         if self.writing.as_ref().is_some_and(|it| it.base == Base::Copy || it.task.is_finished()) {
-            self.settle().await;
+            self.finish_writing().await;
         }
         let changes: Vec<(String, Option<String>)> = events
             .iter()
@@ -149,7 +149,7 @@ impl CopyKeeper {
         if bytes <= bytes_max {
             return;
         }
-        self.settle().await;
+        self.finish_writing().await;
         self.older_bytes += bytes;
         if self.older_bytes > JOURNALS_MAX * bytes_max {
             return self.fail(&io::Error::other("its journals have grown too large"));
@@ -181,8 +181,8 @@ impl CopyKeeper {
         self.writing = Some(Writing { base, task });
     }
 
-    /// Waits until the copy is written that is being written.
-    pub(super) async fn settle(&mut self) {
+    /// Waits for the end of a copy that is being written.
+    pub(super) async fn finish_writing(&mut self) {
         let Some(Writing { base, task }) = self.writing.take() else { return };
         match task.await.map_err(io::Error::other).flatten() {
             Ok(bytes) => (self.copy_bytes, self.older_bytes) = (bytes, 0),

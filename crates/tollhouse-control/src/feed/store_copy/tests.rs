@@ -176,7 +176,7 @@ async fn a_journal_is_folded_into_the_copy_and_its_bytes_are_bounded() {
         let change = put(&key, &format!("{large}{revision}"), revision);
         keeper.note(&[change], Revision(revision)).await;
         // A reader beside a process that folds may meet the old copy without its journal; a start has none beside it.
-        keeper.settle().await;
+        keeper.finish_writing().await;
         let read = read(&copy);
         let found = read.iter().find(|entry| entry.0 == key).expect("it is there");
         assert!(found.1.ends_with(&format!("x{revision}")), "{revision}");

@@ -90,7 +90,7 @@ test('a viewer reads what ShenYu has, without secrets, and writes nothing', asyn
   expect(await page.content()).not.toContain('not for you')
   await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled()
   const write = (method: string, path: string) => page.evaluate(async ([verb, where]) =>
-    (await fetch(where as string, { method: verb, body: verb === 'GET' ? undefined : '{}', headers: { 'X-Tollhouse-Console': '1' } })).status, [method, path])
+    (await fetch(where as string, { method: verb, body: verb === 'GET' ? undefined : '{}', headers: { 'X-Tollhouse-Console': sessionStorage.getItem('tollhouse-proof')! } })).status, [method, path])
   expect(await write('DELETE', `/console/v1/shenyu/appAuth/${id}`)).toBe(401)
   expect(await write('PUT', `/console/v1/shenyu/appAuth/${id}`)).toBe(401)
   expect(await write('GET', '/console/v1/shenyu/dashboardUser')).toBe(404)

@@ -7,20 +7,25 @@
 //! What must hold: every byte on a connection to a node belongs to one request that our strict parser
 //! and a second one read alike, and that carries the mark which only the gateway can write; nothing
 //! follows it before it is answered; a client reads as many answers as it sent requests; and whoever
-//! comes next, on whichever connection, gets the answer that was made for him. Both sides speak HTTP/1.1
+//! comes next, on whichever connection, gets the answer that was made for him; of two users who ask for the same page
+//! behind a cache, none reads the other's (`owners`). Both sides speak HTTP/1.1
 //! or HTTP/2 (`http2`), as the input says; streams name themselves in heads and bodies, so that what crosses
-//! from one to another is seen.
+//! from one to another is seen. What protects a path protects it in every spelling (`paths`).
 
 pub mod client;
 pub mod gateway;
 pub mod http2;
+pub mod leaving;
 pub mod node;
 pub mod oracle;
+pub mod owners;
+pub mod paths;
 pub mod script;
 
 use std::sync::OnceLock;
 
 use gateway::Gateway;
+use leaving::Leaving;
 use node::Node;
 use oracle::Play;
 use script::Script;
@@ -82,14 +87,27 @@ pub fn play(input: &[u8]) {
         return;
     }
     let name = stage.gateway.choose(script.configuration);
+    let open_before = stage.gateway.downstream().open;
     stage.node.begin(&script);
     stage.side.begin(&Script::default());
 
     let heard = client::attack(stage.gateway.address(), &script);
     let victims = client::victims(stage.gateway.address(), &stage.node, &script);
 
+    let draw = input.len();
+    let owners = owners::ask(stage.gateway.address(), name, draw);
+
     let seen = stage.node.end();
     let beside = stage.side.end();
+    let mut left = Vec::new();
+    // A place that a fault took would be missed by whoever comes next; looking costs time, so only then.
+    if script.leaving != Leaving::Stays {
+        stage.node.begin(&Script::default());
+        stage.side.begin(&Script::default());
+        left = leaving::remains(&stage.gateway, open_before);
+        stage.node.end();
+        stage.side.end();
+    }
     let play = Play {
         configuration: name,
         script: &script,
@@ -98,6 +116,8 @@ pub fn play(input: &[u8]) {
         seen: &seen,
         beside: &beside,
     };
-    let findings = oracle::findings(&play);
+    let mut findings = oracle::findings(&play);
+    findings.extend(owners::findings(&owners));
+    findings.append(&mut left);
     assert!(findings.is_empty(), "{}", oracle::report(&play, &findings));
 }

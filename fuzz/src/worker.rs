@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::l4::StreamListener;
@@ -18,7 +19,7 @@ use tollhouse_proxy::worker::WorkerListener;
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
 /// Longest body that is taken: nothing here needs more.
@@ -131,10 +132,12 @@ pub fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        ambiguous_paths: AmbiguousPaths::default(),
         limits: Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() },
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp {
             header: "x-real-ip".to_owned(),

@@ -3,6 +3,7 @@
 //!
 //! This file reads the arguments and orders the work; each piece has a file below `bench/`.
 
+mod abuse;
 mod admin;
 mod body_bomb;
 mod budget;

@@ -34,6 +34,8 @@ enum Need {
     CargoCommand(&'static str, &'static str),
 }
 
+const DENY_MISSING: &str = "cargo-deny is not installed: cargo install cargo-deny";
+
 const STEPS: &[Step] = &[
     Step { name: "fmt", cargo: "fmt --all --check", needs: Need::Nothing },
     Step {
@@ -44,11 +46,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", cargo: "x tidy", needs: Need::Nothing },
     Step { name: "test", cargo: "x test", needs: Need::Nothing },
     Step { name: "doc", cargo: "doc --workspace --no-deps --quiet", needs: Need::Nothing },
-    Step {
-        name: "deny",
-        cargo: "deny check",
-        needs: Need::CargoCommand("deny", "cargo-deny is not installed"),
-    },
+    Step { name: "deny", cargo: "deny check", needs: Need::CargoCommand("deny", DENY_MISSING) },
     Step { name: "console", cargo: "x console check", needs: Need::Nothing },
     Step { name: "gate", cargo: "x bench --gate", needs: Need::Nothing },
 ];
@@ -71,6 +69,7 @@ pub(crate) fn run(arguments: &CiArguments) -> Result<()> {
         results.push((step.name, outcome, start.elapsed()));
     }
     println!("\n{}", summary(&results));
+    println!("{}", verdict(&results));
     let failures = results.iter().filter(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)));
     let failed: Vec<&str> = failures.map(|(name, _, _)| *name).collect();
     if !failed.is_empty() {
@@ -102,13 +101,26 @@ impl Step {
     }
 }
 
+/// The last line: a run with skipped steps has not checked everything, and says so.
+fn verdict(results: &[(&str, Outcome, Duration)]) -> String {
+    let skipped: Vec<&str> = results
+        .iter()
+        .filter(|(_, outcome, _)| matches!(outcome, Outcome::Skipped(_)))
+        .map(|(name, _, _)| *name)
+        .collect();
+    if skipped.is_empty() {
+        return "every chosen step ran".to_owned();
+    }
+    format!("NOT CHECKED: {}. This run is incomplete", skipped.join(", "))
+}
+
 fn summary(results: &[(&str, Outcome, Duration)]) -> String {
     let lines = results.iter().map(|(name, outcome, took)| {
         let seconds = took.as_secs_f64();
         match outcome {
             Outcome::Passed => format!("passed   {name:<8} {seconds:6.1} s"),
             Outcome::Failed(reason) => format!("FAILED   {name:<8} {seconds:6.1} s  {reason}"),
-            Outcome::Skipped(reason) => format!("skipped  {name:<8}          {reason}"),
+            Outcome::Skipped(reason) => format!("SKIPPED  {name:<8}          {reason}"),
         }
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -123,11 +135,14 @@ mod tests {
         let results = [
             ("fmt", Outcome::Passed, Duration::from_millis(1500)),
             ("clippy", Outcome::Failed("exit status 101".to_owned()), Duration::from_secs(20)),
-            ("deny", Outcome::Skipped("cargo-deny is not installed"), Duration::ZERO),
+            ("deny", Outcome::Skipped(DENY_MISSING), Duration::ZERO),
         ];
         let expected = "passed   fmt         1.5 s\n\
                         FAILED   clippy     20.0 s  exit status 101\n\
-                        skipped  deny              cargo-deny is not installed";
+                        SKIPPED  deny              cargo-deny is not installed: cargo install \
+                        cargo-deny";
         assert_eq!(summary(&results), expected);
+        assert_eq!(verdict(&results), "NOT CHECKED: deny. This run is incomplete");
+        assert_eq!(verdict(&results[..2]), "every chosen step ran");
     }
 }

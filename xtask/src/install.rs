@@ -57,6 +57,11 @@ const PEERS: &[Peer] = &[
         package: "mariadb-server",
         reason: "a store that registries share",
     },
+    Peer {
+        program: "systemd-analyze",
+        package: "systemd",
+        reason: "a check of the unit that is shipped; no service manager is started",
+    },
     // Its own programs are not on the path.
     Peer {
         program: "pg_ctlcluster",
@@ -82,7 +87,13 @@ struct Service {
 }
 
 /// Python client libraries, pinned so that a test of compatibility means the same tomorrow.
-const PYTHON_PACKAGES: &[(&str, &str)] = &[("h11", "0.16.0"), ("websockets", "15.0.1")];
+/// The last one has the schemas of Kubernetes' objects, against which the chart is checked.
+const PYTHON_PACKAGES: &[(&str, &str)] = &[
+    ("h11", "0.16.0"),
+    ("websockets", "15.0.1"),
+    ("grpcio", "1.85.3"),
+    ("kubernetes-validate", "1.37.0"),
+];
 
 /// What the tests are told about the machine.
 pub(crate) struct Environment {

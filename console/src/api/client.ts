@@ -1,5 +1,6 @@
 /** Calls of the gateway: the one place that fetches. What is answered is typed in `types.ts`. */
 import { useSyncExternalStore } from 'react'
+import { proof } from './proof'
 
 /** What the gateway answers when it refuses. */
 export class ApiError extends Error {
@@ -62,8 +63,8 @@ export async function call(path: string, options: CallOptions = {}): Promise<Ans
       signal,
       credentials: 'same-origin',
       cache: 'no-store',
-      // What tells the gateway that its own page asks, and no other website.
-      headers: { 'X-Tollhouse-Console': '1', ...(body ? { 'Content-Type': 'application/json' } : {}), ...headers },
+      // What tells the gateway that its own page asks, and no other website or port.
+      headers: { 'X-Tollhouse-Console': proof(), ...(body ? { 'Content-Type': 'application/json' } : {}), ...headers },
     })
   } catch (error) {
     if (signal?.aborted) throw error

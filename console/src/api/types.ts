@@ -9,6 +9,12 @@ export interface Who {
   build: string
 }
 
+/** What a sign-in gives, beside the cookie. */
+export interface SignedIn {
+  name: string
+  proof: string
+}
+
 export interface Problem {
   path?: string
   message?: string

@@ -8,6 +8,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { call, useSilence } from '../api/client'
 import { useOverview } from '../api/live'
+import { dropProof } from '../api/proof'
 import { useWho } from '../api/session'
 import { KINDS } from '../api/types'
 import { useLanguage, useWords } from '../words/words'
@@ -127,6 +128,7 @@ function Person({ openHelp }: { openHelp: () => void }) {
   const me = words.signedInAs(who.name ?? '', who.role ? words.roles[who.role] : '')
   const signOut = async () => {
     await call('/console/v1/login', { method: 'DELETE' })
+    dropProof()
     client.clear()
     location.assign('/ui/')
   }

@@ -3,7 +3,9 @@ import { Alert, Button, Group, Modal, Paper, PasswordInput, Stack, Text, Title }
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import { json, whenSignedOut } from '../api/client'
+import { keepProof } from '../api/proof'
 import { SessionProvider, useWhoQuery } from '../api/session'
+import type { SignedIn } from '../api/types'
 import { useWords } from '../words/words'
 import { ErrorBox, Loading } from './states'
 
@@ -64,7 +66,8 @@ function SignInForm() {
     event.preventDefault()
     setBusy(true)
     try {
-      await json('/console/v1/login', { method: 'POST', body: JSON.stringify({ key: key.trim() }) })
+      const { proof } = await json<SignedIn>('/console/v1/login', { method: 'POST', body: JSON.stringify({ key: key.trim() }) })
+      keepProof(proof)
       setKey('')
       await client.invalidateQueries()
     } catch (refused) {

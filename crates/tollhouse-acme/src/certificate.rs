@@ -4,8 +4,9 @@ use instant_acme::CertificateIdentifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, Der};
 use serde_json::{Value, json};
+use tollhouse_model::Kind;
 use tollhouse_model::certificate::{CertificateFacts, check_pair};
-use tollhouse_model::encryption::{Keyring, SSL_FIELDS, open_fields, seal_fields};
+use tollhouse_model::encryption::{Keyring, Owner, SSL_FIELDS, open_fields, seal_fields};
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -76,8 +77,14 @@ pub(crate) fn object(parts: &ObjectParts<'_>, keyring: &Keyring) -> Value {
         "create_time": parts.now_s,
         "update_time": parts.now_s,
     });
-    seal_fields(&mut object, "ssl", &SSL_FIELDS, keyring);
+    let name = name_of(parts.id);
+    seal_fields(&mut object, Owner { object: &name, part: "ssl" }, &SSL_FIELDS, keyring);
     object
+}
+
+/// The name that sealed values of an object are bound to.
+fn name_of(id: &str) -> String {
+    format!("{}/{id}", Kind::Ssl.plural())
 }
 
 /// What an object is made of.
@@ -92,7 +99,9 @@ pub(crate) struct ObjectParts<'a> {
 /// What is known of the certificate in an object, if it can be served for the name.
 pub(crate) fn read_facts(bytes: &[u8], keyring: &Keyring, host: &str, now_s: u64) -> Option<Facts> {
     let mut object: Value = serde_json::from_slice(bytes).ok()?;
-    if !open_fields(&mut object, "ssl", &SSL_FIELDS, keyring).is_empty() {
+    let name = name_of(object.get("id").and_then(Value::as_str).unwrap_or_default());
+    let owner = Owner { object: &name, part: "ssl" };
+    if !open_fields(&mut object, owner, &SSL_FIELDS, keyring).is_empty() {
         return None;
     }
     let text = |name: &str| object.get(name).and_then(Value::as_str);

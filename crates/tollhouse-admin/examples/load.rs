@@ -69,6 +69,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             staples: None,
             console: None,
             shenyu: None,
+            audit: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
         let api = AdminApi::open(parts).await?;

@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::context::{Admin, Parts};
 use crate::dispatch;
 use crate::reply::{Reply, WireResponse};
+use crate::sign_in::ended;
 
 /// The Admin API. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -49,7 +50,8 @@ impl AdminApi {
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let (head, body) = request.into_parts();
-        let call = Call::new(head.method, &head.uri, head.headers, peer);
+        let mut call = Call::new(head.method, &head.uri, head.headers, peer);
+        ended::drop_cookie(&self.0, &mut call).await;
         dispatch::answer(&self.0, &call, body).await
     }
 }

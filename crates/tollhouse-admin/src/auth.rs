@@ -148,9 +148,22 @@ fn identify<'o>(options: &'o Options, call: &Call) -> Result<&'o AdminKey, &'sta
     signed_in.ok_or("missing apikey")
 }
 
+/// Whether a call brings a key, right or wrong, and so is not made by a signed-in browser.
+pub(crate) fn shows_any_key(call: &Call) -> bool {
+    presented(call).is_some()
+}
+
+/// Whether a call brings a wrong key.
+pub(crate) fn shows_wrong_key(options: &Options, call: &Call) -> bool {
+    options.key_check == KeyCheck::Required
+        && presented(call).is_some_and(|key| find(&options.keys, key).is_none())
+}
+
+/// The key of a call. A cookie does not count for a write, because browsers send it along with the forms of other sites.
 fn presented(call: &Call) -> Option<&str> {
     let header = || call.header(KEY_HEADER).or_else(|| call.header("x_api_key"));
-    call.arguments.get("api_key").or_else(header).or_else(|| call.cookie("x_api_key"))
+    let cookie = || call.cookie("x_api_key").filter(|_| call.method == Method::GET);
+    call.arguments.get("api_key").or_else(header).or_else(cookie)
 }
 
 fn same(expected: &[u8], presented: &[u8]) -> bool {

@@ -22,15 +22,19 @@ pub(crate) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
         let text = "certificates are read here; they are changed by acme.hosts";
         return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
     }
-    let staples = admin.parts.staples.as_ref().map_or_else(|| json!([]), |source| source.list());
+    let source = admin.parts.staples.as_ref();
+    let staples = source.map_or_else(|| json!([]), |source| source.list());
+    let served = source.map_or_else(|| json!([]), |source| source.ends());
     let Some(source) = &admin.parts.certificates else {
-        let value = json!({ "directory": null, "list": [], "staples": staples });
+        let value = json!({ "directory": null, "list": [], "staples": staples, "served": served });
         return Ok(Reply::json(StatusCode::OK, &value));
     };
     match source.list().await {
         Ok(list) => {
-            let value =
-                json!({ "directory": source.directory(), "list": list, "staples": staples });
+            let directory = source.directory();
+            let value = json!({
+                "directory": directory, "list": list, "staples": staples, "served": served,
+            });
             Ok(Reply::json(StatusCode::OK, &value))
         }
         Err(reason) => Err(Reply::refusal(StatusCode::SERVICE_UNAVAILABLE, reason)),

@@ -61,7 +61,7 @@ where
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();
     let reply = if segments == ["login"] {
         let body = body::read(body, sign_in::BODY_BYTES_MAX).await?;
-        sign_in::answer(admin, call, &body)
+        sign_in::answer(admin, call, &body).await
     } else {
         known_caller(admin, call, &segments, body).await
     };
@@ -130,8 +130,10 @@ where
         }
         (["validate", kind, id @ ..], &Method::POST) if id.len() < 2 => {
             let body = body::read(body, BODY_BYTES_MAX).await?;
+            // Answers tell whose credentials are taken, which only callers learn who may write.
+            auth::check_key(&admin.parts.options, call)?;
             let id = id.first().copied().unwrap_or_default();
-            validation::answer(admin, kind, id, &body).await?
+            validation::answer(admin, call, &format!("{kind}/{id}"), &body).await?
         }
         (known, _) if is_known(known) => {
             body::discard(body).await;

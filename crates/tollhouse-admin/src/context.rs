@@ -4,11 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hyper::header::{HeaderValue, SERVER};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tollhouse_model::encryption::Keyring;
+use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{InService, Store, StoreError};
 
+use crate::audit::AuditSink;
 use crate::certificates::source::{CertificateSource, StapleSource};
 use crate::console::source::ConsoleSource;
 use crate::document::CurrentDocument;
@@ -20,7 +22,7 @@ use crate::refused::Refused;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
-use crate::sign_in::failures::Failures;
+use crate::sign_in::wrong_keys::WrongKeys;
 
 /// What an Admin API is made of.
 pub struct Parts {
@@ -45,6 +47,8 @@ pub struct Parts {
     pub console: Option<Arc<dyn ConsoleSource>>,
     /// Who keeps ShenYu's objects, where anybody may.
     pub shenyu: Option<Arc<dyn ShenyuSource>>,
+    /// Where the audit goes, if it is kept.
+    pub audit: Option<Arc<dyn AuditSink>>,
     /// The rest.
     pub options: Options,
 }
@@ -56,9 +60,13 @@ pub(crate) struct Admin {
     /// The one document, in [`Mode::Standalone`].
     pub(crate) document: Option<CurrentDocument>,
     /// Who has tried wrong keys to sign in.
-    pub(crate) failures: Failures,
+    pub(crate) failures: FailedLogins,
+    /// Wrong keys that calls have brought.
+    pub(crate) wrong_keys: WrongKeys,
     /// Who has tried to write what was refused.
     pub(crate) refused: Refused,
+    /// Taken while two measurements are compared.
+    pub(crate) comparison: Semaphore,
     /// Where calls wait for their turn at an object.
     turns: Turns,
 }
@@ -88,8 +96,10 @@ impl Admin {
             parts,
             index,
             document,
-            failures: Failures::default(),
+            failures: FailedLogins::default(),
+            wrong_keys: WrongKeys::default(),
             refused: Refused::default(),
+            comparison: Semaphore::new(1),
             turns: Turns {
                 queues: std::array::from_fn(|_| Mutex::default()),
                 hasher: RandomState::new(),

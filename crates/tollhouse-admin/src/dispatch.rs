@@ -9,6 +9,7 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode};
 
+use crate::audit;
 use crate::auth;
 use crate::body::{self, RequestBody};
 use crate::call::Call;
@@ -48,11 +49,16 @@ where
     let reply = match let_in {
         Err(refused) => refused,
         Ok(()) => {
-            let done = registered(admin, call, body).await;
+            let done = match admin.wrong_keys.check(options, call) {
+                Ok(()) => registered(admin, call, body).await,
+                Err(refusal) => Err(refusal),
+            };
             if let Err(refusal) = &done {
                 admin.refused.note(&admin.parts.options, call, refusal);
             }
-            with_cors(admin, call, done.unwrap_or_else(|refusal| refusal))
+            let reply = done.unwrap_or_else(|refusal| refusal);
+            audit::note(admin, call, &reply);
+            with_cors(admin, call, reply)
         }
     };
     admin.wire(reply)

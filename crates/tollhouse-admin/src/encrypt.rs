@@ -2,31 +2,33 @@
 //! are is said by `tollhouse_plugin::sealing`.
 
 use serde_json::Value;
-use tollhouse_model::Kind;
+use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::{Certainty, SSL_FIELDS, Unopened};
-use tollhouse_plugin::sealing::{self, PrivateKeys};
+use tollhouse_model::{Id, Kind};
+use tollhouse_plugin::sealing::{self, ObjectRef, PrivateKeys};
+use tollhouse_store::Entry;
 
 use crate::context::Parts;
 use crate::options::Role;
 use crate::reply::Reply;
-use crate::resource::Resource;
+
+/// The object at a path of the store, whatever its value; `None` where no objects lie.
+fn object_at(path: &str) -> Option<(Kind, Id)> {
+    parse_store_key("", &format!("/{path}"))
+}
 
 /// Seals what must not lie open in the store. No secret is sealed twice to the same text, so that one which stood there
 /// before is taken over as it was: an object that is written back differs in nothing that nobody has changed.
-pub(crate) fn seal_over(
-    resource: &Resource,
-    value: &mut Value,
-    before: Option<Value>,
-    parts: &Parts,
-) {
-    let Some(kind) = resource.object_kind() else { return };
+pub(crate) fn seal_over(path: &str, value: &mut Value, before: Option<Value>, parts: &Parts) {
+    let Some((kind, id)) = object_at(path) else { return };
+    let at = ObjectRef::new(kind, id.as_str());
     let plain = value.clone();
-    let sealing = sealing::seal(kind, value, &parts.catalogue, &parts.keyring);
+    let sealing = sealing::seal(at, value, &parts.catalogue, &parts.keyring);
     let Some(mut before) = before.filter(|_| sealing.changed > 0) else { return };
     // What an older key has sealed is sealed anew.
-    sealing::reseal(kind, &mut before, &parts.catalogue, &parts.keyring);
+    sealing::reseal(at, &mut before, &parts.catalogue, &parts.keyring);
     let mut opened = before.clone();
-    open_all(kind, &mut opened, parts);
+    open_all(at, &mut opened, parts);
     take_over(value, &plain, &before, &opened);
 }
 
@@ -66,61 +68,121 @@ fn take_over(sealed: &mut Value, plain: &Value, before: &Value, opened: &Value) 
 }
 
 /// The object with all its secrets in the clear, which is for comparisons alone.
-pub(crate) fn opened(resource: &Resource, value: &Value, parts: &Parts) -> Value {
+pub(crate) fn opened(path: &str, value: &Value, parts: &Parts) -> Value {
     let mut opened = value.clone();
-    if let Some(kind) = resource.object_kind() {
-        open_all(kind, &mut opened, parts);
+    if let Some((kind, id)) = object_at(path) {
+        open_all(ObjectRef::new(kind, id.as_str()), &mut opened, parts);
     }
     opened
 }
 
-fn open_all(kind: Kind, value: &mut Value, parts: &Parts) {
-    sealing::unseal(kind, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
+fn open_all(at: ObjectRef<'_>, value: &mut Value, parts: &Parts) {
+    sealing::unseal(at, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
 }
 
-/// Opens an object that somebody writes, in which values may be as answers show them.
+/// Author of an object that is written.
+pub(crate) struct Author<'a> {
+    /// The caller's right to see secrets.
+    pub(crate) role: Role,
+    /// The object that is replaced, as it is stored.
+    pub(crate) before: Option<&'a Entry>,
+}
+
+/// Opens an object that a caller writes, in which values may be as answers show them.
 ///
 /// # Errors
-/// One of them is sealed, and no key opens it: it would be taken for what it hides.
+/// A value is sealed and no key opens it, since its text would be taken for the secret; or the caller may not read
+/// the secret, and it was sealed elsewhere or would be sent elsewhere.
 pub(crate) fn open_written(
-    resource: &Resource,
+    path: &str,
     value: &mut Value,
+    author: &Author<'_>,
     parts: &Parts,
 ) -> Result<(), Reply> {
-    let Some(kind) = resource.object_kind() else { return Ok(()) };
+    if let Some(text) = refused_value(path, value, author, parts) {
+        return Err(Reply::bad(text));
+    }
+    open_stored(path, value, parts)
+}
+
+/// Why a hidden value in a written object does not count. It counts, for callers who may not read it, only in the
+/// object and field in which it is stored, and while the fields that decide where it is sent are as they were:
+/// otherwise it could be sent to the caller's own server.
+pub(crate) fn refused_value(
+    path: &str,
+    value: &Value,
+    author: &Author<'_>,
+    parts: &Parts,
+) -> Option<String> {
+    match author.role {
+        Role::Admin => return None,
+        Role::Operator | Role::Viewer => {}
+    }
+    let (kind, id) = object_at(path)?;
+    let at = ObjectRef::new(kind, id.as_str());
+    let hidden =
+        |value: &Value| sealing::hidden_values(at, value, &parts.catalogue, &parts.keyring);
+    let written = hidden(value);
+    if written.is_empty() {
+        return None;
+    }
+    let before = author.before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+    let stored = before.as_ref().map(hidden).unwrap_or_default();
+    let strange = written.into_iter().find(|it| !stored.contains(it))?;
+    let is_stored = stored.iter().any(|it| it.field == strange.field && it.text == strange.text);
+    let field = strange.field;
+    Some(match is_stored {
+        true => format!(
+            "the fields that decide where the hidden value of \"{field}\" is sent have changed: write the secret again"
+        ),
+        false => format!(
+            "the hidden value of \"{field}\" counts only in the object and field where it is stored: write the secret again"
+        ),
+    })
+}
+
+/// Opens an object as the store has it.
+///
+/// # Errors
+/// A value is sealed and no key opens it: its text would be taken for the secret.
+pub(crate) fn open_stored(path: &str, value: &mut Value, parts: &Parts) -> Result<(), Reply> {
+    let Some((kind, id)) = object_at(path) else { return Ok(()) };
+    let at = ObjectRef::new(kind, id.as_str());
     let unopened =
-        sealing::unseal(kind, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
+        sealing::unseal(at, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
     let marked = |it: &Unopened| it.certainty == Certainty::Marked;
     // Certificates are checked with their keys, in words of their own.
-    match unopened.into_iter().find(marked).filter(|_| !resource.holds_private_keys()) {
-        Some(Unopened { field, .. }) => {
-            Err(Reply::bad(format!("failed to open the sealed value of \"{field}\"")))
-        }
+    match unopened.into_iter().find(marked).filter(|_| kind != Kind::Ssl) {
+        Some(Unopened { field, .. }) => Err(Reply::bad(format!(
+            "failed to open the sealed value of \"{field}\": it counts only in the object and field it was sealed \
+                 for, and with a key of the keyring; write the secret again"
+        ))),
         None => Ok(()),
     }
 }
 
 /// An object that is read: secrets in the clear for those who may write them, sealed for others;
 /// private keys for nobody.
-pub(crate) fn reveal(resource: &Resource, value: &mut Value, parts: &Parts, role: Role) {
-    match (resource.object_kind(), role) {
-        (Some(kind), Role::Admin) => {
-            sealing::unseal(kind, value, &parts.catalogue, &parts.keyring, PrivateKeys::Sealed);
+pub(crate) fn reveal(path: &str, value: &mut Value, parts: &Parts, role: Role) {
+    let Some((kind, id)) = object_at(path) else { return };
+    let at = ObjectRef::new(kind, id.as_str());
+    match role {
+        Role::Admin => {
+            sealing::unseal(at, value, &parts.catalogue, &parts.keyring, PrivateKeys::Sealed);
         }
-        (Some(kind), Role::Operator | Role::Viewer) => hide(kind, value, parts),
-        (None, _) => {}
+        Role::Operator | Role::Viewer => hide(at, value, parts),
     }
-    strip(resource, value);
+    strip(kind, value);
 }
 
 /// Seals what a viewer must not read.
-pub(crate) fn hide(kind: Kind, value: &mut Value, parts: &Parts) {
-    sealing::seal(kind, value, &parts.catalogue, &parts.keyring);
+pub(crate) fn hide(at: ObjectRef<'_>, value: &mut Value, parts: &Parts) {
+    sealing::seal(at, value, &parts.catalogue, &parts.keyring);
 }
 
 /// Takes out what is never given back.
-fn strip(resource: &Resource, value: &mut Value) {
-    if resource.holds_private_keys()
+fn strip(kind: Kind, value: &mut Value) {
+    if kind == Kind::Ssl
         && let Value::Object(fields) = value
     {
         for name in SSL_FIELDS {

@@ -17,6 +17,8 @@ use tollhouse_store::{
 
 use crate::limits::OBJECTS_PER_TURN;
 use crate::references::Place;
+use crate::session::SignInId;
+use crate::sign_in::ended;
 
 pub(crate) mod changes;
 pub(crate) mod collections;
@@ -78,6 +80,8 @@ pub(crate) struct Known {
     plugin_uses: HashMap<Box<str>, usize>,
     /// What is kept of writes.
     changes: Changes,
+    /// Sign-ins whose owners have signed out, by their ends.
+    ended: BTreeSet<SignInId>,
 }
 
 struct Object {
@@ -170,7 +174,9 @@ impl Index {
                 WatchEvent::Progress(revision) => self.lock().revision = revision,
                 // What is known stands, and reads go on for as long as the store answers them.
                 WatchEvent::Lost(Lost::Closed) => return Ok(()),
-                WatchEvent::Lost(Lost::Compacted { .. } | Lost::Unavailable { .. }) => {
+                WatchEvent::Lost(
+                    Lost::Compacted { .. } | Lost::Rewound { .. } | Lost::Unavailable { .. },
+                ) => {
                     let committed = self.expected.load(Ordering::Acquire);
                     let known = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
                     // A listing has every commit that was confirmed before it was asked for. Where its revision is
@@ -263,10 +269,7 @@ impl Known {
                 Event::Put(entry) => self.put(entry, prefix, inspect),
                 Event::Delete { key, .. } => {
                     if let Some(path) = key.strip_prefix(prefix) {
-                        match path.strip_prefix(change_row::FOLDER) {
-                            Some(name) => self.changes.remove(name),
-                            None => self.remove(path),
-                        }
+                        self.forget(path);
                     }
                 }
             }
@@ -278,6 +281,8 @@ impl Known {
         if path.starts_with(OWN_KEYS) {
             if let Some(name) = path.strip_prefix(change_row::FOLDER) {
                 self.changes.put(name, entry);
+            } else if let Some(name) = path.strip_prefix(ended::FOLDER) {
+                self.ended.extend(ended::parse(name));
             }
             return;
         }
@@ -314,6 +319,27 @@ impl Known {
         let collections: Vec<&str> = collections_of(path).collect();
         self.orders.insert(&collections, object.ordered(path));
         self.objects.insert(path.into(), object);
+    }
+
+    /// Whether a sign-in has ended.
+    pub(crate) fn has_ended(&self, id: &SignInId) -> bool {
+        self.ended.contains(id)
+    }
+
+    /// The ended sign-in that makes room for another one, where as many are kept.
+    pub(crate) fn oldest_ended_beyond(&self, count: usize) -> Option<&SignInId> {
+        self.ended.first().filter(|_| self.ended.len() >= count)
+    }
+
+    /// Takes out what was deleted at a path, whatever it was.
+    fn forget(&mut self, path: &str) {
+        if let Some(name) = path.strip_prefix(change_row::FOLDER) {
+            self.changes.remove(name);
+        } else if let Some(id) = path.strip_prefix(ended::FOLDER).and_then(ended::parse) {
+            self.ended.remove(&id);
+        } else {
+            self.remove(path);
+        }
     }
 
     fn remove(&mut self, path: &str) {

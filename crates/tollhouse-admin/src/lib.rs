@@ -9,6 +9,7 @@
 
 mod api;
 mod arguments;
+mod audit;
 mod auth;
 mod body;
 mod call;
@@ -51,6 +52,7 @@ mod validate;
 mod yaml;
 
 pub use api::AdminApi;
+pub use audit::{AuditDeed, AuditEvent, AuditSink};
 pub use certificates::source::{CertificateSource, Certificates, StapleSource};
 pub use console::source::{ConsoleSource, Question, RatedKind, RequestFilter};
 pub use context::Parts;
@@ -61,7 +63,7 @@ pub use options::{
 pub use plugins_api::{Subsystem, plugin_documents};
 pub use registry::part::{RegistryDialect, RegistryListeners, RegistryPart};
 pub use serve::serve;
-pub use session::Sessions;
+pub use session::{Encryption, Sessions};
 pub use shenyu::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
 
 /// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.

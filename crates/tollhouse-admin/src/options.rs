@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use ipnet::IpNet;
+use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_net::local_name::HostNames;
 
 use crate::document::DocumentSink;
@@ -33,6 +34,8 @@ pub struct Options {
     pub server_token: ServerToken,
     /// Whether there are stream routes.
     pub stream_mode: StreamMode,
+    /// Ports on which connections for stream routes arrive.
+    pub listened: ListenedPorts,
     /// The shape of answers.
     pub api_version: ApiVersion,
     /// Where the configuration comes from.
@@ -51,6 +54,7 @@ impl Default for Options {
             cors: Cors::On,
             server_token: ServerToken("APISIX/3.18.0".into()),
             stream_mode: StreamMode::On,
+            listened: ListenedPorts::default(),
             api_version: ApiVersion::V3,
             mode: Mode::Store,
         }
@@ -79,7 +83,8 @@ impl fmt::Debug for AdminKey {
 pub enum Role {
     /// Everything.
     Admin,
-    /// Reading and writing, but no secret in the clear, and nothing that concerns the process.
+    /// Reading and writing objects, and so all traffic; no secret in the clear or sent elsewhere, and nothing that concerns
+    /// the process.
     Operator,
     /// Reading, but no secret in the clear.
     Viewer,

@@ -66,8 +66,11 @@ impl Refused {
         kept.push_back(attempt);
     }
 
-    /// The newest first. Reasons may name what was written, and are for those who may write.
-    pub(crate) fn list(&self, role: Role) -> Value {
+    /// The newest first. Reasons may quote what was written, and are for administrators and the caller's own attempts.
+    pub(crate) fn list(&self, options: &Options, call: &Call) -> Value {
+        let own = auth::caller(options, call).map(|key| key.name.as_str());
+        let is_administrator = auth::caller_role(options, call) == Role::Admin;
+        let is_told = |actor: Option<&str>| is_administrator || (actor.is_some() && actor == own);
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = kept.iter().rev().map(|it| {
             json!({
@@ -77,7 +80,7 @@ impl Refused {
                 "method": it.method,
                 "path": it.path,
                 "status": it.status,
-                "reason": (role != Role::Viewer).then_some(&it.reason),
+                "reason": is_told(it.actor.as_deref()).then_some(&it.reason),
             })
         });
         shown.collect()

@@ -125,6 +125,11 @@ impl Reply {
         self.status
     }
 
+    /// A header that was set.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.headers.iter().find(|(set, _)| set == name).map(|(_, value)| value)
+    }
+
     /// The body, where it is JSON and whole.
     pub(crate) fn value(&self) -> Option<Value> {
         serde_json::from_slice(self.body.bytes()).ok()

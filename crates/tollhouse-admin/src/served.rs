@@ -40,6 +40,14 @@ pub(crate) fn report(admin: &Admin, reply: Reply) -> Reply {
     }
 }
 
+/// The revision that an answer names.
+pub(crate) fn revision_of(reply: &Reply) -> Option<u64> {
+    if let Some(value) = reply.header(&REVISION) {
+        return value.to_str().ok()?.parse().ok();
+    }
+    reply.value()?.get("revision")?.as_u64()
+}
+
 /// The answer to a write that made this revision.
 pub(crate) fn made(reply: Reply, revision: Revision) -> Reply {
     reply.with(REVISION, HeaderValue::from(revision.0))

@@ -1,10 +1,15 @@
-//! Signing in: a key is shown once, and a cookie stands for it from then on, until it ends or the key changes.
+//! Signing in: a key is shown once, and a cookie and a proof stand for it from then on, until they end or the key
+//! changes.
 //!
-//! The cookie is a date, a number that no other sign-in has, and a code over both, made with the key and a secret of the
-//! gateway: no sign-in is remembered here, and a gateway that takes over lets everybody stay signed in. What is
-//! remembered, until it would have ended by itself, is who has signed out: a copy of such a cookie opens nothing. It counts only with a header that no form and
-//! no other website's script can send, so that another page cannot use it (§6.2 of RFC 6749 calls this CSRF; a
-//! header of its own makes browsers ask first, Fetch §4.9).
+//! The cookie is a date, a number that no other sign-in has, and a code over both, made with the key and a secret of
+//! the gateway: no sign-in is remembered here, and a gateway that takes over lets everybody stay signed in. Sign-outs
+//! are remembered until the cookie would have ended by itself, here and in the store, for a restart and for other
+//! gateways.
+//!
+//! A cookie goes to every port of its host (RFC 6265 §8.5), so that another server there learns it. It counts only
+//! with the proof, another code over the same, which the page gets in the answer to its sign-in, keeps where only its
+//! own origin reads, and sends in a header. No form and no other website's script can send that header (§6.2 of RFC
+//! 6749; a header of its own makes browsers ask first, Fetch §4.9).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,18 +27,19 @@ pub(crate) const CONSOLE_HEADER: &str = "x-tollhouse-console";
 /// How long a sign-in lasts, in seconds: a shift.
 pub(crate) const SESSION_S: u64 = 12 * 3600;
 
-/// What the code of a cookie is made over, beside its end, so that it stands for nothing else.
-const PURPOSE: &str = "console session until ";
+/// What codes are made over, beside the end and the number of a sign-in: neither is the other.
+const COOKIE_PURPOSE: &str = "console session until ";
+const PROOF_PURPOSE: &str = "console page until ";
 
 /// Bytes of the number of a sign-in: two never have the same.
 const NUMBER_BYTES: usize = 12;
 
 /// Cookies remembered whose owners have signed out, at some 100 bytes each. Only who is signed in signs out; beyond this
 /// many in twelve hours, those that end first are forgotten.
-const ENDED_MAX: usize = 10_000;
+pub(crate) const ENDED_MAX: usize = 10_000;
 
 /// Ends and numbers of the cookies whose owners have signed out.
-type Ended = BTreeSet<(u64, Box<str>)>;
+type Ended = BTreeSet<SignInId>;
 
 /// Cookies of signed-in browsers.
 #[derive(Clone)]
@@ -41,6 +47,26 @@ pub struct Sessions {
     secret: hmac::Key,
     is_encrypted: bool,
     ended: Arc<Mutex<Ended>>,
+}
+
+/// How browsers reach the listener. Over TLS they are asked to send cookies nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// Over TLS, and so they know whom they call.
+    Tls,
+    /// In clear text.
+    Off,
+}
+
+/// A sign-in: its end and its number.
+pub(crate) type SignInId = (u64, Box<str>);
+
+/// What a browser gets by signing in.
+pub(crate) struct SignedIn {
+    /// The `Set-Cookie` line.
+    pub(crate) line: String,
+    /// What the page sends as `X-Tollhouse-Console` from then on.
+    pub(crate) proof: String,
 }
 
 /// What a cookie says: when it ends, which sign-in it is of, and the code over that.
@@ -57,8 +83,9 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Made with this secret of the gateway; whether browsers may be asked to send cookies over TLS only.
-    pub fn new(secret: &[u8], is_encrypted: bool) -> Self {
+    /// Made with this secret of the gateway.
+    pub fn new(secret: &[u8], encryption: Encryption) -> Self {
+        let is_encrypted = encryption == Encryption::Tls;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         Self { secret, is_encrypted, ended: Arc::default() }
     }
@@ -68,40 +95,59 @@ impl Sessions {
         self.is_encrypted
     }
 
-    /// What a cookie of this name holds. Names beginning with `__Host-` are taken by browsers over TLS only, and
-    /// never from another host (RFC 6265bis §4.1.3).
-    fn name(&self) -> &'static str {
-        if self.is_encrypted { "__Host-tollhouse_console" } else { "tollhouse_console" }
+    /// The name of the cookie. Browsers send it to every port of the host: the port by which this gateway is called
+    /// tells it from those of other gateways there. Names beginning with `__Host-` are taken by browsers over TLS only,
+    /// and never from another host (RFC 6265bis §4.1.3).
+    fn name(&self, call: &Call) -> String {
+        let prefix = if self.is_encrypted { "__Host-" } else { "" };
+        let host = call.header("host").unwrap_or_default();
+        let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        let port = port.map(|port| format!("_{port}")).unwrap_or_default();
+        format!("{prefix}tollhouse_console{port}")
     }
 
-    /// The line that signs a browser in with `key` until `SESSION_S` seconds after `now_s`.
+    /// Signs a browser in with `key` until `SESSION_S` seconds after `now_s`.
     ///
     /// # Errors
     /// The system gives no random numbers.
-    pub(crate) fn begin(&self, key: &AdminKey, now_s: u64) -> Result<String, Unspecified> {
+    pub(crate) fn begin(
+        &self,
+        key: &AdminKey,
+        call: &Call,
+        now_s: u64,
+    ) -> Result<SignedIn, Unspecified> {
         let end_s = now_s.saturating_add(SESSION_S);
         let mut random = [0; NUMBER_BYTES];
         rand::fill(&mut random)?;
         let number = hex(&random);
-        let code = hmac::sign(&self.key_for(key), text(end_s, &number).as_bytes());
-        Ok(self.line(&format!("{end_s}.{number}.{}", hex(code.as_ref())), SESSION_S))
+        let own = self.key_for(key);
+        let code =
+            |purpose| hex(hmac::sign(&own, text(purpose, end_s, &number).as_bytes()).as_ref());
+        let value = format!("{end_s}.{number}.{}", code(COOKIE_PURPOSE));
+        let line = self.line(call, &value, SESSION_S);
+        Ok(SignedIn { line, proof: code(PROOF_PURPOSE) })
     }
 
-    /// The line that signs a browser out. The cookie that the call has counts no more, whoever else may have it.
-    pub(crate) fn end(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> String {
-        if let Some(cookie) = self.cookie(call).filter(|it| self.owner(keys, it, now_s).is_some()) {
-            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            *ended = ended.split_off(&(now_s, Box::default()));
-            if ended.len() == ENDED_MAX {
-                ended.pop_first();
-            }
-            ended.insert((cookie.end_s, cookie.number.into()));
+    /// The line that signs a browser out.
+    pub(crate) fn end_line(&self, call: &Call) -> String {
+        self.line(call, "", 0)
+    }
+
+    /// Ends the sign-in that a call is made with: copies of its cookie count no more.
+    pub(crate) fn end(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
+        self.key_of(keys, call, now_s)?;
+        let id = self.cookie(call)?.id();
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended = ended.split_off(&(now_s, Box::default()));
+        if ended.len() == ENDED_MAX {
+            ended.pop_first();
         }
-        self.line("", 0)
+        ended.insert(id.clone());
+        Some(id)
     }
 
-    fn line(&self, value: &str, age_s: u64) -> String {
-        let (name, secure) = (self.name(), if self.is_encrypted { "; Secure" } else { "" });
+    fn line(&self, call: &Call, value: &str, age_s: u64) -> String {
+        let (name, secure) = (self.name(call), if self.is_encrypted { "; Secure" } else { "" });
         format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
 
@@ -117,12 +163,21 @@ impl Sessions {
         }
         let cookie = self.cookie(call)?;
         let found = self.owner(keys, &cookie, now_s)?;
+        let proof = unhex(call.header(CONSOLE_HEADER)?)?;
+        let text = text(PROOF_PURPOSE, cookie.end_s, cookie.number);
+        hmac::verify(&self.key_for(found), text.as_bytes(), &proof).ok()?;
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        (!ended.contains(&(cookie.end_s, cookie.number.into()))).then_some(found)
+        (!ended.contains(&cookie.id())).then_some(found)
+    }
+
+    /// The sign-in that a call is made with, unless it has ended here already.
+    pub(crate) fn id_of(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
+        self.key_of(keys, call, now_s)?;
+        Some(self.cookie(call)?.id())
     }
 
     fn cookie<'c>(&self, call: &'c Call) -> Option<Cookie<'c>> {
-        let (end, rest) = call.cookie(self.name())?.split_once('.')?;
+        let (end, rest) = call.cookie(&self.name(call))?.split_once('.')?;
         let (number, code) = rest.split_once('.')?;
         let is_number = number.len() == 2 * NUMBER_BYTES;
         is_number.then_some(Cookie { end_s: end.parse().ok()?, number, code: unhex(code)? })
@@ -138,7 +193,7 @@ impl Sessions {
         let mut keys = keys.iter().filter(|key| !key.key.is_empty());
         keys.find(|key| {
             let own = self.key_for(key);
-            hmac::verify(&own, text(*end_s, number).as_bytes(), code).is_ok()
+            hmac::verify(&own, text(COOKIE_PURPOSE, *end_s, number).as_bytes(), code).is_ok()
         })
     }
 
@@ -148,8 +203,14 @@ impl Sessions {
     }
 }
 
-fn text(end_s: u64, number: &str) -> String {
-    format!("{PURPOSE}{end_s} {number}")
+impl Cookie<'_> {
+    fn id(&self) -> SignInId {
+        (self.end_s, self.number.into())
+    }
+}
+
+fn text(purpose: &str, end_s: u64, number: &str) -> String {
+    format!("{purpose}{end_s} {number}")
 }
 
 /// Whether a call comes from the page that this listener served: it has the console's header, and the browser says

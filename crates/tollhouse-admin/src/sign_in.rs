@@ -1,8 +1,7 @@
 //! `/console/v1/login`: who am I, sign in, sign out.
 
-pub(crate) mod failures;
-
-use std::time::Instant;
+pub(crate) mod ended;
+pub(crate) mod wrong_keys;
 
 use bytes::Bytes;
 use hyper::header::{HeaderValue, SET_COOKIE};
@@ -15,7 +14,7 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::options::{KeyCheck, Mode, Role};
 use crate::reply::Reply;
-use crate::session;
+use crate::session::{self, SignedIn};
 
 /// Largest body of a sign-in, in bytes: a key and some.
 pub(crate) const BODY_BYTES_MAX: usize = 4096;
@@ -27,11 +26,11 @@ struct SignIn {
 }
 
 /// Answers a call about signing in.
-pub(crate) fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
+pub(crate) async fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     match call.method {
         Method::GET => Ok(Reply::json(StatusCode::OK, &who(admin, call))),
         Method::POST => sign_in(admin, call, body),
-        Method::DELETE => sign_out(admin, call),
+        Method::DELETE => sign_out(admin, call).await,
         _ => Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET, POST or DELETE")),
     }
 }
@@ -70,32 +69,45 @@ fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     };
     check_page(call)?;
-    let now = Instant::now();
-    if admin.failures.are_too_many(call.peer, now) {
-        let text = "too many wrong keys from this address; wait a minute";
-        return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));
-    }
     let SignIn { key } = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
     let Some(found) = auth::find(&admin.parts.options.keys, &key) else {
-        admin.failures.note(call.peer, now);
+        // Right keys are let in all the same: others behind the same proxy may be guessing.
+        if !admin.failures.may_try(call.peer.ip()) {
+            let text = "too many wrong keys from this address; wait a minute";
+            return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));
+        }
+        admin.failures.failed(call.peer.ip());
         let text = "no key of this gateway is this one; see admin.key in the bootstrap file, or the \
                     file admin.key in the data folder";
         return Err(Reply::refusal(StatusCode::UNAUTHORIZED, text));
     };
-    let line = sessions
-        .begin(found, auth::now_s())
+    admin.failures.succeeded(call.peer.ip());
+    let SignedIn { line, proof } = sessions
+        .begin(found, call, auth::now_s())
         .map_err(|_| Reply::unavailable("the system gives no random numbers"))?;
-    Ok(Reply::json(StatusCode::OK, &json!({ "name": found.name })).with(SET_COOKIE, value(&line)?))
+    let body = json!({ "name": found.name, "proof": proof });
+    Ok(Reply::json(StatusCode::OK, &body).with(SET_COOKIE, value(&line)?))
 }
 
-fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
+async fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     check_page(call)?;
     let Some(sessions) = &admin.parts.options.sessions else {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     };
-    let line = value(&sessions.end(&admin.parts.options.keys, call, auth::now_s()))?;
-    Ok(Reply::json(StatusCode::OK, &json!({})).with(SET_COOKIE, line))
+    let line = value(&sessions.end_line(call))?;
+    let ended = match sessions.end(&admin.parts.options.keys, call, auth::now_s()) {
+        Some(id) => ended::keep(admin, &id).await,
+        None => Ok(()),
+    };
+    let reply = match ended {
+        Ok(()) => Reply::json(StatusCode::OK, &json!({})),
+        Err(error) => Reply::unavailable(format!(
+            "the session has ended here, and the store did not take that ({error}): a copy of the cookie may count at \
+             other gateways, and here after a restart; change the key to be sure"
+        )),
+    };
+    Ok(reply.with(SET_COOKIE, line))
 }
 
 /// Refuses what another website has a browser send.

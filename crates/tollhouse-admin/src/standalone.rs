@@ -11,6 +11,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tollhouse_model::Kind;
 use tollhouse_model::change_row::{BothSides, ChangeRow, OBJECTS_TOLD_MAX};
+use tollhouse_plugin::sealing::ObjectRef;
 
 use crate::auth;
 use crate::body::{self, RequestBody};
@@ -142,7 +143,7 @@ fn differences(
         let mut value = value.clone();
         let list = path.split('/').next().unwrap_or_default();
         if let Some(kind) = Kind::from_list_name(list) {
-            encrypt::hide(kind, &mut value, &admin.parts);
+            encrypt::hide(ObjectRef::new(kind, ""), &mut value, &admin.parts);
         }
         value.to_string()
     };
@@ -178,7 +179,9 @@ fn hide_secrets(fields: &mut Fields, admin: &Admin) {
         else {
             continue;
         };
-        items.iter_mut().for_each(|item| encrypt::hide(kind, item, &admin.parts));
+        items
+            .iter_mut()
+            .for_each(|item| encrypt::hide(ObjectRef::new(kind, ""), item, &admin.parts));
     }
 }
 

@@ -32,6 +32,7 @@ mod registry_bulk;
 mod renewal;
 mod resources;
 mod restored;
+mod roles;
 mod schemas;
 mod served;
 mod serving;
@@ -41,6 +42,7 @@ mod wrapper;
 
 /// A key of each role.
 const ADMIN: &str = "edd1c9f034335f136f87ad84b625c8f1";
+const OPERATOR: &str = "0f34ac2c1b8a4c1e9d0f5e6a7b8c9d0e";
 const VIEWER: &str = "4054f7cf07e344346cd3f287985e76a2";
 
 /// An Admin API over a store in memory.
@@ -75,7 +77,11 @@ impl Answer {
 fn options() -> Options {
     let key = |name: &str, key: &str, role| AdminKey { name: name.into(), key: key.into(), role };
     Options {
-        keys: vec![key("admin", ADMIN, Role::Admin), key("viewer", VIEWER, Role::Viewer)],
+        keys: vec![
+            key("admin", ADMIN, Role::Admin),
+            key("operator", OPERATOR, Role::Operator),
+            key("viewer", VIEWER, Role::Viewer),
+        ],
         ..Options::default()
     }
 }
@@ -94,6 +100,7 @@ fn parts(store: Arc<dyn Store>, options: Options, registry: Option<crate::Regist
         staples: None,
         console: None,
         shenyu: None,
+        audit: None,
         options,
     }
 }

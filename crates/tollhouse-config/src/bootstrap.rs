@@ -19,6 +19,7 @@ mod keys;
 mod layers;
 mod load;
 mod parts;
+mod reach;
 mod reference;
 mod shape;
 mod shape_acme;
@@ -32,8 +33,10 @@ pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
-    AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
+    AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, ClientHalfClose, Peer,
+    RouterMode, Secret, Workers,
 };
+pub use reach::{LogFiles, Secrets};
 pub use reference::reference_markdown;
 pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
@@ -82,8 +85,12 @@ pub struct Bootstrap {
     pub normalize_uri_like_servlet: bool,
     /// Keeps `%2F` encoded while matching.
     pub match_uri_encoded_slash: bool,
+    /// Handling of paths that servers read in several ways, where a plugin judges the path.
+    pub ambiguous_paths: AmbiguousPaths,
     /// Shows the upstream's status in a response header, not only where it is 5xx.
     pub show_upstream_status_in_response_header: bool,
+    /// Meaning of a client's FIN while its answer is pending.
+    pub on_client_half_close: ClientHalfClose,
     /// Names the version in `Server`.
     pub server_tokens: bool,
     /// Whether answers show APISIX's name in the place of our own.
@@ -102,6 +109,10 @@ pub struct Bootstrap {
     pub log: String,
     /// Secrets in the store.
     pub encryption: Encryption,
+    /// References of objects to secrets elsewhere.
+    pub secrets: Secrets,
+    /// Files that plugins write.
+    pub log_files: LogFiles,
     /// Plugins that may be used; none named is all of them.
     pub plugins: Vec<String>,
     /// Plugins that are passed over where this build does not have them.
@@ -135,6 +146,7 @@ impl Default for Bootstrap {
             registry: Registry::default(),
             resources: None,
             access_log: AccessLog::in_folder(&data_dir),
+            log_files: LogFiles::in_folder(&data_dir),
             data_dir,
             limits: Limits::default(),
             drain_time: Duration::from_secs(30),
@@ -142,7 +154,9 @@ impl Default for Bootstrap {
             delete_uri_tail_slash: false,
             normalize_uri_like_servlet: false,
             match_uri_encoded_slash: false,
+            ambiguous_paths: AmbiguousPaths::Refuse,
             show_upstream_status_in_response_header: false,
+            on_client_half_close: ClientHalfClose::Abort,
             server_tokens: true,
             imitate_apisix: false,
             trusted_addresses: Vec::new(),
@@ -153,6 +167,7 @@ impl Default for Bootstrap {
             log: "info".to_owned(),
             encryption: Encryption::default(),
             plugins: Vec::new(),
+            secrets: Secrets::default(),
             skip_plugins: Vec::new(),
             plugin_attr: Map::new(),
             proxy_cache: Map::new(),
@@ -327,9 +342,10 @@ impl Default for Listen {
     fn default() -> Self {
         let this_host = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
         Self {
-            http: vec![SocketAddr::from(([0, 0, 0, 0], 9080))],
+            // Loopback like every other listener: the first start must not expose the machine.
+            http: this_host(9080),
             // Open before there is a certificate: one that is written later serves at once.
-            https: vec![SocketAddr::from(([0, 0, 0, 0], 9443))],
+            https: this_host(9443),
             http_proxied: Vec::new(),
             https_proxied: Vec::new(),
             stream: Vec::new(),
@@ -439,6 +455,8 @@ pub struct Registry {
     pub client_token: Option<Secret>,
     /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
     pub mass_expiry_threshold: f64,
+    /// Whether instances may be on loopback and link-local addresses.
+    pub local_instances: bool,
     /// Memory that all objects may take, in bytes.
     pub memory_max: usize,
     /// After how long instances that stay unhealthy are deleted; none keeps them.
@@ -512,6 +530,7 @@ impl Default for Registry {
             token: None,
             client_token: None,
             mass_expiry_threshold: 0.0,
+            local_instances: false,
             memory_max: 2 << 30,
             delete_unhealthy_after: None,
             delete_empty_services_after: None,
@@ -547,7 +566,7 @@ impl Default for Admin {
             viewer_key: None,
             keys: Vec::new(),
             key_required: true,
-            allow: vec![network("127.0.0.0/24"), network("::1/128")],
+            allow: vec![network("127.0.0.0/8"), network("::1/128")],
             cors: true,
             prefix: "/apisix".to_owned(),
             standalone: false,
@@ -665,6 +684,10 @@ pub struct Limits {
     pub connections_per_worker: u32,
     /// Connections of one client address at a time; `None` is without limit.
     pub connections_per_address: Option<u32>,
+    /// Connections without a whole first message of TLS, at a time on one worker.
+    pub silent_connections_per_worker: u32,
+    /// The same of one client address.
+    pub silent_connections_per_address: u32,
     /// TLS handshakes under way at a time on one worker.
     pub handshakes_per_worker: u32,
     /// For a TLS handshake.
@@ -705,6 +728,10 @@ impl Default for Limits {
             http2_streams: 128,
             connections_per_worker: 60_000,
             connections_per_address: None,
+            // Some 5 KB each, the kernel's part included.
+            silent_connections_per_worker: 8_192,
+            // Clients say hello within a round trip: what many behind one address have open at once is far less.
+            silent_connections_per_address: 256,
             handshakes_per_worker: 4_096,
             handshake_time: Duration::from_secs(10),
             client_hello_bytes: 16 << 10,

@@ -7,14 +7,15 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::{
-    AdminApi, AdminKey, ConsoleSource, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken,
-    Sessions, StapleSource, StreamMode,
+    AdminApi, AdminKey, AuditSink, ConsoleSource, Cors, Encryption, KeyCheck, Mode, Options, Parts,
+    Role, ServerToken, Sessions, StapleSource, StreamMode,
 };
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{KeyRole, Secret};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::local_name::HostNames;
 
+use crate::certificate_ends::CertificateEnds;
 use crate::certificates::RunningCertificates;
 use crate::console::shenyu;
 use crate::context::ControlContext;
@@ -22,6 +23,7 @@ use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
+use crate::settings;
 use crate::shenyu_admin;
 use crate::staples::Staples;
 
@@ -69,6 +71,7 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
         allow: admin.allow.clone(),
         cors: if admin.cors { Cors::On } else { Cors::Off },
         server_token: ServerToken(crate::plugins::apisix_token(bootstrap).to_owned()),
+        listened: settings::listened_ports(bootstrap),
         stream_mode: if bootstrap.stream_routes { StreamMode::On } else { StreamMode::Off },
         mode,
         ..Options::default()
@@ -89,7 +92,9 @@ pub async fn start(
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = listeners::tls("admin.tls", &cx.bootstrap.admin.tls)?;
     let mut parts = parts(cx, access, (registry, certificates), console);
-    parts.options.sessions = Some(sessions(&parts.keyring, tls.is_some()));
+    let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
+    let secret = session_secret(&parts.keyring, &parts.options.mode)?;
+    parts.options.sessions = Some(Sessions::new(&secret, encryption));
     let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
     let listener = listeners::bind(address, predecessor)
         .await
@@ -106,18 +111,35 @@ pub async fn start(
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 
-/// Sign-ins outlive the process as its keyring does: a successor takes them over.
-fn sessions(keyring: &Keyring, is_encrypted: bool) -> Sessions {
-    let secret: Vec<&str> = keyring.expose().collect();
-    Sessions::new(secret.join("\n").as_bytes(), is_encrypted)
+/// Random bytes of a secret that ends with the process.
+const SECRET_BYTES: usize = 32;
+
+/// The secret of cookies. Sign-ins outlive the process as its keyring does, and a successor takes them over, where a
+/// store keeps the sign-outs too; else a sign-out would count until the next start only.
+fn session_secret(keyring: &Keyring, mode: &Mode) -> anyhow::Result<Vec<u8>> {
+    let mut secret = keyring.expose().collect::<Vec<&str>>().join("\n").into_bytes();
+    match mode {
+        Mode::Store | Mode::Away(_) => {}
+        Mode::ReadOnly(_) | Mode::Standalone(_) => {
+            let mut random = [0; SECRET_BYTES];
+            aws_lc_rs::rand::fill(&mut random)
+                .context("the system's random number generator is unavailable")?;
+            secret.extend(random);
+        }
+    }
+    Ok(secret)
 }
 
-/// What responders say, as the Admin API tells it.
-struct BoardOfStaples(Arc<Staples>);
+/// Certificates in service, for the Admin API.
+struct BoardOfStaples(Arc<Staples>, Arc<CertificateEnds>);
 
 impl StapleSource for BoardOfStaples {
     fn list(&self) -> serde_json::Value {
         serde_json::json!(self.0.report())
+    }
+
+    fn ends(&self) -> serde_json::Value {
+        self.1.to_json()
     }
 }
 
@@ -136,9 +158,13 @@ fn parts(
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
         certificates: certificates.map(RunningCertificates::source),
-        staples: Some(Arc::new(BoardOfStaples(Arc::clone(&cx.drivers.staples)))),
+        staples: Some(Arc::new(BoardOfStaples(
+            Arc::clone(&cx.drivers.staples),
+            Arc::clone(cx.metrics_page.certificates()),
+        ))),
         console: Some(console),
         shenyu: shenyu::source(&cx.shenyu_desk, shenyu_admin::is_asked_for(&cx.bootstrap)),
-        options: options(&cx.bootstrap, &key.secret, mode),
+        audit: Some(Arc::clone(&cx.audit) as Arc<dyn AuditSink>),
+        options: options(&cx.bootstrap, &key, mode),
     }
 }

@@ -1,9 +1,10 @@
-//! The start-up text: what listens where, and a command that works as printed.
+//! The start-up text: addresses of all listeners, places of the keys, and a command that works as printed.
+//!
+//! Secrets are never printed, because service managers and container runtimes keep what a process prints.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tollhouse_config::bootstrap::Secret;
 use tollhouse_proxy::worker::Transport;
 
 use crate::admin::RunningAdmin;
@@ -12,7 +13,7 @@ use crate::introspection::listeners::SideListeners;
 use crate::registry::RunningRegistry;
 use crate::shenyu_admin::RunningShenyuAdmin;
 
-/// What it says.
+/// Facts that the text gives.
 #[derive(Debug)]
 pub struct Banner<'a> {
     /// Where the data plane listens.
@@ -31,8 +32,10 @@ pub struct Banner<'a> {
     pub source: &'a Source,
     /// The data folder, where it was made just now.
     pub new_data_dir: Option<&'a Path>,
-    /// The key of the Admin API, where it was made just now.
-    pub new_admin_key: Option<&'a Secret>,
+    /// File of the Admin API's key, unless the key is configured.
+    pub admin_key_file: Option<PathBuf>,
+    /// Files of secrets that registry clients need, each with its name.
+    pub registry_secret_files: Vec<(String, PathBuf)>,
     /// Whether the demonstration route is in service.
     pub has_demonstration: bool,
     /// Serving threads.
@@ -85,21 +88,41 @@ impl Banner<'_> {
         }
         println!("  resources   {}", self.source.name());
         if let Some(folder) = self.new_data_dir {
-            println!("\nCreated {}, which keeps the store, keys and state.", folder.display());
+            println!("\nCreated {} for the store, keys and state.", folder.display());
+        } else {
+            println!();
         }
-        let admin = self.new_admin_key.map(|key| ("Admin key", key));
-        let registry = self.registry.map(RunningRegistry::new_secrets).unwrap_or_default();
-        let registry = registry.iter().map(|(what, secret)| (&**what, secret));
-        for (what, secret) in admin.into_iter().chain(registry) {
-            println!("\n{what}, generated now and shown only once: {}", secret.expose());
+        self.print_console();
+        if self.registry.is_some() {
+            for (name, file) in &self.registry_secret_files {
+                println!("{name}: in {}", file.display());
+            }
+        }
+        if self.data_plane.iter().all(|(address, _)| address.ip().is_loopback()) {
+            println!("{LOOPBACK_ONLY}");
         }
         // An address with TLS would need a certificate for the command to work as printed.
         let mut plain = self.data_plane.iter().filter(|(_, it)| *it == Transport::Plain);
         if let (true, Some((address, _))) = (self.has_demonstration, plain.next()) {
-            println!("\nTry: curl -i http://{}/demo", reachable(*address));
+            println!("Try: curl -i http://{}/demo", reachable(*address));
         }
     }
+
+    /// Address of the console and place of its key: at every start, because a reader needs both at every start.
+    fn print_console(&self) {
+        let Some(admin) = self.admin else { return };
+        let address = reachable(admin.address);
+        let key = match &self.admin_key_file {
+            Some(file) => format!("key in {}", file.display()),
+            None => "key as configured in admin.key".to_owned(),
+        };
+        println!("Console: {}://{address}/ ({key})", scheme(admin.is_tls));
+    }
 }
+
+/// Shown while no other machine reaches the data plane.
+const LOOPBACK_ONLY: &str =
+    "Only this machine reaches the data plane; to open it: --set listen.http=0.0.0.0:9080";
 
 fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde_json::{Value, json};
 use tollhouse_model::certificate::format_date;
 use tollhouse_telemetry::catalogue::render_certificates;
 
@@ -33,6 +34,12 @@ impl CertificateEnds {
     /// All of them, by the ids of their objects.
     pub fn all(&self) -> Arc<[(String, i64)]> {
         Arc::clone(&self.ends.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All of them, as a JSON array of `{"ssl", "not_after"}`.
+    pub fn to_json(&self) -> Value {
+        let end = |(ssl, end): &(String, i64)| json!({ "ssl": ssl, "not_after": end });
+        self.all().iter().map(end).collect()
     }
 
     /// The lines of the page.

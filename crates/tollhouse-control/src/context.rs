@@ -9,6 +9,7 @@ use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::HealthSupervisor;
 
+use crate::audit::Audit;
 use crate::configuration::Configuration;
 use crate::console::bench::Bench;
 use crate::console::bound::BoundAddresses;
@@ -22,6 +23,7 @@ use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, endpoints};
 use crate::registry::database::SharedDatabase;
+use crate::registry::nodes::Reach;
 use crate::resources::Drivers;
 use crate::settings::descriptors::Descriptors;
 use crate::shenyu_local::LocalDoor;
@@ -34,6 +36,8 @@ pub struct ControlContext {
     pub bootstrap: Arc<Bootstrap>,
     /// Who this gateway is.
     pub identity: Arc<Identity>,
+    /// The audit of the Admin API.
+    pub audit: Arc<Audit>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// What they grew by, second by second.
@@ -92,19 +96,23 @@ impl ControlContext {
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
         services.endpoints =
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
-        let keepers = Arc::new(Keepers::new(Box::new(tollhouse_config::environment_secrets())));
+        let environment = tollhouse_config::environment_secrets(&bootstrap.secrets.env);
+        let keepers = Arc::new(Keepers::new(Box::new(environment)));
         services.secrets = Some(Arc::<Keepers>::clone(&keepers));
         let registry_database = Arc::new(SharedDatabase::new(&identity));
         let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
         let staples = Staples::new(asking, &bootstrap.data_dir, Arc::clone(&metrics));
+        let bound = Arc::<BoundAddresses>::default();
+        let reach = Reach::new(bootstrap, Arc::clone(&bound));
         Ok(Self {
             registry_database,
             keepers,
             bootstrap: Arc::new(bootstrap.clone()),
             identity,
+            audit: Arc::new(Audit::in_folder(&bootstrap.data_dir, Arc::clone(&metrics))),
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
             sampler: Arc::new(Sampler::new(Arc::clone(&metrics))),
-            bound: Arc::default(),
+            bound,
             object_rates: Arc::default(),
             node_history: Arc::default(),
             bench: Bench::new(
@@ -115,7 +123,7 @@ impl ControlContext {
             ),
             metrics,
             metrics_page,
-            drivers: Drivers::new(health, staples),
+            drivers: Drivers::new(health, staples, reach),
             configuration: Arc::default(),
             documents: Arc::new(watch::Sender::new(Arc::default())),
             catalogue,

@@ -12,6 +12,7 @@ pub(crate) mod fenced_store;
 mod file;
 mod folder_marks;
 pub mod import_marker;
+pub mod lost_store;
 mod mirror;
 mod store;
 mod store_copy;
@@ -21,12 +22,11 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{ErrorKind, Store, StoreError};
 
 pub use self::event::{AdminAccess, Event, Reading, Source};
-pub use self::store::open_store;
+pub use self::store::{open_own_store, open_store};
 
 use self::cluster_id::OtherCluster;
 use self::documents::DocumentFeed;
@@ -67,8 +67,8 @@ pub async fn open(
             Ok((Feed::File(feed), Some(first)))
         }
         Source::Documents => Ok((Feed::Documents(DocumentFeed::open(cx)?), None)),
-        Source::Store(folder) => {
-            let (feed, first) = StoreFeed::open(folder, cx, predecessor).await?;
+        Source::Store(_) => {
+            let (feed, first) = StoreFeed::open(cx, predecessor).await?;
             Ok((Feed::Store(Box::new(feed)), Some(first)))
         }
         Source::Etcd(_) => {
@@ -88,6 +88,15 @@ pub async fn open_at_start(
     cx: &ControlContext,
     predecessor: Predecessor,
 ) -> anyhow::Result<(Feed, Option<Event>)> {
+    if let (Source::Store(folder), Predecessor::None) = (source, predecessor) {
+        return match open(source, cx, predecessor).await {
+            Err(error) if is_without_room(&error) => {
+                let (feed, first) = StoreFeed::open_on_full_disk(folder, cx, &error).await?;
+                Ok((Feed::Store(Box::new(feed)), Some(first)))
+            }
+            opened => opened,
+        };
+    }
     let Source::Etcd(_) = source else { return open(source, cx, predecessor).await };
     let is_urgent = StoreFeed::has_copy(cx) && predecessor == Predecessor::None;
     let wait = if is_urgent { SHARED_STORE_WAIT } else { SHARED_STORE_WAIT_LONG };
@@ -99,6 +108,10 @@ pub async fn open_at_start(
     };
     let (feed, first) = StoreFeed::open_copy(cx, source, &reason).await?;
     Ok((Feed::Store(Box::new(feed)), first))
+}
+
+fn is_without_room(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<StoreError>().is_some_and(StoreError::is_without_room)
 }
 
 /// Whether a store only does not answer now, or another answers in its place.
@@ -147,12 +160,6 @@ impl Feed {
             }
             Feed::File(_) | Feed::Documents(_) => None,
         }
-    }
-
-    /// The key of its Admin API, where it was made just now.
-    pub fn new_admin_key(&self) -> Option<Secret> {
-        let key = self.admin_access()?.key;
-        key.is_new.then_some(key.secret)
     }
 
     /// Whether the demonstration is in service.

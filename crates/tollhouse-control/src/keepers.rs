@@ -105,6 +105,10 @@ impl SecretSource for Keepers {
         }
         None
     }
+
+    fn may_read(&self, reference: &SecretRef) -> bool {
+        self.others.may_read(reference)
+    }
 }
 
 /// The path and the field that a reference names.

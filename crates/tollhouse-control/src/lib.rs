@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod audit;
 pub mod banner;
 mod certificate_ends;
 pub mod certificates;

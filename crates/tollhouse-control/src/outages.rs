@@ -65,7 +65,7 @@ impl Outages {
         let before = self.lock().insert(part, reason.clone());
         if before.as_ref() != Some(&reason) {
             let part = part.name();
-            tracing::error!(part, reason, "a part is down; what is in service goes on to serve");
+            tracing::error!(reason, "{part} is down; everything else keeps serving");
         }
     }
 
@@ -74,7 +74,7 @@ impl Outages {
         self.gauge(part).set(0);
         let was_down = self.lock().remove(&part).is_some();
         if was_down {
-            tracing::info!(part = part.name(), "a part that was down works again");
+            tracing::info!("{} works again", part.name());
         }
     }
 

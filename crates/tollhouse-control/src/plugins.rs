@@ -82,6 +82,7 @@ pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let mut services = Services::new(server_token(bootstrap));
     services.brand = brand(bootstrap);
     services.data_dir = bootstrap.data_dir.clone();
+    services.log_folder.clone_from(&bootstrap.log_files.folder);
     services.attributes = bootstrap.plugin_attr.clone();
     let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());
     services.attributes.insert("proxy-cache".to_owned(), zones);

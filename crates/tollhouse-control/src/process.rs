@@ -18,11 +18,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::resolve::Resolver;
 use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell};
+use tollhouse_store::StoreError;
 use tollhouse_telemetry::access_log::AccessLog;
 
 pub use self::start_error::StartError;
@@ -37,7 +37,7 @@ use crate::feed::{self, Feed, Source};
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
 use crate::outages::Part;
-use crate::registry::{self, RunningRegistry};
+use crate::registry::{self, RegistrySockets, RunningRegistry, Takeover};
 use crate::resources::Resources;
 use crate::secrets;
 use crate::settings::{self, descriptors::Descriptors};
@@ -77,8 +77,10 @@ struct StartFacts {
     workers: usize,
     /// The folder of everything that is kept, where it was made just now.
     new_data_dir: Option<PathBuf>,
-    /// The key of the Admin API, where it was made just now.
-    new_admin_key: Option<Secret>,
+    /// File of the Admin API's key, unless the key is configured.
+    admin_key_file: Option<PathBuf>,
+    /// Files of secrets that registry clients need, each with its name.
+    registry_secret_files: Vec<(String, PathBuf)>,
     /// The clients of a worker, where the limit of open files lets it have fewer than configured.
     fewer_clients: Option<usize>,
 }
@@ -114,28 +116,32 @@ impl Process {
             secrets::make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
         let mut inheritance = handover::inherit(&bootstrap.data_dir, predecessor)?;
         let descriptors = Descriptors::share(settings::descriptors::raise(), bootstrap);
-        let mut settings = settings::data_plane(bootstrap);
-        if bootstrap.tls.session_tickets {
-            let keys = handover::ticket_keys(inheritance.as_ref())?;
-            settings.tls.terms.tickets = Some(keys);
-        }
+        let mut settings = data_plane_settings(bootstrap, inheritance.as_ref())?;
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
         settings.shenyu.local = Some(Arc::<LocalDoor>::clone(&cx.local_door));
-        let registry = start_registry(&cx, predecessor).await?;
+        let sockets = inheritance.as_mut();
+        let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
+        let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
+        let (registry, registry_outage) = start_registry(&cx, takeover).await?;
         let configured = Configured::open(&cx, &settings, predecessor).await?;
         let Configured { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
         let sockets = Sockets::listen(bootstrap, workers, inheritance.as_mut())?;
+        // Only now: a start that fails serves nothing, so its one error is the only line.
+        if let Some(reason) = registry_outage {
+            cx.outages.report(Part::Registry, reason);
+        }
         let spares = Spares::duplicate(&sockets, settings.tls.terms.tickets.clone())?;
         let start = StartFacts {
             data_plane: sockets.http_addresses(),
             streams: sockets.stream_addresses(),
             workers,
             new_data_dir,
-            new_admin_key: feed.new_admin_key(),
+            admin_key_file: secrets::admin_key_file(bootstrap),
+            registry_secret_files: registry::secrets::files(bootstrap),
             fewer_clients,
         };
         start.publish_addresses(&cx);
@@ -190,7 +196,8 @@ impl Process {
             registry: self.exclusive.registry(),
             source: self.exclusive.source(),
             new_data_dir: self.start.new_data_dir.as_deref(),
-            new_admin_key: self.start.new_admin_key.as_ref(),
+            admin_key_file: self.start.admin_key_file.clone(),
+            registry_secret_files: self.start.registry_secret_files.clone(),
             has_demonstration: self.exclusive.feed().is_some_and(Feed::has_demonstration),
         }
     }
@@ -219,10 +226,10 @@ impl Process {
                     Succession::Asked(ready) => {
                         // Store and addresses can have one owner: the successor is told to go on
                         // only once they are let go.
-                        self.exclusive.release().await;
+                        self.spares.keep(self.exclusive.hand_over().await);
                         let _ = ready.send(());
                     }
-                    Succession::Failed => self.exclusive.take_back(),
+                    Succession::Failed => self.exclusive.take_back(self.spares.take_registry()),
                     Succession::Done => {
                         tracing::info!("a successor has taken over");
                         self.side.stop();
@@ -320,22 +327,39 @@ impl Configured {
     }
 }
 
-/// Starts the registry. One that nobody asked for, or that another node keeps, does not keep the gateway from
-/// serving: it is tried again. A successor does not take over from a process whose registry may work.
+/// Settings of the data plane, with the ticket keys of a predecessor.
+fn data_plane_settings(
+    bootstrap: &Bootstrap,
+    inheritance: Option<&tollhouse_net::handover::Inheritance>,
+) -> anyhow::Result<Settings> {
+    let mut settings = settings::data_plane(bootstrap);
+    if bootstrap.tls.session_tickets {
+        settings.tls.terms.tickets = Some(handover::ticket_keys(inheritance)?);
+    }
+    Ok(settings)
+}
+
+/// Starts the registry. One that is not asked for, that another node keeps, or whose disk is full or fails does not keep
+/// the gateway from serving: it is tried again, and the reason comes with the result. A successor does not take over from
+/// a process whose registry may work.
 async fn start_registry(
     cx: &ControlContext,
-    predecessor: Predecessor,
-) -> anyhow::Result<Option<RunningRegistry>> {
-    let may_be_missing = registry::is_shared(&cx.bootstrap)
-        || (predecessor == Predecessor::None && !registry::is_asked_for(&cx.bootstrap));
+    takeover: Takeover,
+) -> anyhow::Result<(Option<RunningRegistry>, Option<String>)> {
+    let is_first = takeover.predecessor == Predecessor::None;
+    let may_be_missing =
+        registry::is_shared(&cx.bootstrap) || (is_first && !registry::is_asked_for(&cx.bootstrap));
     let database = &cx.registry_database;
-    match registry::start(&cx.bootstrap, &cx.descriptors, database, predecessor).await {
-        Err(error) if may_be_missing => {
-            cx.outages.report(Part::Registry, format!("{error:#}"));
-            Ok(None)
+    match registry::start(&cx.bootstrap, &cx.descriptors, database, takeover).await {
+        Err(error) if may_be_missing || (is_first && is_of_the_disk(&error)) => {
+            Ok((None, Some(format!("{error:#}"))))
         }
-        started => started,
+        started => Ok((started?, None)),
     }
+}
+
+fn is_of_the_disk(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<StoreError>().is_some_and(StoreError::is_of_the_disk)
 }
 
 /// Starts what looks at the data plane from time to time, for the console and the log.

@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod nodes;
 pub mod offline;
 pub mod secrets;
+mod sockets;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -21,13 +22,13 @@ use tokio::sync::watch;
 use tollhouse_admin::{RegistryListeners, RegistryPart};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
-use tollhouse_net::Listeners;
 use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
+use tollhouse_store::limits::RESERVE_BYTES;
 use tollhouse_store::{HistoryKept, Location, Store, Watch};
 
 use crate::feed::open_store;
@@ -37,17 +38,13 @@ use crate::registry::database::{Shared, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
 use crate::registry::secrets::RegistrySecrets;
-use crate::secrets::KeptSecret;
+pub use crate::registry::sockets::{RegistrySockets, Takeover};
 use crate::settings;
 use crate::settings::descriptors::Descriptors;
 
 /// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations
 /// neither delays nor displaces what the gateway's configuration writes and watches.
 pub const FOLDER: &str = "registry";
-
-/// Room on the disk kept for deregistering: with a full disk clients that go must still be able to.
-/// Some thousand of them, of whom each lets another page of the file be used again.
-const RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A registry at work; see the module.
 pub struct RunningRegistry {
@@ -64,13 +61,14 @@ pub struct RunningRegistry {
     /// How both speak TLS, if they do.
     tls: Option<ListenerTls>,
     part: RegistryPart,
-    new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
     /// Shows whether the thread that writes its store still runs.
     writes: Watch,
     servers: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
+    /// Second handles on what it listens on, for a successor.
+    sockets: RegistrySockets,
 }
 
 impl std::fmt::Debug for RunningRegistry {
@@ -110,8 +108,9 @@ pub async fn start(
     bootstrap: &Bootstrap,
     descriptors: &Descriptors,
     database: &SharedDatabase,
-    predecessor: Predecessor,
+    takeover: Takeover,
 ) -> anyhow::Result<Option<RunningRegistry>> {
+    let Takeover { predecessor, sockets } = takeover;
     if !is_wanted(bootstrap) {
         return Ok(None);
     }
@@ -144,12 +143,12 @@ pub async fn start(
         grpc: None,
         http: None,
         tls: listeners::tls("registry.tls", &bootstrap.registry.tls)?,
-        new_secrets: new_secrets(bootstrap, secrets),
         stop_serving,
         stop_keeping,
         writes,
         servers: Vec::new(),
         keeper,
+        sockets,
     };
     running.listen(bootstrap, &access, descriptors)?;
     Ok(Some(running))
@@ -191,10 +190,13 @@ impl RunningRegistry {
     ) -> anyhow::Result<()> {
         let capacity = Capacity::default();
         let workers = settings::worker_count(bootstrap.registry.workers);
+        let mut inherited = std::mem::take(&mut self.sockets);
         for address in &bootstrap.listen.registry_grpc {
-            let listeners = Listeners::bind(*address, workers)
+            let listeners = inherited
+                .listen(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
             self.grpc.get_or_insert(listeners.address);
+            self.sockets.add(&listeners.sockets)?;
             // One count for all threads: the kernel does not share connections out evenly.
             let slots = Slots::new(descriptors.registry_grpc * workers);
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
@@ -202,9 +204,11 @@ impl RunningRegistry {
             }
         }
         for address in &bootstrap.listen.registry_http {
-            let listeners = Listeners::bind(*address, 1)
+            let listeners = inherited
+                .listen(*address, 1)
                 .context("listen.registry_http; give \"\" to turn it off")?;
             self.http.get_or_insert(listeners.address);
+            self.sockets.add(&listeners.sockets)?;
             for socket in listeners.sockets {
                 let metrics = self.polaris_page();
                 let dialect = self.dialect.for_thread();
@@ -300,11 +304,6 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// Secrets that were made just now and that nobody has seen: what each is, and the secret.
-    pub fn new_secrets(&self) -> &[(String, Secret)] {
-        &self.new_secrets
-    }
-
     /// Ends the thread that keeps the state, as if it had died.
     #[cfg(test)]
     pub(crate) fn kill_keeper(&self) {
@@ -314,8 +313,15 @@ impl RunningRegistry {
         }
     }
 
+    /// What it listens on, for a successor: connections wait there once it has stopped.
+    pub fn take_sockets(&mut self) -> RegistrySockets {
+        std::mem::take(&mut self.sockets)
+    }
+
     /// Answers what is under way, then lets go of the store.
     pub async fn stop(self) {
+        // Clients are refused, rather than queued for a registry that does not come back.
+        drop(self.sockets);
         // Fail only where nobody serves any more.
         let _ = self.stop_serving.send(true);
         let ended = tokio::task::spawn_blocking(move || {
@@ -360,7 +366,7 @@ fn thread<F: Future<Output = ()>>(
 fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
     let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };
-    let text = |kept: &KeptSecret| kept.secret.expose().to_owned();
+    let text = |secret: &Secret| secret.expose().to_owned();
     let account = Account {
         name: settings.user.clone(),
         password: text(&secrets.password),
@@ -368,19 +374,6 @@ fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     };
     let (console, client) = (gate(settings.console_auth), gate(settings.client_auth));
     Access::new(console, client, account, text(&secrets.client_token))
-}
-
-/// The secrets that were made just now and are asked for. The account's token is not among them: a login
-/// gives it.
-fn new_secrets(bootstrap: &Bootstrap, secrets: RegistrySecrets) -> Vec<(String, Secret)> {
-    let settings = &bootstrap.registry;
-    let password = format!("Password of {} at the registry", settings.user);
-    let all = [
-        (settings.console_auth, password, secrets.password),
-        (settings.client_auth, "Token of the registry's clients".to_owned(), secrets.client_token),
-    ];
-    let new = all.into_iter().filter(|(is_asked_for, _, kept)| *is_asked_for && kept.is_new);
-    new.map(|(_, what, kept)| (what, kept.secret)).collect()
 }
 
 #[cfg(test)]
@@ -400,7 +393,7 @@ mod tests {
         bootstrap.listen.registry_http = any_port;
         let descriptors = Descriptors::share(1_024, &bootstrap);
         let database = SharedDatabase::named("test");
-        let running = start(&bootstrap, &descriptors, &database, Predecessor::None).await;
+        let running = start(&bootstrap, &descriptors, &database, Takeover::none()).await;
         running.expect("it starts").expect("it is asked for")
     }
 
@@ -478,7 +471,7 @@ mod tests {
         async fn start(&self) -> anyhow::Result<RunningRegistry> {
             let descriptors = Descriptors::share(1_024, &self.bootstrap);
             let running =
-                start(&self.bootstrap, &descriptors, &self.database, Predecessor::None).await?;
+                start(&self.bootstrap, &descriptors, &self.database, Takeover::none()).await?;
             Ok(running.expect("it is asked for"))
         }
     }

@@ -344,7 +344,7 @@ fn text_of(problem: &Value) -> (&str, &str) {
 fn to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
     let object = |problem: &Problem| {
         json!({
-            "path": problem.path, "value": problem.value,
+            "severity": problem.severity.name(), "path": problem.path, "value": problem.value,
             "reason": problem.reason, "hint": problem.hint,
         })
     };

@@ -14,33 +14,23 @@ use anyhow::Context;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::{Form, Keyring};
+use tollhouse_stdx::files::sync_parent;
 
 /// Letters of a generated secret; as many as APISIX's own key of the Admin API has.
 const GENERATED_LETTERS: usize = 32;
 
-/// A secret, and whether it was made just now.
-#[derive(Debug, Clone)]
-pub struct KeptSecret {
-    /// The secret.
-    pub secret: Secret,
-    /// Whether nobody has seen it yet.
-    pub is_new: bool,
-}
-
-impl KeptSecret {
-    /// The secret that is configured, else the one that an earlier run kept at `path`, else a new one,
-    /// which is kept there.
-    ///
-    /// # Errors
-    /// The file cannot be read or written.
-    pub fn open(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Self> {
-        if let Some(secret) = known(configured, path)? {
-            return Ok(Self { secret, is_new: false });
-        }
-        let letters = random_letters()?;
-        keep(path, &letters)?;
-        Ok(Self { secret: Secret::new(letters), is_new: true })
+/// The secret that is configured, else the one that an earlier run kept at `path`, else a new one,
+/// which is kept there.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn open_or_make(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Secret> {
+    if let Some(secret) = known(configured, path)? {
+        return Ok(secret);
     }
+    let letters = random_letters()?;
+    keep(path, &letters)?;
+    Ok(Secret::new(letters))
 }
 
 /// The secret that is configured, else the one that an earlier run kept.
@@ -54,9 +44,15 @@ fn known(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Option<Secr
 /// The key of the Admin API.
 ///
 /// # Errors
-/// As [`KeptSecret::open`].
-pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<KeptSecret> {
-    KeptSecret::open(bootstrap.admin.key.as_ref(), &admin_key_path(bootstrap))
+/// As [`open_or_make`].
+pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<Secret> {
+    open_or_make(bootstrap.admin.key.as_ref(), &admin_key_path(bootstrap))
+}
+
+/// File of the Admin API's key; `None` if `admin.key` sets the key, or if no key is required.
+pub fn admin_key_file(bootstrap: &Bootstrap) -> Option<PathBuf> {
+    let is_kept = bootstrap.admin.key.is_none() && bootstrap.admin.key_required;
+    is_kept.then(|| admin_key_path(bootstrap))
 }
 
 /// A new keyring, which is kept. Whether there may be one is for the store to say
@@ -132,10 +128,7 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
         file.write_all(b"\n")?;
         file.sync_all()?;
         std::fs::rename(&draft, path)?;
-        match path.parent() {
-            Some(folder) => std::fs::File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
+        sync_parent(path)
     };
     write().with_context(|| {
         format!("{} cannot be written; set data_dir to a writable folder", path.display())
@@ -183,9 +176,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let bootstrap = Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
         let first = admin_key(&bootstrap).expect("a key");
-        assert!(first.is_new && first.secret.expose().len() == GENERATED_LETTERS);
-        let again = admin_key(&bootstrap).expect("a key");
-        assert!(!again.is_new && again.secret == first.secret);
+        assert_eq!(first.expose().len(), GENERATED_LETTERS);
+        assert_eq!(admin_key(&bootstrap).expect("a key"), first);
+        let file = admin_key_file(&bootstrap).expect("a place to show");
+        assert_eq!(std::fs::read_to_string(file).expect("the file").trim(), first.expose());
         let made = new_keyring(&bootstrap).expect("a keyring");
         assert_eq!(keyring_if_any(&bootstrap).expect("it is good"), Some(made));
         for name in ["admin.key", "keyring"] {
@@ -201,7 +195,8 @@ mod tests {
             Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
         bootstrap.admin.key = Some(Secret::new("given"));
         bootstrap.encryption.keyring = vec![Secret::new("0123456789abcdef")];
-        assert!(!admin_key(&bootstrap).expect("a key").is_new);
+        assert_eq!(admin_key(&bootstrap).expect("a key").expose(), "given");
+        assert_eq!(admin_key_file(&bootstrap), None);
         keyring_if_any(&bootstrap).expect("it is good").expect("a keyring");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }

@@ -12,10 +12,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{
-    AccessLog as AccessLogSettings, AccessLogFormat, AccessLogTarget, Peer, RouterMode, Workers,
+    AccessLog as AccessLogSettings, AccessLogFormat, AccessLogTarget,
+    AmbiguousPaths as AmbiguousPathsKey, ClientHalfClose, Peer, RouterMode, Workers,
 };
 use tollhouse_http::HeadLimits;
 use tollhouse_model::Problem;
+use tollhouse_model::stream_route::ListenedPorts;
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_plugins::shenyu::PluginEngines;
@@ -24,7 +27,7 @@ use tollhouse_proxy::l4::open_ports::OpenPorts;
 use tollhouse_proxy::settings::{
     Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
 };
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_shenyu::answer::Statuses;
 use tollhouse_shenyu::filters::{Cross, Filters, LocalKey};
 use tollhouse_shenyu_gateway::Terms as ShenyuTerms;
@@ -61,11 +64,19 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
             encoded_slash: bootstrap.match_uri_encoded_slash,
             delete_tail_slash: bootstrap.delete_uri_tail_slash,
         },
+        ambiguous_paths: match bootstrap.ambiguous_paths {
+            AmbiguousPathsKey::Refuse => AmbiguousPaths::Refuse,
+            AmbiguousPathsKey::Allow => AmbiguousPaths::Allow,
+        },
         tls: tls(bootstrap),
         limits: limits(bootstrap),
         server: server_token(bootstrap).to_owned(),
         brand: brand(bootstrap),
         show_upstream_status: bootstrap.show_upstream_status_in_response_header,
+        on_client_half_close: match bootstrap.on_client_half_close {
+            ClientHalfClose::Abort => HalfClose::Abort,
+            ClientHalfClose::Wait => HalfClose::Wait,
+        },
         // An empty list means that nobody was named, which is not the same as that nobody is trusted.
         trusted_addresses: (!trusted.is_empty()).then_some(trusted),
         real_ip: RealIp {
@@ -146,7 +157,13 @@ fn streams(bootstrap: &Bootstrap) -> StreamSettings {
         udp_idle_time: limits.udp_idle_time,
         udp_sessions_per_worker: count(limits.udp_sessions_per_worker),
         udp_sessions_per_address: count(limits.udp_sessions_per_address),
+        listened: listened_ports(bootstrap),
     }
+}
+
+/// Ports on which connections for stream routes arrive.
+pub fn listened_ports(bootstrap: &Bootstrap) -> ListenedPorts {
+    ListenedPorts::only(bootstrap.listen.stream.iter().map(|listener| listener.address.port()))
 }
 
 /// How TLS is served to clients; tickets need keys, which only a process that serves makes.
@@ -197,6 +214,8 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
         http2_streams: limits.http2_streams,
         connections_per_worker: count(limits.connections_per_worker),
         connections_per_address: limits.connections_per_address.map_or(0, count),
+        silent_connections_per_worker: count(limits.silent_connections_per_worker),
+        silent_connections_per_address: count(limits.silent_connections_per_address),
         handshakes_per_worker: i64::from(limits.handshakes_per_worker),
         handshake_time: limits.handshake_time,
         client_hello_bytes: limits.client_hello_bytes,

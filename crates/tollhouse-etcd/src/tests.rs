@@ -72,6 +72,13 @@ async fn etcd_conforms() {
     conformance::run_shared(&open).await;
 }
 
+#[tokio::test]
+async fn an_etcd_without_room_takes_removals() {
+    let Some(etcd) = Etcd::start_with_quota(1_000_000) else { return };
+    // Entries fill it.
+    conformance::removals_are_taken(open(&etcd).as_ref(), || {}).await;
+}
+
 async fn put(store: &EtcdStore, key: &str, value: &str) -> Revision {
     let put = Transaction::new().put(key, value.to_owned());
     store.commit(put).await.expect("it is done").revision

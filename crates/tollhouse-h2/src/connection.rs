@@ -53,6 +53,8 @@ struct Buckets {
     resets: Bucket,
     pings: Bucket,
     settings: Bucket,
+    acknowledgements: Bucket,
+    goaways: Bucket,
     priorities: Bucket,
     window_updates: Bucket,
     empty_frames: Bucket,
@@ -70,7 +72,7 @@ struct Windows {
     unread: u64,
     /// Bytes that windows of streams have grown by.
     growth: u32,
-    /// The same, taken from the budget of the process.
+    /// Bytes taken from the budget of the process: for `growth`, or for `unread` where that is more.
     budget: Reservation,
 }
 
@@ -214,6 +216,16 @@ impl Connection {
     /// What was wrong with the last message that was refused.
     pub fn last_malformed(&self) -> Option<Malformed> {
         self.last_malformed
+    }
+
+    /// Whether releasing a stream would reset it: one of its directions is still open.
+    pub fn is_unfinished(&self, stream: StreamId) -> bool {
+        self.streams.get(stream).is_some_and(|stream| !stream.is_closed())
+    }
+
+    /// The latest time that it was told.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     /// What ended the connection.

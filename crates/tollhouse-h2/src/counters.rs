@@ -37,6 +37,10 @@ pub struct Counters {
     pub widened_windows: u64,
     /// Times that a window was not widened for want of budget.
     pub unwidened_windows: u64,
+    /// Streams that a server answered to their end, or a client was.
+    pub completed_streams: u64,
+    /// Streams reset since the budget had no room for their unread bytes.
+    pub unbudgeted_streams: u64,
     /// Streams reset since the peer opened no window for them in time.
     pub stalled_streams: u64,
     /// Most control frames that waited unsent at once.

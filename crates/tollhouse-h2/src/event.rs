@@ -81,6 +81,8 @@ pub enum ResetCause {
     Fault,
     /// The peer opened no window in time, and was sent RST_STREAM.
     Stall,
+    /// The budget of the process had no room for the stream's unread bytes, and the peer was sent RST_STREAM.
+    Memory,
 }
 
 /// Where the fields of heads and trailers go, one by one, so that the caller can lay them out as it

@@ -108,7 +108,7 @@ pub use counters::Counters;
 pub use error::{ConnectionError, ErrorCode};
 pub use event::{Event, FieldSink, ResetCause};
 pub use field::{Field, FieldKind, Malformed};
-pub use limits::{FaultScope, Limits, Rate};
+pub use limits::{Bucket, FaultScope, Limits, Rate};
 pub use message::HeadKind;
 pub use priority::Priority;
 pub use settings::Settings;

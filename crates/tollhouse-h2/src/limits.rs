@@ -7,6 +7,19 @@ use crate::frame::PAYLOAD_BYTES_DEFAULT;
 use crate::hpack::{HuffmanUse, TABLE_BYTES_DEFAULT};
 use crate::settings::WINDOW_BYTES_DEFAULT;
 
+/// WINDOW_UPDATEs that a frame of DATA pays for, whatever its length: a peer returns the window of the stream and
+/// that of the connection, some of them in several steps. Envoy's default, two times ten.
+pub const UPDATES_PER_DATA_FRAME: u32 = 20;
+
+/// WINDOW_UPDATEs that a stream pays for, as in Envoy.
+pub const UPDATES_PER_STREAM: u32 = 2;
+
+/// PRIORITY and PRIORITY_UPDATE frames that a stream pays for: clients shift the weights of what they load.
+pub const PRIORITIES_PER_STREAM: u32 = 10;
+
+/// Most frames that a peer may have in hand beyond a rate's burst, paid for by what it was sent.
+const CREDIT_MAX: i64 = 1 << 20;
+
 /// So many at once, and so many a second from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
@@ -46,6 +59,9 @@ pub struct Limits {
     pub connection_window_bytes: u32,
     /// Bytes that all streams may hold unread before the connection's credit is kept back after all.
     pub unread_bytes: u32,
+    /// Bytes of requests that a server's connection may hold unread beside the budget of the process; what goes
+    /// beyond takes from it, and a stream whose bytes find no room there is reset.
+    pub unbudgeted_bytes: u32,
     /// Largest payload of a frame that is taken; at least 16,384.
     pub frame_bytes: u32,
     /// Table of received fields, in bytes.
@@ -65,18 +81,26 @@ pub struct Limits {
     pub block_bytes: u32,
     /// CONTINUATION frames of one block: those of length 0 pass any bound on bytes (VU#421644).
     pub continuation_frames: u32,
-    /// Resets: those that the peer sends, and those that its faults make us send.
+    /// Resets: those that the peer sends, and those that its faults make us send. Each stream that a server
+    /// answers to its end gives one back, so that a client may cancel half of its calls for as long as it
+    /// likes.
     pub resets: Rate,
-    /// PINGs, each of which asks for an answer (CVE-2019-9512), beside one for each piece of DATA sent.
+    /// PINGs, each of which asks for an answer (CVE-2019-9512). Each frame of DATA and each head sent gives one
+    /// back: peers measure the path by what they receive.
     pub pings: Rate,
     /// SETTINGS, each of which asks for an answer (CVE-2019-9515).
     pub settings: Rate,
-    /// PRIORITY and PRIORITY_UPDATE (CVE-2019-9513).
+    /// Acknowledgements of SETTINGS and of PINGs; each frame of ours that asks for one gives one back.
+    pub acknowledgements: Rate,
+    /// GOAWAY frames: a peer that drains sends two.
+    pub goaways: Rate,
+    /// PRIORITY and PRIORITY_UPDATE (CVE-2019-9513); each stream gives [`PRIORITIES_PER_STREAM`] back.
     pub priorities: Rate,
-    /// WINDOW_UPDATEs, beside one for each KiB of DATA sent: one a byte costs more than it carries
-    /// (CVE-2019-9511).
+    /// WINDOW_UPDATEs (CVE-2019-9511), beside [`UPDATES_PER_DATA_FRAME`] for each frame of DATA sent and
+    /// [`UPDATES_PER_STREAM`] for each stream.
     pub window_updates: Rate,
-    /// Frames that carry nothing: DATA without bytes or END_STREAM, unknown types (CVE-2019-9518).
+    /// Frames that carry nothing: DATA without bytes or END_STREAM, unknown types (CVE-2019-9518). Each stream
+    /// gives one back.
     pub empty_frames: Rate,
     /// Answers, resets and updates that wait unsent; a peer that reads nothing lets them pile up.
     pub queued_control_frames: u32,
@@ -110,6 +134,7 @@ impl Default for Limits {
             window_growth_bytes: 8 << 20,
             connection_window_bytes: 1 << 20,
             unread_bytes: 16 << 20,
+            unbudgeted_bytes: WINDOW_BYTES_DEFAULT,
             frame_bytes: PAYLOAD_BYTES_DEFAULT,
             decoder_table_bytes: TABLE_BYTES_DEFAULT,
             encoder_table_bytes: TABLE_BYTES_DEFAULT,
@@ -123,6 +148,8 @@ impl Default for Limits {
             resets: Rate { burst: 1000, per_second: 33 },
             pings: Rate { burst: 100, per_second: 10 },
             settings: Rate { burst: 100, per_second: 10 },
+            acknowledgements: Rate { burst: 100, per_second: 10 },
+            goaways: Rate { burst: 10, per_second: 1 },
             // Browsers send one for each of a page's hundreds of files.
             priorities: Rate { burst: 2000, per_second: 200 },
             window_updates: Rate { burst: 10_000, per_second: 1000 },
@@ -142,26 +169,58 @@ impl Default for Limits {
 
 /// What is left of a [`Rate`].
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bucket {
-    /// Thousandths that were taken and did not come back.
-    used: u64,
+pub struct Bucket {
+    /// Thousandths that were taken and did not come back; below zero where more was paid for than came.
+    used: i64,
     last_ms: u64,
 }
 
 impl Bucket {
     /// Takes one; `false` where none is left.
     #[inline]
-    pub(crate) fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
-        let returned = now_ms.saturating_sub(self.last_ms).saturating_mul(rate.per_second.into());
-        self.last_ms = now_ms;
-        self.used = self.used.saturating_sub(returned) + 1000;
-        self.used <= u64::from(rate.burst) * 1000
+    pub fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+        self.take_many(1, rate, now_ms)
     }
 
-    /// Gives so many back.
+    /// Takes so many; `false` where fewer are left. Debt has a bound: the burst once more.
     #[inline]
-    pub(crate) fn refund(&mut self, count: u64) {
-        self.used = self.used.saturating_sub(count * 1000);
+    pub fn take_many(&mut self, count: u32, rate: Rate, now_ms: u64) -> bool {
+        let burst = i64::from(rate.burst) * 1000;
+        self.fill(rate, now_ms);
+        self.used = (self.used + i64::from(count) * 1000).min(2 * burst);
+        self.used <= burst
+    }
+
+    /// Whether it is full.
+    pub fn is_whole(&mut self, rate: Rate, now_ms: u64) -> bool {
+        self.fill(rate, now_ms);
+        self.used <= 0
+    }
+
+    /// Thousandths that were taken and did not come back.
+    pub fn taken(&self) -> u64 {
+        u64::try_from(self.used).unwrap_or(0)
+    }
+
+    #[inline]
+    fn fill(&mut self, rate: Rate, now_ms: u64) {
+        let passed_ms = i64::try_from(now_ms.saturating_sub(self.last_ms)).unwrap_or(i64::MAX);
+        let returned = passed_ms.saturating_mul(rate.per_second.into());
+        self.last_ms = now_ms;
+        // Time fills the bucket and no more: what was paid for beyond that stays.
+        self.used = self.used.saturating_sub(returned).max(self.used.min(0));
+    }
+
+    /// Gives so many of those back that were taken.
+    #[inline]
+    pub fn refund(&mut self, count: u32) {
+        self.used = (self.used - i64::from(count) * 1000).max(self.used.min(0));
+    }
+
+    /// Pays for so many that are still to come.
+    #[inline]
+    pub fn pay(&mut self, count: u32) {
+        self.used = (self.used - i64::from(count) * 1000).max(-CREDIT_MAX * 1000);
     }
 }
 
@@ -181,6 +240,23 @@ mod tests {
         assert!(!bucket.take(rate, 5100));
         bucket.refund(2);
         assert!(bucket.take(rate, 5100));
+    }
+
+    #[test]
+    fn what_is_paid_for_ahead_outlives_time_and_has_a_bound() {
+        let rate = Rate { burst: 1, per_second: 1000 };
+        let mut bucket = Bucket::default();
+        bucket.refund(7);
+        assert_eq!(bucket.used, 0, "nothing was taken");
+        bucket.pay(2);
+        let taken = (0..9).take_while(|_| bucket.take(rate, 0)).count();
+        assert_eq!(taken, 3);
+        bucket = Bucket::default();
+        bucket.pay(5);
+        assert!(bucket.take(rate, 60_000));
+        assert_eq!(bucket.used, -4000);
+        bucket.pay(u32::MAX);
+        assert_eq!(bucket.used, -CREDIT_MAX * 1000);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The chunked transfer coding (RFC 9112 §7.1): undone where the bytes stand, and written.
 //!
-//! What two readers could take differently is refused: bare line feeds, sizes with signs or blanks,
-//! control bytes in extensions. What is left, such as leading zeros, extensions and sizes beyond 32
-//! bits, is read strictly and never passed on: a receiver gets chunks of our own.
+//! What two readers could take differently is refused: bare line feeds, sizes with signs or leading blanks,
+//! control bytes in extensions. What is left, such as leading zeros, blanks before an extension (§7.1.1), extensions
+//! and sizes beyond 32 bits, is read strictly and never passed on: a receiver gets chunks of our own. Sizes padded
+//! with blanks are in no grammar, but some old servers send them; they are taken in answers only, where no request
+//! could hide behind another reading.
 
 use std::ops::Range;
 
@@ -18,6 +20,14 @@ pub struct ChunkedDecoder {
     remaining: u64,
     /// Bytes of the size line or of the trailer section so far.
     line_bytes: u32,
+    padding: Padding,
+}
+
+/// Blanks between a size and the end of its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Padding {
+    Refused,
+    Skipped,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +35,8 @@ enum State {
     /// Before the first digit of a size.
     SizeStart,
     Size,
+    /// In blanks behind a size.
+    SizeBlank,
     Extension,
     SizeLineFeed,
     Data,
@@ -64,9 +76,15 @@ impl Default for ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
-    /// At the start of a body.
+    /// At the start of a request's body.
     pub fn new() -> Self {
-        Self { state: State::SizeStart, remaining: 0, line_bytes: 0 }
+        let padding = Padding::Refused;
+        Self { state: State::SizeStart, remaining: 0, line_bytes: 0, padding }
+    }
+
+    /// At the start of an answer's body, in which sizes may be padded with blanks.
+    pub fn for_answer() -> Self {
+        Self { padding: Padding::Skipped, ..Self::new() }
     }
 
     /// Whether the body has ended.
@@ -165,6 +183,7 @@ impl ChunkedDecoder {
     fn byte(&mut self, byte: u8) -> Result<(), ChunkError> {
         self.state = match self.state {
             State::SizeStart | State::Size => self.size_byte(byte)?,
+            State::SizeBlank => self.size_blank(byte)?,
             State::Extension => self.extension_byte(byte)?,
             State::SizeLineFeed => self.size_end(byte)?,
             State::DataReturn if byte == b'\r' => State::DataLineFeed,
@@ -190,6 +209,7 @@ impl ChunkedDecoder {
             b'A'..=b'F' => byte - b'A' + 10,
             b'\r' if self.state == State::Size => return Ok(State::SizeLineFeed),
             b';' if self.state == State::Size => return Ok(State::Extension),
+            b' ' | b'\t' if self.state == State::Size => return Ok(State::SizeBlank),
             _ => return Err(ChunkError::BadSize),
         };
         if self.remaining >> 60 != 0 {
@@ -197,6 +217,16 @@ impl ChunkedDecoder {
         }
         self.remaining = self.remaining << 4 | u64::from(digit);
         Ok(State::Size)
+    }
+
+    fn size_blank(&mut self, byte: u8) -> Result<State, ChunkError> {
+        self.count_line_byte()?;
+        match byte {
+            b' ' | b'\t' => Ok(State::SizeBlank),
+            b';' => Ok(State::Extension),
+            b'\r' if self.padding == Padding::Skipped => Ok(State::SizeLineFeed),
+            _ => Err(ChunkError::BadSize),
+        }
     }
 
     fn extension_byte(&mut self, byte: u8) -> Result<State, ChunkError> {

@@ -315,17 +315,28 @@ impl Fields {
 
     /// The value of the first visible field called `name` (any case).
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
-        let &initial = name.first()?;
-        let name_bytes = u16::try_from(name.len()).ok()?;
+        self.named(name, buffer).next()
+    }
+
+    /// The values of all visible fields called `name` (any case), in the order received.
+    #[inline]
+    pub fn named<'f, 'a: 'f>(
+        &'f self,
+        name: &'f [u8],
+        buffer: &'a [u8],
+    ) -> impl Iterator<Item = &'a [u8]> + 'f {
+        let initial = name.first().copied().unwrap_or_default();
+        // No field has a name of this length: names are not empty.
+        let name_bytes = u16::try_from(name.len()).unwrap_or_default();
         // The length rules out nearly all, and of the rest most differ in their first letter.
-        let is_meant = |field: &&Field| {
+        let is_meant = move |field: &&Field| {
             field.name_bytes == name_bytes && field.known != Known::Hidden && {
                 let found = field.name().bytes_in(buffer);
                 found.first().is_some_and(|first| (first ^ initial) & !0x20 == 0)
                     && found.eq_ignore_ascii_case(name)
             }
         };
-        self.list.iter().find(is_meant).map(|field| field.value().bytes_in(buffer))
+        self.list.iter().filter(is_meant).map(move |field| field.value().bytes_in(buffer))
     }
 
     /// How many.

@@ -18,7 +18,8 @@ mod sealed;
 mod tests;
 
 pub use fields::{
-    Certainty, Sealing, Unopened, open_fields, open_or_mark_fields, seal_fields, sealed_field,
+    Certainty, Owner, Sealing, Unopened, open_fields, open_or_mark_fields, project, seal_fields,
+    sealed_field, sealed_texts,
 };
 
 /// The fields of an SSL object that are kept encrypted.
@@ -94,6 +95,16 @@ pub enum KeyringError {
     /// The system gives no random numbers.
     #[error("generate a key: no random numbers available")]
     NoRandomness,
+}
+
+impl Opened {
+    /// What the text hides, where it is sealed and a key opens it.
+    pub fn into_hidden(self) -> Option<String> {
+        match self {
+            Opened::Current(plain) | Opened::Stale(plain) => Some(plain),
+            Opened::Plain | Opened::Unopened(_) => None,
+        }
+    }
 }
 
 impl Keyring {
@@ -191,10 +202,7 @@ impl Keyring {
 
     /// What a text hides; `None` where it is not sealed, or nothing opens it.
     pub fn hidden_in(&self, text: &str, place: &str) -> Option<String> {
-        match self.open(text, place) {
-            Opened::Current(plain) | Opened::Stale(plain) => Some(plain),
-            Opened::Plain | Opened::Unopened(_) => None,
-        }
+        self.open(text, place).into_hidden()
     }
 
     /// Which of `count` buckets a text falls into, by each of the first keys. Rings that share one of these

@@ -18,6 +18,7 @@ pub mod id;
 pub mod json;
 pub mod kind;
 pub mod limits;
+pub mod network;
 pub mod plugin_metadata;
 pub mod plugins;
 pub mod problem;

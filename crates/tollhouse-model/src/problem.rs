@@ -95,6 +95,16 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    /// Its name in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
 /// All problems of one document or object; never only the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use crate::{Id, PluginSet, Upstream};
 
+mod listened;
 mod parse;
+
+pub use listened::ListenedPorts;
 
 /// A stream route, validated. One that says nothing takes every connection.
 #[derive(Debug, Clone, PartialEq)]

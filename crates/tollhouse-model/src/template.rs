@@ -10,6 +10,20 @@ pub struct Template {
     parts: Box<[Part]>,
 }
 
+/// A part of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TemplatePart<'a> {
+    /// As written.
+    Text(&'a str),
+    /// A variable.
+    Variable {
+        /// Which.
+        variable: &'a Variable,
+        /// The text where it has no value; empty where none is given.
+        default: &'a str,
+    },
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(Box<str>),
@@ -67,6 +81,14 @@ impl Template {
             }
         }
         resolved
+    }
+
+    /// Its parts in order, for callers that encode values by where they go.
+    pub fn parts(&self) -> impl Iterator<Item = TemplatePart<'_>> {
+        self.parts.iter().map(|part| match part {
+            Part::Text(text) => TemplatePart::Text(text),
+            Part::Variable { variable, default } => TemplatePart::Variable { variable, default },
+        })
     }
 
     /// The variables that it mentions.

@@ -11,7 +11,7 @@ use crate::json::{Path, PathError};
 
 mod values;
 
-pub use values::{cookie_value, header_value, query_argument};
+pub use values::{cookie_value, decode_argument, header_value, query_argument};
 
 /// A variable's name, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

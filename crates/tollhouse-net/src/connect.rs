@@ -30,7 +30,7 @@ pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
 pub async fn connect_announced(address: SocketAddr, header: &[u8]) -> io::Result<Stream> {
     let tcp = open_tcp(address, header).await?;
     set_socket_linger(&tcp, None)?;
-    Ok(Stream::Plain(tcp))
+    Ok(Stream::from(tcp))
 }
 
 /// A socket that is reset where nobody waits for it any more, until it is known to be of use: one that has just

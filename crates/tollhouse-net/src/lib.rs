@@ -10,6 +10,8 @@ pub mod accept;
 pub mod client_hello;
 pub mod clock;
 pub mod connect;
+pub mod departure;
+pub mod failed_logins;
 pub mod handover;
 pub mod listen;
 pub mod listener_tls;
@@ -20,5 +22,6 @@ pub mod server_tls;
 pub mod stream;
 pub mod tls;
 
+pub use departure::{Departure, HalfClose};
 pub use listen::{DatagramSockets, ListenError, Listeners};
 pub use stream::Stream;

@@ -5,10 +5,11 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -18,12 +19,18 @@ use crate::server_tls::ServerTls;
 /// A connection's bytes.
 #[derive(Debug)]
 pub enum Stream {
-    /// TCP.
-    Plain(TcpStream),
+    /// TCP. Shared, so that a [`Departure`](crate::Departure) can watch the socket while it is in use.
+    Plain(Arc<TcpStream>),
     /// TLS that we opened towards an upstream.
     Tls(Box<TlsStream<TcpStream>>),
     /// TLS that a client opened towards us.
     ServerTls(Box<ServerTls>),
+}
+
+impl From<TcpStream> for Stream {
+    fn from(tcp: TcpStream) -> Self {
+        Self::Plain(Arc::new(tcp))
+    }
 }
 
 impl Stream {
@@ -80,7 +87,7 @@ impl Stream {
         match self {
             Stream::Plain(tcp) => match only {
                 Some(part) => send(tcp, context, part),
-                None => Pin::new(tcp).poll_write_vectored(context, parts),
+                None => send_parts(tcp, context, parts),
             },
             Stream::Tls(tls) => Pin::new(tls).poll_write_vectored(context, parts),
             Stream::ServerTls(tls) => tls.poll_write(context, parts),
@@ -100,7 +107,7 @@ impl Stream {
     /// Ends our direction.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),
+            Stream::Plain(tcp) => Poll::Ready(shut_down(tcp)),
             Stream::Tls(tls) => Pin::new(tls).poll_shutdown(context),
             Stream::ServerTls(tls) => tls.poll_shutdown(context),
         }
@@ -140,6 +147,15 @@ impl Stream {
         match self {
             Stream::ServerTls(tls) => Some(tls),
             Stream::Plain(_) | Stream::Tls(_) => None,
+        }
+    }
+
+    /// The socket of a stream that a client may have opened.
+    pub(crate) fn client_socket(&self) -> Option<&Arc<TcpStream>> {
+        match self {
+            Stream::Plain(tcp) => Some(tcp),
+            Stream::ServerTls(tls) => Some(tls.tcp()),
+            Stream::Tls(_) => None,
         }
     }
 
@@ -184,16 +200,61 @@ impl Stream {
 /// Sends before the reactor is asked whether that can be done: a socket takes nearly every message of an
 /// exchange, and only where it does not must the reactor know whom to wake.
 #[inline]
-fn send(tcp: &mut TcpStream, context: &mut Context<'_>, part: &[u8]) -> Poll<io::Result<usize>> {
-    match rustix::net::send(&*tcp, part, SendFlags::NOSIGNAL) {
-        Err(Errno::AGAIN | Errno::INTR) => Pin::new(tcp).poll_write(context, part),
+pub(crate) fn send(
+    tcp: &TcpStream,
+    context: &mut Context<'_>,
+    part: &[u8],
+) -> Poll<io::Result<usize>> {
+    match rustix::net::send(tcp, part, SendFlags::NOSIGNAL) {
+        Err(Errno::AGAIN | Errno::INTR) => send_when_ready(tcp, context, || tcp.try_write(part)),
         sent => Poll::Ready(sent.map_err(io::Error::from)),
+    }
+}
+
+/// Sends several pieces in one call.
+pub(crate) fn send_parts(
+    tcp: &TcpStream,
+    context: &mut Context<'_>,
+    parts: &[IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    let sent = ready!(send_when_ready(tcp, context, || tcp.try_write_vectored(parts)))?;
+    // A part of it filled the socket: asking the kernel again would be a call for nothing.
+    if sent > 0 && sent < parts.iter().map(|part| part.len()).sum() {
+        forget_readiness(tcp, Interest::WRITABLE);
+    }
+    Poll::Ready(Ok(sent))
+}
+
+fn send_when_ready(
+    tcp: &TcpStream,
+    context: &mut Context<'_>,
+    send: impl Fn() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(tcp.poll_write_ready(context))?;
+        match send() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            sent => return Poll::Ready(sent),
+        }
+    }
+}
+
+/// Has the reactor report the next change before the kernel is asked again.
+fn forget_readiness(tcp: &TcpStream, interest: Interest) {
+    let _ = tcp.try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+}
+
+/// Ends our direction; a peer that has reset the connection needs no end.
+pub(crate) fn shut_down(tcp: &TcpStream) -> io::Result<()> {
+    match rustix::net::shutdown(tcp, Shutdown::Write) {
+        Err(Errno::NOTCONN) => Ok(()),
+        ended => ended.map_err(io::Error::from),
     }
 }
 
 /// Receives once there is something.
 #[inline]
-fn receive(
+pub(crate) fn receive(
     tcp: &TcpStream,
     context: &mut Context<'_>,
     buffer: &mut [u8],
@@ -218,8 +279,7 @@ fn receive_now(tcp: &TcpStream, buffer: &mut [u8]) -> Option<io::Result<usize>> 
             // Less than there was room for is all there was. The reactor tells of what comes next; asking
             // the kernel before it does would be a call for nothing.
             Ok(bytes) if (1..buffer.len()).contains(&bytes) => {
-                let nothing_left = || Err::<(), _>(ErrorKind::WouldBlock.into());
-                let _ = tcp.try_io(Interest::READABLE, nothing_left);
+                forget_readiness(tcp, Interest::READABLE);
                 return Some(Ok(bytes));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return None,

@@ -10,7 +10,7 @@ use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::handler::SharedHandler;
-use crate::plugin::{Category, Phases, Plugin, RunPolicy};
+use crate::plugin::{Category, Phases, Plugin, Remark, RunPolicy};
 use crate::scope::{Scope, Services};
 
 pub use crate::schema::SchemaOf;
@@ -33,10 +33,18 @@ pub struct PluginType {
     pub serves_connections: bool,
     /// Whether it works for requests of HTTP.
     pub serves_requests: bool,
+    /// Whether the node gets the path that the plugin has judged.
+    pub judges_path: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
+    /// Dotted paths of the fields that decide where those are sent.
+    pub sent_to: &'static [&'static str],
     /// What a consumer may say for it.
     pub consumer: Option<ConsumerSpec>,
+    /// Fields of its conf that hold expressions.
+    pub expressions: &'static [&'static str],
+    /// Warnings about a conf that satisfies the schema.
+    pub remarks: fn(&Value) -> Vec<Remark>,
     conf: Rules,
     metadata: Option<Rules>,
     identity: Option<Rules>,
@@ -154,7 +162,11 @@ impl PluginType {
             run_policy: P::RUN_POLICY,
             serves_connections: P::SERVES_CONNECTIONS,
             serves_requests: P::SERVES_REQUESTS,
+            judges_path: P::JUDGES_PATH,
             encrypted: P::ENCRYPTED,
+            expressions: P::EXPRESSIONS,
+            remarks: P::remarks,
+            sent_to: P::SENT_TO,
             conf: Rules::new(schema),
             metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),
             identity: consumer.map(|spec| Rules::new((spec.schema)())),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
 
+use crate::codings::Codings;
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
 use crate::edits::{PreparedName, RequestEdits};
 use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
@@ -29,26 +30,6 @@ impl ConsumerHeaders {
     fn all(&self) -> [&PreparedName; 3] {
         [&self.username, &self.credential, &self.custom_id]
     }
-}
-
-/// Joins the values of all lines of that name, as one line would have them; `None` without any.
-pub(crate) fn join_lines(
-    name: &str,
-    each: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])),
-) -> Option<Vec<u8>> {
-    let mut joined: Option<Vec<u8>> = None;
-    each(&mut |other, value| {
-        if other.eq_ignore_ascii_case(name.as_bytes()) {
-            match &mut joined {
-                Some(joined) => {
-                    joined.extend_from_slice(b", ");
-                    joined.extend_from_slice(value);
-                }
-                None => joined = Some(value.to_vec()),
-            }
-        }
-    });
-    joined
 }
 
 /// A request in its rewrite, access or before_proxy phase.
@@ -91,6 +72,12 @@ impl<'r> RequestContext<'r> {
         self.exchange.path()
     }
 
+    /// The normalised path as it can travel in a request line: reserved characters are escaped where
+    /// the client has escaped them.
+    pub fn escaped_path(&self) -> Cow<'_, [u8]> {
+        self.exchange.escaped_path()
+    }
+
     /// The query string without `?`.
     pub fn query(&self) -> Option<&[u8]> {
         self.exchange.query()
@@ -102,19 +89,23 @@ impl<'r> RequestContext<'r> {
         self.exchange.request_uri()
     }
 
-    /// Path and query as sent, which is what nodes get.
+    /// Path and query as sent.
     pub fn real_request_uri(&self) -> Cow<'_, [u8]> {
         self.exchange.real_request_uri()
     }
 
-    /// The first header line of that name, with what plugins have changed.
-    pub fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        self.exchange.header(name.as_bytes())
+    /// Path and query for the node as they are now, after the plugins that have run.
+    pub fn node_uri(&self) -> Cow<'_, [u8]> {
+        match self.exchange.edits().upstream_uri() {
+            Some(uri) => Cow::Borrowed(uri),
+            None => self.exchange.real_request_uri(),
+        }
     }
 
-    /// The whole value of a list-valued field: all of its lines, joined (RFC 9110 §5.3).
-    pub fn header_list(&self, name: &str) -> Option<Vec<u8>> {
-        join_lines(name, |visit| self.each_header(visit))
+    /// All header lines of that name, with what plugins have changed, as one line would have them: a second line is
+    /// judged, too. [`Self::headers_named`] gives them one by one.
+    pub fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.exchange.header(name.as_bytes())
     }
 
     /// Every header line of that name, in order.
@@ -200,6 +191,13 @@ impl<'r> RequestContext<'r> {
     /// Removes a header.
     pub fn remove_header(&mut self, name: &str) {
         self.exchange.edits_mut().headers.remove(name);
+    }
+
+    /// Has nodes answer in none but these codings: the body of the answer is to be read.
+    pub fn read_answer_in(&mut self, codings: Codings) {
+        let edits = self.exchange.edits_mut();
+        let others = edits.answer_codings.unwrap_or(codings);
+        edits.answer_codings = Some(others.intersection(codings));
     }
 
     /// Sends the request to one of the plugin's own upstreams

@@ -10,6 +10,9 @@ use tollhouse_stdx::control_bytes::control_position;
 use tollhouse_stdx::header_name::is_same_folded;
 use tollhouse_stdx::word_bytes::word_bytes;
 
+use crate::codings::Codings;
+use crate::identity::Identities;
+
 /// What a line has besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 
@@ -345,6 +348,10 @@ pub struct RequestEdits {
     pub refused_by: Option<&'static str>,
     /// Variables that plugins have found in a connection's first bytes.
     pub variables: Vec<(&'static str, Vec<u8>)>,
+    /// Codings in which plugins can read the answer's body, where one of them has to.
+    pub answer_codings: Option<Codings>,
+    /// Identities that the request was let in under.
+    pub identities: Identities,
 }
 
 impl Default for RequestEdits {
@@ -361,6 +368,8 @@ impl Default for RequestEdits {
             upstream: None,
             refused_by: None,
             variables: Vec::new(),
+            answer_codings: None,
+            identities: Identities::default(),
         }
     }
 }
@@ -381,6 +390,8 @@ impl RequestEdits {
             upstream,
             refused_by,
             variables,
+            answer_codings,
+            identities,
         } = self;
         headers.clear();
         *upstream_uri = None;
@@ -393,6 +404,8 @@ impl RequestEdits {
         *upstream = None;
         *refused_by = None;
         variables.clear();
+        *answer_codings = None;
+        identities.clear();
     }
 
     /// Path and query to ask the node for, instead of the client's.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
+use tollhouse_router::{NormalizeOptions, escaped_path};
 use tollhouse_stdx::MemoryBudget;
 
 use crate::consumer::Consumer;
@@ -62,6 +63,16 @@ pub trait Exchange: Lookup {
     fn request_uri(&self) -> Cow<'_, [u8]>;
     /// Path and query as sent; never with the scheme and host of an absolute target.
     fn real_request_uri(&self) -> Cow<'_, [u8]>;
+    /// The normalised path as it can travel in a request line: reserved characters are escaped where
+    /// the client has escaped them. Empty where there is no path.
+    fn escaped_path(&self) -> Cow<'_, [u8]> {
+        let options = NormalizeOptions::default();
+        let sent = path_of(self.real_request_uri());
+        match escaped_path(&sent, &options) {
+            Ok(path) => Cow::Owned(path.into_owned()),
+            Err(_) => Cow::Borrowed(b""),
+        }
+    }
     /// The path as sent where it is the normalised one as it stands: nothing in it is escaped, and no segment
     /// leads up.
     fn path_as_sent(&self) -> Option<&[u8]> {
@@ -70,6 +81,19 @@ pub trait Exchange: Lookup {
     /// The first line of that name, as sent by the client; those that are reserved for the gateway
     /// and those that `Connection` names are not there.
     fn client_header(&self, name: &[u8]) -> Option<&[u8]>;
+    /// All lines of that name that the client sent, without the same, as one line would have them (RFC 9110 §5.3).
+    fn client_header_list(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let mut joined: Option<Vec<u8>> = None;
+        self.each_client_header(&mut |other, value| {
+            if other.eq_ignore_ascii_case(name) {
+                match &mut joined {
+                    Some(joined) => join_line(joined, name, value),
+                    None => joined = Some(value.to_vec()),
+                }
+            }
+        });
+        joined.map(Cow::Owned)
+    }
     /// Calls `visit` with every header line that the client sent, without the same.
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
     /// Whether the client asks to switch to WebSocket.
@@ -143,16 +167,44 @@ pub trait Exchange: Lookup {
     fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         each_header(self, visit);
     }
-    /// The first line of that name, with what plugins have changed.
+    /// All lines of that name, with what plugins have changed, as one line would have them (RFC 9110 §5.3): nodes get
+    /// all of them, so that whatever is decided by a header is decided by all of it.
     fn header(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let edits = &self.edits().headers;
-        if let Some(value) = edits.find(name) {
-            return Some(Cow::Borrowed(value));
+        if edits.is_empty() {
+            return self.client_header_list(name);
         }
-        if edits.hides(name) {
-            return None;
+        let of_client = if edits.hides(name) { None } else { self.client_header_list(name) };
+        let named = edits.lines().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut added = named.map(|(_, value)| value);
+        let first = match of_client {
+            Some(value) => value,
+            None => Cow::Borrowed(added.next()?),
+        };
+        Some(added.fold(first, |joined, value| {
+            let mut joined = joined.into_owned();
+            join_line(&mut joined, name, value);
+            Cow::Owned(joined)
+        }))
+    }
+}
+
+/// Appends the value of a further line of that name.
+pub fn join_line(joined: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let is_cookie = name.eq_ignore_ascii_case(b"cookie");
+    joined.extend_from_slice(if is_cookie { b"; " } else { b", " });
+    joined.extend_from_slice(value);
+}
+
+/// The path of a URI that has no scheme and host.
+pub fn path_of(uri: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
+    match uri {
+        Cow::Borrowed(uri) => Cow::Borrowed(&uri[..end]),
+        Cow::Owned(mut uri) => {
+            uri.truncate(end);
+            Cow::Owned(uri)
         }
-        self.client_header(name).map(Cow::Borrowed)
     }
 }
 
@@ -165,4 +217,31 @@ pub fn each_header<E: Exchange + ?Sized>(exchange: &E, visit: &mut dyn FnMut(&[u
         }
     });
     edits.lines().for_each(|(name, value)| visit(name, value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FakeExchange;
+
+    #[test]
+    fn a_header_is_all_of_its_lines_with_what_plugins_have_changed() {
+        let text = "GET / HTTP/1.1\nX-A: 1\nx-a: 2\nCookie: a=b\nCookie: c=d\nX-E:\n\n";
+        let mut exchange = FakeExchange::parse(text, 0);
+        let header = |exchange: &FakeExchange, name: &str| {
+            let value = Exchange::header(exchange, name.as_bytes());
+            value.map(|value| String::from_utf8_lossy(&value).into_owned())
+        };
+        assert_eq!(header(&exchange, "X-A").as_deref(), Some("1, 2"));
+        assert_eq!(header(&exchange, "cookie").as_deref(), Some("a=b; c=d"));
+        assert_eq!(header(&exchange, "x-e").as_deref(), Some(""));
+        assert_eq!(header(&exchange, "x-b"), None);
+        exchange.edits.headers.add("X-A", b"3");
+        exchange.edits.headers.set("Cookie", b"e=f");
+        exchange.edits.headers.add("X-B", b"4");
+        exchange.edits.headers.add("X-B", b"5");
+        assert_eq!(header(&exchange, "X-A").as_deref(), Some("1, 2, 3"));
+        assert_eq!(header(&exchange, "cookie").as_deref(), Some("e=f"));
+        assert_eq!(header(&exchange, "x-b").as_deref(), Some("4, 5"));
+    }
 }

@@ -33,7 +33,11 @@ impl<P: Plugin> Handler for P {
     }
 
     fn phases(&self) -> Phases {
-        P::PHASES
+        match self.answer_codings() {
+            // It says so before a node is asked.
+            Some(_) => P::PHASES.union(Phases::BEFORE_PROXY),
+            None => P::PHASES,
+        }
     }
 
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
@@ -49,6 +53,9 @@ impl<P: Plugin> Handler for P {
     }
 
     fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if let Some(codings) = self.answer_codings() {
+            cx.read_answer_in(codings);
+        }
         Plugin::before_proxy(self, cx)
     }
 

@@ -7,6 +7,7 @@ use tollhouse_model::{Id, Upstream};
 
 use crate::answer::Answer;
 use crate::catalogue::SchemaOf;
+use crate::codings::Codings;
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::context::RequestContext;
@@ -37,8 +38,16 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     const SERVES_CONNECTIONS: bool = false;
     /// Whether it works for requests of HTTP: the Admin API takes no others for routes and what they share.
     const SERVES_REQUESTS: bool = true;
+    /// Whether nodes are protected by what it decides: it can refuse requests by what clients send, or
+    /// answers them from a store. Where it runs, the node gets the path that was judged, and paths that
+    /// servers read in several ways are refused.
+    const JUDGES_PATH: bool =
+        matches!(Self::CATEGORY, Category::Authentication | Category::Security);
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
+    /// Dotted paths of the fields that decide where those are sent, and how well the peer is checked. A caller that may
+    /// not read the secrets may not change these without writing the secrets again.
+    const SENT_TO: &'static [&'static str] = &[];
 
     /// What its conf says. Doc comments, bounds and defaults of the fields are the schema's.
     type Config: JsonSchema + DeserializeOwned;
@@ -69,6 +78,21 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// Codings in which it reads bodies of answers, where it has to read them: nodes are asked for no other
+    /// ([`ResponseContext::require_readable`] refuses the rest).
+    fn answer_codings(&self) -> Option<Codings> {
+        None
+    }
+
+    /// Fields of its conf that hold expressions: dotted paths, `*` for the items of a list. What an expression warns
+    /// of is told to the writer of the conf.
+    const EXPRESSIONS: &'static [&'static str] = &[];
+
+    /// Warnings about a conf that satisfies the schema and is seldom meant so.
+    fn remarks(_conf: &Value) -> Vec<Remark> {
+        Vec::new()
+    }
+
     /// First sight of the request; auth plugins find out who asks.
     fn rewrite<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
@@ -90,6 +114,17 @@ pub trait Plugin: Send + Sync + Sized + 'static {
 
     /// The exchange is over.
     fn log(&self, _cx: &mut LogContext<'_>) {}
+}
+
+/// A warning about a conf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The field, dotted.
+    pub field: &'static str,
+    /// The reason for it.
+    pub reason: &'static str,
+    /// Advice to the operator.
+    pub hint: &'static str,
 }
 
 /// What a plugin is for; `type` in the Admin API, which knows `auth` alone.

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use tollhouse_model::variable::Lookup;
 
-use crate::context::join_lines;
+use crate::codings::Codings;
 use crate::edits::{HeaderEdits, PreparedName, is_own, length_bit};
-use crate::exchange::Moment;
+use crate::exchange::{Moment, join_line};
 use crate::held::HeldBody;
 use crate::memory::Memory;
 
@@ -43,11 +43,26 @@ pub trait BodyFilter: Send {
     /// of them goes on to the next filter, and to a client that has asked for trailers.
     fn trailers(&mut self, _section: &mut Vec<u8>) {}
 
-    /// Whether the body cannot go on, for want of memory: the answer breaks off then, so that nobody takes what
-    /// has come of it for all of it.
-    fn has_failed(&self) -> bool {
+    /// Why the body cannot go on: the client then gets an error in the place of the answer, or where some of that has
+    /// been sent, an answer that breaks off; never what the filter could not look at.
+    fn failure(&self) -> Option<FilterFailure> {
+        None
+    }
+
+    /// Whether nothing comes out before the body is whole. The head is then kept back as long, so that a failure can
+    /// still be answered.
+    fn holds_body(&self) -> bool {
         false
     }
+}
+
+/// Why a filter cannot pass a body on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterFailure {
+    /// No memory is left to hold it.
+    NoMemory,
+    /// It cannot be read: it is not in the coding that its head names, or is longer than the filter takes.
+    Unreadable,
 }
 
 /// What a filter does to the body.
@@ -82,6 +97,7 @@ pub struct ResponseContext<'r> {
     instance: usize,
     /// How many of the filters stay behind all others.
     filters_kept_last: usize,
+    is_refused: bool,
 }
 
 /// What is known about an answer besides its headers.
@@ -120,6 +136,7 @@ impl<'r> ResponseContext<'r> {
             facts,
             instance: 0,
             filters_kept_last: 0,
+            is_refused: false,
         }
     }
 
@@ -162,7 +179,16 @@ impl<'r> ResponseContext<'r> {
 
     /// The whole value of a list-valued field: all of its lines, joined (RFC 9110 §5.3).
     pub fn header_list(&self, name: &str) -> Option<Vec<u8>> {
-        join_lines(name, |visit| self.each_header(visit))
+        let mut joined: Option<Vec<u8>> = None;
+        self.each_header(&mut |other, value| {
+            if other.eq_ignore_ascii_case(name.as_bytes()) {
+                match &mut joined {
+                    Some(joined) => join_line(joined, name.as_bytes(), value),
+                    None => joined = Some(value.to_vec()),
+                }
+            }
+        });
+        joined
     }
 
     /// Calls `visit` with every header line, with what plugins have changed.
@@ -221,6 +247,21 @@ impl<'r> ResponseContext<'r> {
         self.filters.insert(at, (effect, filter));
     }
 
+    /// Whether the body of this answer can be read in these codings, and has no more than `bytes_max` bytes as far as
+    /// its head tells. One that cannot is refused: the client gets an error (`answer_unreadable`) in its place.
+    pub fn require_readable(&mut self, codings: Codings, bytes_max: u64) -> bool {
+        let is_short = self.facts.content_length.is_none_or(|bytes| bytes <= bytes_max);
+        let is_read = self.is_encoded_last()
+            || self.header_list("content-encoding").is_none_or(|coding| codings.read(&coding));
+        self.is_refused |= self.facts.has_body && !(is_short && is_read);
+        !self.is_refused
+    }
+
+    /// Whether a plugin has refused the body.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// Holds a body until it is whole, within the memory of the process.
     pub fn hold_body(&self) -> HeldBody {
         HeldBody::new(self.client.memory())
@@ -248,22 +289,9 @@ impl<'r> ResponseContext<'r> {
         self.client
     }
 
-    /// A header of the request, with what plugins have changed.
+    /// All lines of a header of the request, as [`RequestContext::header`](crate::RequestContext::header) has them.
     pub fn request_header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.client.header(name.as_bytes())
-    }
-
-    /// The whole value of a list-valued field of the request: all of its lines, joined.
-    pub fn request_header_list(&self, name: &str) -> Option<Vec<u8>> {
-        join_lines(name, |visit| {
-            let edits = &self.client.edits().headers;
-            self.client.each_client_header(&mut |other, value| {
-                if !edits.hides(other) {
-                    visit(other, value);
-                }
-            });
-            edits.lines().for_each(|(other, value)| visit(other, value));
-        })
     }
 
     /// Now.

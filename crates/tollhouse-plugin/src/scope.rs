@@ -59,6 +59,8 @@ pub struct Services {
     pub attributes: Map<String, Value>,
     /// Names of the cache zones and other facts are in `attributes`; this is where files go.
     pub data_dir: std::path::PathBuf,
+    /// The folder below which plugins write the files that objects name; empty in tools that serve nothing.
+    pub log_folder: std::path::PathBuf,
     /// Where work goes on that no request waits for; `None` in tools that serve nothing.
     pub background: Option<tokio::runtime::Handle>,
     /// The HTTP endpoints that `public-api` may expose, by path.
@@ -103,6 +105,7 @@ impl Services {
             brand: Brand::default(),
             attributes: Map::new(),
             data_dir: std::path::PathBuf::new(),
+            log_folder: std::path::PathBuf::new(),
             background: None,
             endpoints: HashMap::new(),
             tls_port: None,

@@ -6,7 +6,8 @@
 use serde_json::Value;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::{
-    Keyring, SSL_FIELDS, Sealing, Unopened, open_fields, open_or_mark_fields, seal_fields,
+    Keyring, Owner, SSL_FIELDS, Sealing, Unopened, open_fields, open_or_mark_fields, project,
+    seal_fields, sealed_texts,
 };
 
 use crate::catalogue::Catalogue;
@@ -19,6 +20,18 @@ const CARRIED_FIELDS: &[&str] = &["upstream.tls.client_key"];
 const KEEPER_FIELDS: &[&str] =
     &["token", "secret_access_key", "session_token", "auth_config.private_key"];
 
+/// Fields of keepers that decide where those secrets are sent.
+const KEEPER_SENT_TO: &[&str] = &[
+    "uri",
+    "prefix",
+    "namespace",
+    "region",
+    "endpoint_url",
+    "ssl_verify",
+    "auth_config.token_uri",
+    "auth_config.entries_uri",
+];
+
 /// Whether private keys of certificates are among what is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
@@ -26,6 +39,32 @@ pub enum PrivateKeys {
     Opened,
     /// They stay sealed: nobody is shown them.
     Sealed,
+}
+
+/// An object whose secrets are sealed or opened. They are bound to it: none opens in another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectRef<'a> {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id as documents know it: of a credential `jack/credentials/1`, of a secret `vault/1`. Empty for objects that
+    /// are nowhere kept.
+    pub id: &'a str,
+}
+
+impl<'a> ObjectRef<'a> {
+    /// The object of that kind and id.
+    pub fn new(kind: Kind, id: &'a str) -> Self {
+        Self { kind, id }
+    }
+
+    /// The name that its sealed values are bound to.
+    pub fn name(self) -> String {
+        if self.id.is_empty() {
+            String::new()
+        } else {
+            format!("{}/{}", self.kind.plural(), self.id)
+        }
+    }
 }
 
 /// Dotted paths of the fields that lie sealed, of objects of a kind. What plugins say in them is the plugins' to tell.
@@ -47,9 +86,14 @@ pub fn fields_of(kind: Kind) -> &'static [&'static str] {
 
 /// Seals what must not lie open in the store. References to secrets that are kept elsewhere stay as
 /// they are.
-pub fn seal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) -> Sealing {
+pub fn seal(
+    at: ObjectRef<'_>,
+    object: &mut Value,
+    catalogue: &Catalogue,
+    keyring: &Keyring,
+) -> Sealing {
     let mut all = Sealing::default();
-    each_part(kind, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
+    each_part(at, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
         let sealing = seal_fields(part, owner, fields, keyring);
         all.changed += sealing.changed;
         all.unmarked += sealing.unmarked;
@@ -62,25 +106,30 @@ pub fn seal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Key
 /// Seals anew what is sealed with an older key or in another form, and seals what lies open. An
 /// object with a value that no key opens stays as it is: sealed once more, the value would be taken
 /// for the secret itself.
-pub fn reseal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) -> Sealing {
+pub fn reseal(
+    at: ObjectRef<'_>,
+    object: &mut Value,
+    catalogue: &Catalogue,
+    keyring: &Keyring,
+) -> Sealing {
     let mut opened = object.clone();
-    let unopened = unseal(kind, &mut opened, catalogue, keyring, PrivateKeys::Opened);
+    let unopened = unseal(at, &mut opened, catalogue, keyring, PrivateKeys::Opened);
     if !unopened.is_empty() {
         return Sealing { unopened, ..Sealing::default() };
     }
-    seal(kind, object, catalogue, keyring)
+    seal(at, object, catalogue, keyring)
 }
 
 /// The reverse of [`seal`]; what no key of the ring opens stays as it is, and is told.
 pub fn unseal(
-    kind: Kind,
+    at: ObjectRef<'_>,
     object: &mut Value,
     catalogue: &Catalogue,
     keyring: &Keyring,
     private_keys: PrivateKeys,
 ) -> Vec<Unopened> {
     let mut all = Vec::new();
-    each_part(kind, object, catalogue, private_keys, |part, owner, fields| {
+    each_part(at, object, catalogue, private_keys, |part, owner, fields| {
         all.extend(open_fields(part, owner, fields, keyring));
     });
     all
@@ -89,30 +138,72 @@ pub fn unseal(
 /// Opens an object as the store has it, where all secrets lie sealed. What no key of the ring opens is marked as sealed,
 /// in whatever form it was, and is met where it is used: taken as it is, it would be a secret that everybody knows who has
 /// seen the store.
-pub fn unseal_stored(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) {
-    each_part(kind, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
+pub fn unseal_stored(
+    at: ObjectRef<'_>,
+    object: &mut Value,
+    catalogue: &Catalogue,
+    keyring: &Keyring,
+) {
+    each_part(at, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
         open_or_mark_fields(part, owner, fields, keyring);
     });
 }
 
+/// A sealed text in an object that a caller has written or the store holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenValue {
+    /// Plugin, or kind of object, whose field it is.
+    pub owner: String,
+    /// Dotted path of the field.
+    pub field: String,
+    /// The sealed text.
+    pub text: String,
+    /// The fields beside it that decide where it is sent.
+    pub sent_to: Value,
+}
+
+/// The sealed texts of an object that this keyring opens, each with where it would be sent.
+pub fn hidden_values(
+    at: ObjectRef<'_>,
+    object: &Value,
+    catalogue: &Catalogue,
+    keyring: &Keyring,
+) -> Vec<HiddenValue> {
+    let mut all = Vec::new();
+    let mut object = object.clone();
+    each_part(at, &mut object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
+        for (field, text) in sealed_texts(part, owner, fields, keyring) {
+            let sent_to = match catalogue.get(owner.part) {
+                Some(plugin) => project(part, plugin.sent_to),
+                None if at.kind == Kind::Secret => project(part, KEEPER_SENT_TO),
+                None => Value::Null,
+            };
+            all.push(HiddenValue { owner: owner.part.to_owned(), field, text, sent_to });
+        }
+    });
+    all
+}
+
 /// Calls `apply` with each part of an object that has secret fields, and who the fields belong to.
 fn each_part(
-    kind: Kind,
+    at: ObjectRef<'_>,
     object: &mut Value,
     catalogue: &Catalogue,
     private_keys: PrivateKeys,
-    mut apply: impl FnMut(&mut Value, &str, &[&str]),
+    mut apply: impl FnMut(&mut Value, Owner<'_>, &[&str]),
 ) {
+    let (kind, name) = (at.kind, at.name());
+    let of = |part| Owner { object: &name, part };
     let opens = private_keys == PrivateKeys::Opened;
     match kind {
-        Kind::Ssl if opens => apply(object, "ssl", &SSL_FIELDS),
-        Kind::Upstream if opens => apply(object, "upstream", UPSTREAM_FIELDS),
+        Kind::Ssl if opens => apply(object, of("ssl"), &SSL_FIELDS),
+        Kind::Upstream if opens => apply(object, of("upstream"), UPSTREAM_FIELDS),
         Kind::Route | Kind::Service | Kind::StreamRoute if opens => {
             if let Some(upstream) = object.get_mut("upstream") {
-                apply(upstream, "upstream", UPSTREAM_FIELDS);
+                apply(upstream, of("upstream"), UPSTREAM_FIELDS);
             }
         }
-        Kind::Secret => apply(object, "secret", KEEPER_FIELDS),
+        Kind::Secret => apply(object, of("secret"), KEEPER_FIELDS),
         Kind::Ssl
         | Kind::Upstream
         | Kind::Route
@@ -130,11 +221,11 @@ fn each_part(
     // conf.
     let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
-    for (name, conf) in confs {
-        let Some(plugin) = catalogue.get(name) else { continue };
+    for (part, conf) in confs {
+        let Some(plugin) = catalogue.get(part) else { continue };
         match &plugin.consumer {
-            Some(spec) if says_who => apply(conf, name, spec.encrypted),
-            _ => apply(conf, name, plugin.encrypted),
+            Some(spec) if says_who => apply(conf, of(part), spec.encrypted),
+            _ => apply(conf, of(part), plugin.encrypted),
         }
     }
 }
@@ -209,9 +300,15 @@ mod tests {
                 *expected.pointer_mut(place).expect(place) = hidden.clone().into();
             }
             let mut object = plain.clone();
-            seal(kind, &mut object, &catalogue, &keyring);
+            seal(ObjectRef::new(kind, "1"), &mut object, &catalogue, &keyring);
             assert_eq!(object, expected, "{kind}");
-            unseal(kind, &mut object, &catalogue, &keyring, PrivateKeys::Opened);
+            unseal(
+                ObjectRef::new(kind, "1"),
+                &mut object,
+                &catalogue,
+                &keyring,
+                PrivateKeys::Opened,
+            );
             assert_eq!(object, plain, "{kind}");
         }
     }
@@ -224,15 +321,21 @@ mod tests {
         let both = Keyring::new(["fedcba9876543210", "0123456789abcdef"]).expect("they are good");
         for old in [old.clone(), old.with_form(Form::Apisix)] {
             let mut jack = json!({"plugins": {"auth": {"key": "x"}}});
-            seal(Kind::Consumer, &mut jack, &catalogue, &old);
+            seal(ObjectRef::new(Kind::Consumer, "1"), &mut jack, &catalogue, &old);
             let before = jack.clone();
-            let lost = reseal(Kind::Consumer, &mut jack, &catalogue, &new);
+            let lost = reseal(ObjectRef::new(Kind::Consumer, "1"), &mut jack, &catalogue, &new);
             assert_eq!((lost.unopened.len(), lost.changed, &jack), (1, 0, &before));
-            let moved = reseal(Kind::Consumer, &mut jack, &catalogue, &both);
+            let moved = reseal(ObjectRef::new(Kind::Consumer, "1"), &mut jack, &catalogue, &both);
             assert_eq!((moved.unopened.len(), moved.changed), (0, 1));
-            let again = reseal(Kind::Consumer, &mut jack, &catalogue, &both);
+            let again = reseal(ObjectRef::new(Kind::Consumer, "1"), &mut jack, &catalogue, &both);
             assert_eq!((again.sealed, again.changed), (1, 0));
-            let opened = unseal(Kind::Consumer, &mut jack, &catalogue, &new, PrivateKeys::Opened);
+            let opened = unseal(
+                ObjectRef::new(Kind::Consumer, "1"),
+                &mut jack,
+                &catalogue,
+                &new,
+                PrivateKeys::Opened,
+            );
             assert_eq!((opened, &jack["plugins"]["auth"]["key"]), (Vec::new(), &json!("x")));
         }
     }
@@ -244,9 +347,15 @@ mod tests {
         let mut route = json!({
             "upstream": {"tls": {"client_key": "x"}}, "plugins": {"auth": {"password": "x"}},
         });
-        seal(Kind::Route, &mut route, &catalogue, &keyring);
+        seal(ObjectRef::new(Kind::Route, "1"), &mut route, &catalogue, &keyring);
         let sealed = route["upstream"].clone();
-        unseal(Kind::Route, &mut route, &catalogue, &keyring, PrivateKeys::Sealed);
+        unseal(
+            ObjectRef::new(Kind::Route, "1"),
+            &mut route,
+            &catalogue,
+            &keyring,
+            PrivateKeys::Sealed,
+        );
         assert_eq!(
             (&route["upstream"], &route["plugins"]["auth"]["password"]),
             (&sealed, &json!("x"))

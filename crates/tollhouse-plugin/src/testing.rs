@@ -18,7 +18,7 @@ use crate::context::RequestContext;
 use crate::handler::SharedHandler;
 use crate::log::{LogContext, Transfer};
 use crate::plugin::{Flow, Phases, Plugin, Step};
-use crate::response::{ResponseContext, ResponseFacts, ResponseHead, Source};
+use crate::response::{FilterFailure, ResponseContext, ResponseFacts, ResponseHead, Source};
 use crate::scope::{Scope, Services};
 
 pub use fake::FakeExchange;
@@ -226,17 +226,22 @@ impl Harness {
         let mut edits = crate::edits::HeaderEdits::default();
         let mut filters = Vec::new();
         let mut memory = std::mem::take(&mut exchange.memory);
-        let facts = {
+        let (facts, is_refused) = {
             let mut cx =
                 ResponseContext::new(exchange, &head, &mut edits, &mut filters, &mut memory, facts);
             cx.enter(1);
             self.handler.response(&mut cx);
-            cx.facts()
+            (cx.facts(), cx.is_refused())
         };
         exchange.memory = memory;
+        if is_refused {
+            return Reply::refused(FilterFailure::Unreadable);
+        }
         let pieces = if has_body { body } else { &[] };
-        let body = outcome::filtered(&mut filters, pieces, trailers);
-        Reply::from_head(facts.status, &head, &edits, body)
+        match outcome::filtered(&mut filters, pieces, trailers) {
+            Ok(body) => Reply::from_head(facts.status, &head, &edits, body),
+            Err(failure) => Reply::refused(failure),
+        }
     }
 
     /// Ends the exchange: the log phase.

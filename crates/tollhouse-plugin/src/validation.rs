@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::problem::Severity;
 use tollhouse_model::{PluginSet, Problem, Problems, encryption};
 use tollhouse_transcode::Protos;
 
 use crate::absent;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, PluginType};
 use crate::conf_error::ConfError;
+use crate::plugin::Remark;
 use crate::scope::{Scope, Services};
 
 /// What confs of auth plugins say in an object.
@@ -85,9 +88,42 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
                 Some(hint) => problem.with_hint(hint),
                 None => problem,
             });
+        } else {
+            warn(plugin, &conf.conf, &path, &mut problems);
         }
     }
     problems
+}
+
+/// Warnings about a conf that is good: its own, and those of the expressions in it.
+fn warn(plugin: &PluginType, conf: &Value, path: &str, problems: &mut Problems) {
+    for Remark { field, reason, hint } in (plugin.remarks)(conf) {
+        problems.push(Problem::warning(format!("{path}.{field}"), reason).with_hint(hint));
+    }
+    for pattern in plugin.expressions {
+        let mut visit = |value: &Value, field: String| {
+            let mut found = Problems::new();
+            Expr::parse(value, &format!("{path}{field}"), &mut found);
+            let warnings = found.iter().filter(|one| one.severity == Severity::Warning);
+            warnings.for_each(|one| problems.push(one.clone()));
+        };
+        each_at(conf, pattern, String::new(), &mut visit);
+    }
+}
+
+/// Calls `visit` with each value at a dotted path, in which `*` stands for every item of a list.
+fn each_at(value: &Value, pattern: &str, found: String, visit: &mut dyn FnMut(&Value, String)) {
+    if pattern.is_empty() {
+        return visit(value, found);
+    }
+    let (first, rest) = pattern.split_once('.').unwrap_or((pattern, ""));
+    if first == "*" {
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            each_at(item, rest, format!("{found}[{index}]"), visit);
+        }
+    } else if let Some(field) = value.get(first) {
+        each_at(field, rest, format!("{found}.{first}"), visit);
+    }
 }
 
 /// How schemas refuse what none of their branches takes.
@@ -153,6 +189,23 @@ mod tests {
         assert_eq!(unknown.path, "routes[0].plugins.x");
         assert_eq!(known.reason, "failed to check the configuration of plugin x err: too short");
         assert_eq!(known.reason, unknown.reason);
+    }
+
+    #[test]
+    fn every_expression_of_a_conf_is_found() {
+        let conf = json!({"vars": 1, "rules": [{"match": [{"vars": 2}, {}]}, {}, {"match": [{"vars": 3}]}]});
+        let found = |pattern: &str| {
+            let mut found = Vec::new();
+            let mut visit = |value: &Value, field: String| found.push(format!("{field}={value}"));
+            each_at(&conf, pattern, String::new(), &mut visit);
+            found.join(" ")
+        };
+        assert_eq!(found("vars"), ".vars=1");
+        assert_eq!(
+            found("rules.*.match.*.vars"),
+            ".rules[0].match[0].vars=2 .rules[2].match[0].vars=3"
+        );
+        assert_eq!(found("abort.vars.*"), "");
     }
 
     #[test]

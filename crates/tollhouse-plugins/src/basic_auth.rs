@@ -12,18 +12,19 @@
 //!   does not exist
 //!
 //! # Notes
-//! White space in a sent name or password does not count, and a sent password ends at its first
-//! colon; a consumer whose password has either can never log in.
+//! Name and password are read as RFC 7617 has them: the first colon ends the name, and everything behind it,
+//! further colons and white space included, is the password. The scheme is taken in any case.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
+    Carrier, Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::scheme::credentials;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
@@ -104,27 +105,17 @@ fn authenticate(cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
         .filter(|found| found.identity::<Login>().is_some_and(|login| login.password.is(&password)))
         .ok_or("Invalid user authorization")?;
     cx.authenticate(credential);
+    cx.edits().identities.explain(Carrier::Authorization);
     Ok(())
 }
 
-/// What `Basic <base64>` says, wherever it stands in the header.
+/// Name and password of `Basic <base64>`.
 fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    const SCHEME: &[u8] = b"Basic";
-    let starts = header
-        .windows(SCHEME.len() + 1)
-        .position(|window| window.starts_with(SCHEME) && is_space(window[SCHEME.len()]))?;
-    let decoded =
-        decode_base64(&header[starts + SCHEME.len() + 1..]).filter(|text| !text.is_empty())?;
-    let mut parts = decoded.split(|&byte| byte == b':');
-    Some((without_spaces(parts.next()?), without_spaces(parts.next()?)))
-}
-
-fn without_spaces(text: &[u8]) -> Vec<u8> {
-    text.iter().copied().filter(|&byte| !is_space(byte)).collect()
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
+    let mut name = decode_base64(credentials(header, "Basic")?)?;
+    let colon = name.iter().position(|&byte| byte == b':')?;
+    let password = name.split_off(colon + 1);
+    name.truncate(colon);
+    Some((name, password))
 }
 
 #[cfg(test)]
@@ -136,8 +127,11 @@ mod tests {
     use crate::shared::auth::base64::encode_base64;
 
     fn harness(conf: Value) -> Harness {
-        let login = json!({"username": "foo", "password": "bar"});
-        Harness::new::<BasicAuth>(&conf).consumer::<BasicAuth>("jack", &login)
+        let login = |name: &str, password: &str| json!({"username": name, "password": password});
+        Harness::new::<BasicAuth>(&conf)
+            .consumer::<BasicAuth>("jack", &login("foo", "bar"))
+            .consumer::<BasicAuth>("ann", &login("ann", "s3:cret"))
+            .consumer::<BasicAuth>("bob", &login("bob", " two words"))
     }
 
     fn request(authorization: &str) -> String {
@@ -146,11 +140,17 @@ mod tests {
 
     #[test]
     fn the_right_name_and_password_pass() {
-        for sent in ["foo:bar", " fo o:b\tar ", "foo:bar:and more", "foo\n:bar\r\n"] {
-            let text = request(&format!("Basic {}", encode_base64(sent)));
+        for (scheme, sent, consumer) in [
+            ("Basic", "foo:bar", "jack"),
+            ("basic", "foo:bar", "jack"),
+            ("BASIC ", "foo:bar", "jack"),
+            ("Basic", "ann:s3:cret", "ann"),
+            ("Basic", "bob: two words", "bob"),
+        ] {
+            let text = request(&format!("{scheme} {}", encode_base64(sent)));
             let outcome = harness(json!({})).request(&text);
-            assert_eq!(outcome.consumer.as_deref(), Some("jack"), "{sent}");
-            assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n", "{sent}");
+            assert_eq!(outcome.consumer.as_deref(), Some(consumer), "{sent}");
+            assert_eq!(outcome.edits, format!("+X-Consumer-Username: {consumer}\n"), "{sent}");
         }
         let unpadded = request("Basic Zm9vOmJhcg");
         assert!(harness(json!({})).request(&unpadded).passes());
@@ -162,8 +162,8 @@ mod tests {
             ("", "Invalid authorization in request"),
             ("Basic", "Invalid authorization in request"),
             ("Bearer Zm9vOmJhcg==", "Invalid authorization in request"),
-            ("basic Zm9vOmJhcg==", "Invalid authorization in request"),
-            ("Basic  Zm9vOmJhcg==", "Invalid authorization in request"),
+            ("x Basic Zm9vOmJhcg==", "Invalid authorization in request"),
+            ("BasicZm9vOmJhcg==", "Invalid authorization in request"),
             ("Basic @@@@", "Invalid authorization in request"),
             // `foo` without a colon.
             ("Basic Zm9v", "Invalid authorization in request"),
@@ -171,6 +171,10 @@ mod tests {
             ("Basic Zm9vOg==", "Invalid user authorization"),
             ("Basic Zm9vOmJheg==", "Invalid user authorization"),
             ("Basic YmFyOmJhcg==", "Invalid user authorization"),
+            // `foo:bar:and more`, ` foo:bar`, `foo:b ar`.
+            ("Basic Zm9vOmJhcjphbmQgbW9yZQ==", "Invalid user authorization"),
+            ("Basic IGZvbzpiYXI=", "Invalid user authorization"),
+            ("Basic Zm9vOmIgYXI=", "Invalid user authorization"),
         ];
         for (authorization, message) in cases {
             let outcome = harness(json!({})).request(&request(authorization));

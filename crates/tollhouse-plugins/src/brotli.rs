@@ -114,7 +114,7 @@ impl Plugin for Brotli {
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let is_welcome =
-            cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
+            cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
         // A part of a body, or none at all, is nothing that could be encoded by itself.
         let is_whole = cx.facts().has_body && cx.status() != 206;
         let is_encoded = cx.header("Content-Encoding").is_some();

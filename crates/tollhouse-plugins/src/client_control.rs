@@ -34,6 +34,7 @@ impl Plugin for ClientControl {
     const NAME: &'static str = "client-control";
     const PRIORITY: i32 = 22000;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::REWRITE;
     type Config = Config;
 

@@ -156,6 +156,8 @@ impl Plugin for Cors {
     const NAME: &'static str = "cors";
     const PRIORITY: i32 = 4000;
     const CATEGORY: Category = Category::Security;
+    // It tells browsers what pages may read, and keeps no request from a node.
+    const JUDGES_PATH: bool = false;
     const PHASES: Phases = Phases::REWRITE.union(Phases::RESPONSE);
     type Config = Config;
 

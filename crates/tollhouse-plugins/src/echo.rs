@@ -6,10 +6,10 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! 502 `answer_unreadable` in the place of an encoded answer that texts would go around.
 //!
 //! # Notes
-//! `Content-Length`, `Content-Encoding`, `ETag` and `Last-Modified` of the answer go.
+//! Nodes are asked for answers without an encoding where texts go around the body. `Content-Length`, `Content-Encoding`, `ETag` and `Last-Modified` of the answer go.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_plugin::{
-    BodyFilter, Category, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
+    BodyFilter, Category, Codings, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
 };
 
 use crate::shared::confs::headers;
@@ -81,7 +81,16 @@ impl Plugin for Echo {
         Ok(Self { texts: Arc::new(texts), headers: headers::pairs(headers.as_ref()) })
     }
 
+    fn answer_codings(&self) -> Option<Codings> {
+        // What is put around an encoded body would make it unreadable.
+        self.texts.body.is_none().then_some(Codings::IDENTITY)
+    }
+
     fn response(&self, cx: &mut ResponseContext<'_>) {
+        let codings = self.answer_codings();
+        if codings.is_some_and(|codings| !cx.require_readable(codings, u64::MAX)) {
+            return;
+        }
         answer_body::forget_old_body(cx);
         for (name, value) in &self.headers {
             cx.set_header(name, value.as_bytes());

@@ -121,7 +121,9 @@ impl Plugin for FaultInjection {
     const NAME: &'static str = "fault-injection";
     const PRIORITY: i32 = 11000;
     const CATEGORY: Category = Category::Transformation;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::REWRITE;
+    const EXPRESSIONS: &'static [&'static str] = &["abort.vars.*", "delay.vars.*"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

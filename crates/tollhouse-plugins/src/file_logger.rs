@@ -13,10 +13,12 @@
 //!
 //! # Notes
 //! Requests never wait for the disk. At most 8,192 lines and 64 MiB of them wait to be written;
-//! more are dropped, and that is said in the gateway's own log. A relative path starts where the
-//! gateway was started; directories are made as needed.
+//! more are dropped, and that is said in the gateway's own log.
+//!
+//! Files lie below `log_files.folder` of the bootstrap file, which is `logs` in the data folder by default: a relative
+//! path starts there, and an absolute one has to lie below it. Directories are made as needed; links below the folder
+//! are not followed.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -28,13 +30,14 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::confs::conditions::AnyOf;
-use crate::shared::logging::file::LogFile;
+use crate::shared::logging::file::{LogFile, LogWriter};
+use crate::shared::logging::folder::LogPath;
 use crate::shared::logging::{BodyFields, Entries, FormatFields};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The file; where absent, the one that metadata names.
+    /// The file, below `log_files.folder` of the bootstrap file; where absent, the one that metadata names.
     pub path: Option<String>,
     /// Expressions of which one must hold for an exchange to be logged; where absent, all are.
     #[serde(rename = "match")]
@@ -87,13 +90,15 @@ impl Plugin for FileLogger {
         let from_metadata = || scope.metadata_field("path").and_then(Value::as_str);
         let path = config.path.as_deref().or_else(from_metadata);
         let path = path.ok_or(r#"property "path" is required"#)?;
+        let path = LogPath::parse(&scope.services.log_folder, path)?;
+        let writer = scope.keep("", LogWriter::default);
         let in_match = |error| format!("failed to validate the 'match' expression: {error}");
         let matches = config.matches.as_deref().map(AnyOf::parse).transpose().map_err(in_match)?;
         Ok(Self {
             entries: Entries::compile(config.bodies, config.format, scope)?,
-            // Confs that name one file share its writer.
-            file: scope.keep(path, || {
-                LogFile::new(PathBuf::from(path), Arc::clone(&scope.services.queues))
+            // Confs that name one file share its queue.
+            file: scope.keep(&path.whole().to_string_lossy(), || {
+                LogFile::new(path.clone(), Arc::clone(&scope.services.queues), writer)
             }),
             matches,
         })
@@ -121,10 +126,22 @@ impl Plugin for FileLogger {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
+    use tollhouse_plugin::testing::{FakeExchange, Harness, configure, configure_among};
     use tollhouse_plugin::{Catalogue, PluginType, Services, Transfer};
 
     use super::*;
+
+    fn services(folder: &std::path::Path) -> Arc<Services> {
+        let mut services = Services::new("APISIX/3.18.0");
+        services.log_folder = folder.to_owned();
+        Arc::new(services)
+    }
+
+    fn harness(folder: &std::path::Path, conf: &Value) -> Harness {
+        let services = services(folder);
+        let handler = configure::<FileLogger>(conf, &services).unwrap();
+        Harness::with(handler, services)
+    }
 
     fn log(harness: &mut Harness, request: &str) {
         let mut exchange = FakeExchange::parse(request, 0);
@@ -151,9 +168,9 @@ mod tests {
     fn every_exchange_is_a_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file.log");
-        let conf = json!({"path": path, "log_format": {"uri": "$uri", "body": "$resp_body"},
+        let conf = json!({"path": "file.log", "log_format": {"uri": "$uri", "body": "$resp_body"},
             "include_resp_body": true});
-        let mut harness = Harness::new::<FileLogger>(&conf);
+        let mut harness = harness(dir.path(), &conf);
         log(&mut harness, "GET /1 HTTP/1.1\n\n");
         log(&mut harness, "GET /2 HTTP/1.1\n\n");
         let entry = |uri| json!({"uri": uri, "body": "hello", "route_id": "1"});
@@ -166,7 +183,7 @@ mod tests {
         let path = dir.path().join("file.log");
         let conf = json!({"path": path, "log_format": {"uri": "$request_uri"},
             "match": [[["arg_name", "==", "jack"]], [["arg_name", "==", "rose"]]]});
-        let mut harness = Harness::new::<FileLogger>(&conf);
+        let mut harness = harness(dir.path(), &conf);
         for name in ["jack", "jim", "rose"] {
             log(&mut harness, &format!("GET /?name={name} HTTP/1.1\n\n"));
         }
@@ -179,7 +196,7 @@ mod tests {
     fn metadata_names_the_file_where_the_conf_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("meta.log");
-        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        let services = services(dir.path());
         let catalogue = Catalogue::new([PluginType::new::<FileLogger>()]);
         let metadata = json!({"path": path});
         let handler =

@@ -20,17 +20,21 @@
 //! - 413 when a body to be forwarded is longer than `max_req_body_size`
 //!
 //! # Notes
-//! One exchange with the service per request, on a connection that is kept.
+//! One exchange with the service per request, on a connection that is kept. Caches know users by what the service is
+//! told of them (`request_headers`, `extra_headers`, a body) and by the values of `upstream_headers`.
 
+use aws_lc_rs::digest::Digest;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, BodyError, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin,
+    RequestContext, Scope, Step,
 };
 
+use crate::shared::auth::grant::digest_of;
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::confs::header_fields;
 use crate::shared::confs::text::Text;
@@ -161,12 +165,16 @@ impl Plugin for ForwardAuth {
             if let Err(answer) = self.read_body(cx).await {
                 return answer.into();
             }
+            let grant = self.asked_by(cx);
             match self.ask(cx).await {
-                Ok(reply) => self.apply_reply(cx, &reply),
+                Ok(reply) => self.apply_reply(cx, &reply, grant.as_ref()),
                 Err(error) => {
                     tracing::warn!(%error, "the authorization service gives no answer");
                     match self.on_error {
-                        OnError::Pass => Flow::Continue,
+                        OnError::Pass => {
+                            self.note_identity(cx, b"", grant.as_ref());
+                            Flow::Continue
+                        }
                         OnError::Refuse(status) => Answer::status(status).into(),
                     }
                 }
@@ -246,7 +254,38 @@ impl ForwardAuth {
         lines
     }
 
-    fn apply_reply<'a>(&self, cx: &mut RequestContext<'_>, reply: &Reply) -> Flow<'a> {
+    /// A digest of what the service knows its users by: the client's headers that it gets, the operator's, the body.
+    fn asked_by(&self, cx: &RequestContext<'_>) -> Digest {
+        let mut parts = Vec::new();
+        for name in &self.request_headers {
+            parts.push(cx.header(name).unwrap_or_default().into_owned());
+        }
+        for (_, text) in &self.extra_headers {
+            parts.push(text.for_request(cx.variables()).into_owned());
+        }
+        if self.method == RequestMethod::Post {
+            parts.push(cx.body().to_vec());
+        }
+        digest_of(parts.iter().map(Vec::as_slice))
+    }
+
+    fn note_identity(&self, cx: &mut RequestContext<'_>, name: &[u8], grant: &[u8]) {
+        cx.note_identity(Identity { by: Self::NAME, name, grant });
+        for (header, carrier) in
+            [("authorization", Carrier::Authorization), ("cookie", Carrier::Cookie)]
+        {
+            if self.request_headers.iter().any(|name| name.eq_ignore_ascii_case(header)) {
+                cx.edits().identities.explain(carrier);
+            }
+        }
+    }
+
+    fn apply_reply<'a>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        reply: &Reply,
+        grant: &[u8],
+    ) -> Flow<'a> {
         if reply.status >= 300 {
             let mut answer = Answer::text(reply.status, reply.body.to_vec());
             for name in &self.client_headers {
@@ -256,12 +295,16 @@ impl ForwardAuth {
             }
             return answer.into();
         }
+        let mut user = Vec::new();
         for name in &self.upstream_headers {
             cx.remove_header(name);
             for value in reply.values(name) {
                 cx.edits().headers.add(name, value);
+                user.extend_from_slice(if user.is_empty() { b"" } else { b", " });
+                user.extend_from_slice(value);
             }
         }
+        self.note_identity(cx, &user, grant);
         Flow::Continue
     }
 }
@@ -269,7 +312,7 @@ impl ForwardAuth {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tollhouse_plugin::testing::Harness;
+    use tollhouse_plugin::testing::{FakeExchange, Harness};
     use tollhouse_testkit::ClosedPort;
 
     use super::*;
@@ -337,6 +380,25 @@ mod tests {
         let outcome = Harness::new::<ForwardAuth>(&conf).request(request);
         assert!(outcome.passes());
         assert_eq!(outcome.edits, "+X-User-ID: i-am-user\n-X-Spoofed\n");
+    }
+
+    #[test]
+    fn users_are_told_apart_by_what_the_service_knows_of_them() {
+        let server = service();
+        let fields = json!({"request_headers": ["Authorization", "X-Session"],
+            "upstream_headers": ["X-User-ID"]});
+        let mut harness = Harness::new::<ForwardAuth>(&conf(&server, fields));
+        let mut known = |session: &str| {
+            let text = format!("GET / HTTP/1.1\nAuthorization: ok\nX-Session: {session}\n\n");
+            let mut exchange = FakeExchange::parse(&text, 0);
+            assert!(harness.run(&mut exchange).passes());
+            let mut noted = exchange.edits.identities.iter();
+            let one = noted.next().expect("the user");
+            assert_eq!((one.by, one.name), ("forward-auth", &b"i-am-user"[..]));
+            one.grant.to_vec()
+        };
+        assert_eq!(known("alice"), known("alice"));
+        assert_ne!(known("alice"), known("bob"));
     }
 
     #[test]

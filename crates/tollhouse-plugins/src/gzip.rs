@@ -111,7 +111,7 @@ impl Plugin for Gzip {
             cx.add_header("Vary", b"Accept-Encoding");
         }
         let is_welcome = cx
-            .request_header_list("Accept-Encoding")
+            .request_header("Accept-Encoding")
             .is_some_and(|list| compression::acceptance(&list, "gzip") == Some(true));
         let is_encoded = cx.header("Content-Encoding").is_some_and(|value| !value.is_empty());
         if !is_welcome

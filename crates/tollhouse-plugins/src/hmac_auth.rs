@@ -18,7 +18,9 @@
 //! - 413 when a body that must be checked is longer than `max_req_body_size`
 //!
 //! # Notes
-//! The body is read as a whole only where `validate_request_body` says so.
+//! The body is read as a whole only where `validate_request_body` says so. Of a header with several lines, all are
+//! signed, with `, ` between them. A request that has a signed name in another spelling as well (`X_Amount` beside
+//! `X-Amount`) is refused: nodes may take the one for the other.
 
 use aws_lc_rs::{digest, hmac};
 use schemars::JsonSchema;
@@ -26,7 +28,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, ConfError, ConsumerSpec, Credential, Flow, Phases, Plugin,
+    Answer, BodyError, Carrier, Category, ConfError, ConsumerSpec, Credential, Flow, Phases, Plugin,
     RequestContext, Scope, Step,
 };
 
@@ -36,6 +38,7 @@ use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::{SecretText, are_equal};
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::http_date::parse_http_date;
+use tollhouse_stdx::header_name::is_same_folded;
 
 mod fields;
 #[cfg(test)]
@@ -218,7 +221,10 @@ impl HmacAuth {
             .filter(|algorithm| self.config.allowed_algorithms.contains(algorithm))?;
         let credential = cx.find_credential(Self::NAME, key_id)?;
         let identity = credential.identity::<SigningKey>()?;
-        if !self.is_recent(cx, fields) || !self.signs_enough(fields) {
+        if !self.is_recent(cx, fields)
+            || !self.signs_enough(fields)
+            || has_other_spellings(cx, fields)
+        {
             return None;
         }
         let key = hmac::Key::new(algorithm.primitive(), identity.secret_key.as_bytes());
@@ -255,6 +261,7 @@ impl HmacAuth {
 
     fn admit<'a, 'r>(&self, cx: &mut RequestContext<'r>, credential: &'r Credential) -> Step<'a> {
         cx.authenticate(credential);
+        cx.edits().identities.explain(Carrier::Authorization);
         self.hide(cx);
         Step::Continue
     }
@@ -274,7 +281,18 @@ impl HmacAuth {
     }
 }
 
-/// What must have been signed: the key id, and a line for each header that is there.
+/// Whether a header could be taken for one that is signed, and is not.
+fn has_other_spellings(cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
+    let mut has_other = false;
+    cx.each_header(&mut |name, _| {
+        let is_other =
+            |signed: &[u8]| is_same_folded(signed, name) && !signed.eq_ignore_ascii_case(name);
+        has_other = has_other || fields.headers().any(is_other);
+    });
+    has_other
+}
+
+/// Text that must have been signed: the key id, and all lines of each header that is present.
 fn signing_string(cx: &RequestContext<'_>, fields: &Fields<'_>, target: &[u8]) -> Vec<u8> {
     let mut text = fields.key_id.unwrap_or_default().to_vec();
     text.push(b'\n');

@@ -96,6 +96,7 @@ impl Plugin for HttpLogger {
     const CATEGORY: Category = Category::Observability;
     const PHASES: Phases = Entries::PHASES;
     const ENCRYPTED: &'static [&'static str] = &["auth_header"];
+    const SENT_TO: &'static [&'static str] = &["uri", "ssl_verify"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -19,7 +19,7 @@
 //!
 //! # Notes
 //! Tokens are made elsewhere; the gateway has no endpoint that signs. RSA keys have 1024 bits at
-//! least, 2048 for RS384 and PS*. `hide_credentials` takes the token out before it is verified.
+//! least, 2048 for RS384 and PS*. `hide_credentials` takes the token out once it is decided who passes.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,13 +27,15 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::secret::is_reference;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
+    Carrier, Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::credentials::{hide_argument, hide_cookie};
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::grant::note_claims;
 use crate::shared::auth::jwt::{Token, Verifier};
+use crate::shared::auth::scheme::credentials;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
@@ -225,23 +227,54 @@ impl Plugin for JwtAuth {
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        match self.authenticate(cx) {
-            Ok(credential) => {
-                cx.authenticate(credential);
-                Step::Continue
-            }
+        let found = self.token(cx);
+        let step = match self.authenticate(cx, found.as_ref()) {
+            Ok(()) => Step::Continue,
             Err(message) => self.gate.turn_away(cx, message),
+        };
+        // Only of a request that passes: another plugin may still need the token of one that does not.
+        if let (Step::Continue, Some((_, place)), true) = (&step, found, self.config.hide_credentials) {
+            self.hide(cx, place);
         }
+        step
     }
 }
 
+/// Place in which a token was found.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Header,
+    Query,
+    Cookie,
+}
+
 impl JwtAuth {
-    fn authenticate<'r>(
+    /// Lets the request in as the token's consumer, and as the user whom the token is about.
+    fn authenticate(
         &self,
-        cx: &mut RequestContext<'r>,
+        cx: &mut RequestContext<'_>,
+        found: Option<&(Vec<u8>, Place)>,
+    ) -> Result<(), &'static str> {
+        let (text, place) = found.ok_or("Missing JWT token in request")?;
+        let token = Token::parse(text).ok_or("JWT token invalid")?;
+        let credential = self.verify(cx, &token)?;
+        cx.authenticate(credential);
+        note_claims(cx, Self::NAME, &token.payload);
+        match place {
+            Place::Header if self.config.header.eq_ignore_ascii_case("authorization") => {
+                cx.edits().identities.explain(Carrier::Authorization);
+            }
+            Place::Cookie => cx.edits().identities.explain(Carrier::Cookie),
+            Place::Header | Place::Query => {}
+        }
+        Ok(())
+    }
+
+    fn verify<'r>(
+        &self,
+        cx: &RequestContext<'r>,
+        token: &Token<'_>,
     ) -> Result<&'r Credential, &'static str> {
-        let text = self.take_token(cx).ok_or("Missing JWT token in request")?;
-        let token = Token::parse(&text).ok_or("JWT token invalid")?;
         let credential = match token.payload.get(&self.config.key_claim_name) {
             None | Some(Value::Bool(false)) => return Err("missing user key in JWT token"),
             Some(Value::String(key)) => cx.find_credential(Self::NAME, key.as_bytes()),
@@ -250,32 +283,31 @@ impl JwtAuth {
         let credential = credential.ok_or("Invalid user key in JWT token")?;
         let key = credential.identity::<TokenKey>().ok_or("failed to verify jwt")?;
         let now_ms = cx.now().unix_ms;
-        if !key.signed(&token) || !self.claims_hold(&token.payload, key, now_ms) {
+        if !key.signed(token) || !self.claims_hold(&token.payload, key, now_ms) {
             return Err("failed to verify jwt");
         }
         Ok(credential)
     }
 
-    /// The token; hidden from the node where that is asked for.
-    fn take_token(&self, cx: &mut RequestContext<'_>) -> Option<Vec<u8>> {
-        let Config { header, query, cookie, hide_credentials: hides, .. } = &self.config;
-        if let Some(token) = cx.header(header).map(|value| without_scheme(&value).to_vec()) {
-            if *hides {
-                cx.remove_header(header);
-            }
-            return Some(token);
+    /// The token, and where it was found.
+    fn token(&self, cx: &RequestContext<'_>) -> Option<(Vec<u8>, Place)> {
+        let Config { header, query, cookie, .. } = &self.config;
+        if let Some(value) = cx.header(header) {
+            let token = credentials(&value, "Bearer").unwrap_or(&value);
+            return Some((token.to_vec(), Place::Header));
         }
-        if let Some(token) = cx.argument(query).map(|value| value.into_owned()) {
-            if *hides {
-                hide_argument(cx, query);
-            }
-            return Some(token);
+        if let Some(token) = cx.argument(query) {
+            return Some((token.into_owned(), Place::Query));
         }
-        let token = cx.cookie(cookie)?;
-        if *hides {
-            hide_cookie(cx, cookie);
+        cx.cookie(cookie).map(|token| (token, Place::Cookie))
+    }
+
+    fn hide(&self, cx: &mut RequestContext<'_>, place: Place) {
+        match place {
+            Place::Header => cx.remove_header(&self.config.header),
+            Place::Query => hide_argument(cx, &self.config.query),
+            Place::Cookie => hide_cookie(cx, &self.config.cookie),
         }
-        Some(token)
     }
 
     fn claims_hold(&self, payload: &Map<String, Value>, key: &TokenKey, now_ms: u64) -> bool {
@@ -291,9 +323,4 @@ impl JwtAuth {
         };
         named.unwrap_or(&Claim::ALL).iter().all(holds)
     }
-}
-
-fn without_scheme(header: &[u8]) -> &[u8] {
-    let rest = header.strip_prefix(b"Bearer ").or_else(|| header.strip_prefix(b"bearer "));
-    rest.unwrap_or(header)
 }

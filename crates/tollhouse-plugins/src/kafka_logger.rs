@@ -221,6 +221,8 @@ impl Plugin for KafkaLogger {
     const CATEGORY: Category = Category::Observability;
     const PHASES: Phases = Entries::PHASES;
     const ENCRYPTED: &'static [&'static str] = &["brokers.sasl_config.password"];
+    const SENT_TO: &'static [&'static str] =
+        &["brokers.host", "brokers.port", "brokers.sasl_config.mechanism", "tls"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

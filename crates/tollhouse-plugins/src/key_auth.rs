@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
+    Carrier, Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::auth::credentials;
@@ -72,6 +72,7 @@ pub struct KeyAuth {
     header: String,
     query: String,
     hides_credentials: bool,
+    is_in_authorization: bool,
     gate: Gate,
 }
 
@@ -96,7 +97,8 @@ impl Plugin for KeyAuth {
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let gate = Gate::new("apikey", &config.realm, config.anonymous_consumer);
         let Config { header, query, hide_credentials: hides_credentials, .. } = config;
-        Ok(Self { header, query, hides_credentials, gate })
+        let is_in_authorization = header.eq_ignore_ascii_case("authorization");
+        Ok(Self { header, query, hides_credentials, is_in_authorization, gate })
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -116,10 +118,13 @@ impl Plugin for KeyAuth {
 
 impl KeyAuth {
     fn authenticate(&self, cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
-        let (key, _) = self.key(cx).ok_or("Missing API key in request")?;
+        let (key, place) = self.key(cx).ok_or("Missing API key in request")?;
         let credential =
             cx.find_credential(Self::NAME, &key).ok_or("Invalid API key in request")?;
         cx.authenticate(credential);
+        if self.is_in_authorization && matches!(place, Place::Header) {
+            cx.edits().identities.explain(Carrier::Authorization);
+        }
         Ok(())
     }
 
@@ -168,7 +173,8 @@ mod tests {
             ("GET /hello HTTP/1.1\n\n", "Missing API key in request"),
             ("GET /hello HTTP/1.1\napikey: other\n\n", "Invalid API key in request"),
             ("GET /hello?apikey= HTTP/1.1\n\n", "Invalid API key in request"),
-            // The header decides where there is one.
+            // All lines of the header decide where there are any.
+            ("GET / HTTP/1.1\napikey: auth-one\napikey: x\n\n", "Invalid API key in request"),
             ("GET /?apikey=auth-one HTTP/1.1\napikey: x\n\n", "Invalid API key in request"),
         ];
         for (request, message) in cases {

@@ -152,9 +152,11 @@ impl Plugin for LimitConn {
     const NAME: &'static str = "limit-conn";
     const PRIORITY: i32 = 1003;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::LOG);
     const SERVES_CONNECTIONS: bool = true;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
+    const SENT_TO: &'static [&'static str] = conf::SENT_TO;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

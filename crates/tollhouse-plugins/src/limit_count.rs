@@ -193,8 +193,10 @@ impl Plugin for LimitCount {
     const PRIORITY: i32 = 1002;
     const VERSION: f32 = 0.5;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     const ENCRYPTED: &'static [&'static str] = &["redis_password", "sentinel_password"];
+    const SENT_TO: &'static [&'static str] = conf::SENT_TO;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -160,8 +160,10 @@ impl Plugin for LimitReq {
     const NAME: &'static str = "limit-req";
     const PRIORITY: i32 = 1001;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
+    const SENT_TO: &'static [&'static str] = conf::SENT_TO;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -13,8 +13,8 @@
 //! - 401 `Authorization Failed` when none lets the request pass
 //!
 //! # Notes
-//! An anonymous consumer makes a plugin let every request pass, so it belongs to the last one. What
-//! a plugin hides is hidden from those that follow as well.
+//! An anonymous consumer makes a plugin let every request pass, so it belongs to the last one. A plugin
+//! hides credentials only of requests that it lets pass: those that follow see the request as it came.
 
 use std::borrow::Cow;
 
@@ -147,6 +147,16 @@ mod tests {
             assert_eq!(outcome.consumer.as_deref(), Some(consumer), "{header}");
             assert_eq!(outcome.edits.contains("-apikey"), consumer == "rose");
         }
+    }
+
+    #[test]
+    fn what_a_plugin_would_hide_is_there_for_those_that_follow() {
+        let plugins =
+            json!([{"jwt-auth": {"hide_credentials": true}}, {"basic-auth": {}}]);
+        let request = "GET / HTTP/1.1\nAuthorization: Basic Zm9vOmJhcg==\n\n";
+        let outcome = harness(plugins).request(request);
+        assert_eq!(outcome.consumer.as_deref(), Some("jack"));
+        assert!(!outcome.edits.contains("-Authorization"), "{}", outcome.edits);
     }
 
     #[test]

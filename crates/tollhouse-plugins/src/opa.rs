@@ -15,7 +15,9 @@
 //! - 503 when its answer has no result
 //!
 //! # Notes
-//! One exchange with the agent per request, on a connection that is kept.
+//! One exchange with the agent per request, on a connection that is kept. Caches know users by the values of
+//! `send_headers_upstream`; where a result has none, and nothing else has found a user, they keep only answers that say
+//! that they are for all.
 
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -24,7 +26,8 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin, RequestContext, Scope,
+    Step,
 };
 
 use crate::shared::confs::defaults::default_true;
@@ -187,13 +190,27 @@ impl Opa {
         if !is_true(&result["allow"]) {
             return refusal(&result).into();
         }
+        let mut user = Vec::new();
         for name in &self.upstream_headers {
             cx.remove_header(name);
             for value in header_values(result["headers"].as_object(), name) {
                 cx.edits().headers.add(name, value.as_bytes());
+                user.push(value);
             }
         }
+        note_identity(cx, &user.join(", "));
         Flow::Continue
+    }
+}
+
+/// A policy sees the whole request: which part of it tells the user, its result alone can say.
+fn note_identity(cx: &mut RequestContext<'_>, user: &str) {
+    if !user.is_empty() {
+        cx.note_identity(Identity { by: Opa::NAME, name: user.as_bytes(), grant: b"" });
+        cx.edits().identities.explain(Carrier::Authorization);
+        cx.edits().identities.explain(Carrier::Cookie);
+    } else if cx.consumer().is_none() && cx.exchange().edits().identities.is_empty() {
+        cx.edits().identities.note_nameless();
     }
 }
 
@@ -344,9 +361,16 @@ mod tests {
             let server = agent(result);
             let fields = json!({"send_headers_upstream": ["user", "X-N", "X-Foo"]});
             let mut harness = Harness::new::<Opa>(&conf(&server, fields));
-            let outcome = harness.request("GET / HTTP/1.1\nX-Foo: spoofed\n\n");
+            let mut exchange = FakeExchange::parse("GET / HTTP/1.1\nX-Foo: spoofed\n\n", 0);
+            let outcome = harness.run(&mut exchange);
             assert!(outcome.passes());
             assert_eq!(outcome.edits, edits);
+            // A user is noted in either case, named or not.
+            let noted = &exchange.edits.identities;
+            assert_eq!(noted.len(), 1);
+            let names: Vec<_> = noted.iter().map(|one| one.name.to_vec()).collect();
+            let is_named = edits.starts_with('+');
+            assert_eq!(names.concat(), if is_named { &b"none, 1, 2"[..] } else { b"" });
         }
     }
 

@@ -33,11 +33,14 @@
 //! - 503 `the identity provider gives no answer` while it does not and has to be asked: nobody passes then
 //!
 //! # Notes
-//! The route has to take `redirect_uri` and `logout_path` too. Where `redirect_uri` is absent, it is the path that was
+//! The route has to take `redirect_uri` and `logout_path` too. `redirect_uri` may be a page: a request for it without
+//! `state`, `code` and `error` does not come from the provider, and is treated as any other. Where `redirect_uri` is absent, it is the path that was
 //! asked for with `/.apisix/redirect` behind it, on the host that the client names.
 //!
 //! Tokens are signed by RS, PS, ES or EdDSA algorithms; `token_signing_alg_values_expected` narrows them. A token
-//! must name its issuer: one of `valid_issuers`, else the provider. An unsigned ID token is taken with
+//! must name its issuer: one of `valid_issuers`, else the provider. The provider is called what its document says.
+//! Where that is not the address that the document was fetched from (OpenID Connect Discovery §4.3), as with providers
+//! of many tenants and inside of a cluster, the log has a warning, and the operator's address counts. An unsigned ID token is taken with
 //! `accept_none_alg` from the provider itself; of other tokens none is, and `accept_unsupported_alg` changes nothing.
 //! Keys are fetched anew when a token names one that is not known, every ten seconds at most, and stay good while the
 //! provider is away. Verified tokens are not remembered, so `jwt_verification_cache_ignore` changes nothing.
@@ -49,8 +52,10 @@
 //! Not built in, and refused where a conf asks for it: `session.storage` of `redis`, `dpop`, `proxy_opts` and
 //! `force_reauthorize`.
 
+use serde_json::Value;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, Remark, RequestContext, ResponseContext,
+    Scope, Step,
 };
 
 use self::config::Config;
@@ -90,7 +95,23 @@ impl Plugin for OpenidConnect {
         "session.secret",
         "session.redis.password",
     ];
+    const SENT_TO: &'static [&'static str] = &[
+        "discovery",
+        "ssl_verify",
+        "introspection_endpoint",
+        "introspection_endpoint_auth_method",
+        "token_endpoint_auth_method",
+        "client_jwt_assertion_audience",
+        "par",
+        "proxy_opts",
+        "session.storage",
+        "session.redis",
+    ];
     type Config = Config;
+
+    fn remarks(conf: &Value) -> Vec<Remark> {
+        setup::remarks(conf)
+    }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let headers = Headers::new(&config);
@@ -105,11 +126,12 @@ impl Plugin for OpenidConnect {
             match self.engine.admit(cx, token).await {
                 Admission::Answered(answer) => answer.borrowed().into(),
                 Admission::Passes(who, cookies) => {
-                    if let Some(who) = who
-                        && self.headers.add(cx, &who).is_err()
-                    {
-                        let reason = "what is known of this user is more than headers hold";
-                        return Answer::message(500, reason).into();
+                    if let Some(who) = who {
+                        if self.headers.add(cx, &who).is_err() {
+                            let reason = "what is known of this user is more than headers hold";
+                            return Answer::message(500, reason).into();
+                        }
+                        who.note(cx, Self::NAME);
                     }
                     if !cookies.is_empty() {
                         cx.remember(Cookies(cookies));

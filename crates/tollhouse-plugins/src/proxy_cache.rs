@@ -27,9 +27,19 @@
 //! In memory an answer lives for `cache_ttl`, or with `cache_control` as long as its headers say. On
 //! the disk it lives as long as its headers say, 10 seconds where they say nothing; its file goes a
 //! minute later. Answers marked `private`, `no-store` or `no-cache`, and those that set cookies, are
-//! never kept unless the conf says so for cookies. An answer to a request with `Authorization` is
-//! kept only where it says `public`, `must-revalidate` or `s-maxage`, or where the key tells who asks:
-//! by `$http_authorization`, or by the consumer. A GET or HEAD that has a body passes by the cache.
+//! never kept unless the conf says so for cookies. A GET or HEAD that has a body passes by the cache.
+//! A key tells `cache_key`'s parts apart, and always holds the path and query that the node is asked for,
+//! after plugins that change them: two requests that a node could answer differently share nothing.
+//!
+//! Answers belong to users. Whatever has let a request in (a consumer's credential, `openid-connect`,
+//! `forward-auth`, `opa`, a client certificate) is part of its key. Credentials that nothing has
+//! judged, which a node may judge by, are not: an answer to a request with `Authorization` is then kept
+//! only where it says `public`, `must-revalidate` or `s-maxage` (RFC 9111 §3.5), one to a request with
+//! `Cookie` only where it says `public` or `s-maxage`. The same holds where a policy of `opa` names no
+//! user. An answer that varies by the header, and a key that names it (`$http_authorization`,
+//! `$http_cookie`, `$cookie_sid`), keep users apart as well. `consumer_isolation: false` says that all
+//! who may use the route get the same answers: identities and cookies do not count then.
+//!
 //! `$host` in a key stands for host and port as the client names them. Whoever may use the route may
 //! `PURGE`: plugins that authenticate come first, and `methods` of the route can leave it out.
 
@@ -48,6 +58,7 @@ use tollhouse_stdx::MemoryBudget;
 use self::directives::Directives;
 use self::item::{Found, Stored, VaryIndex};
 use self::key::Parts;
+use self::owner::Isolation;
 use self::store::{Headed, Keeper, Saver, Zone};
 
 use crate::shared::confs::defaults::{default_true, defaults};
@@ -59,6 +70,7 @@ mod file;
 mod item;
 mod key;
 mod memory;
+mod owner;
 mod store;
 mod zones;
 
@@ -106,7 +118,7 @@ pub struct Config {
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1))]
     pub cache_ttl: u64,
-    /// Whether consumers see only what was kept for themselves.
+    /// Whether consumers, and other users that plugins know, see only what was kept for themselves.
     #[serde(default = "default_true")]
     pub consumer_isolation: bool,
     /// Whether answers that set cookies are kept.
@@ -164,6 +176,7 @@ pub struct ProxyCache {
     memory: Arc<MemoryBudget>,
     strategy: Strategy,
     key: Parts,
+    isolation: Isolation,
     bypass: Option<Parts>,
     no_cache: Option<Parts>,
     config: Config,
@@ -181,6 +194,7 @@ impl Plugin for ProxyCache {
     const PRIORITY: i32 = 1085;
     const VERSION: f32 = 0.2;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     type Config = Config;
 
@@ -202,6 +216,10 @@ impl Plugin for ProxyCache {
             memory: Arc::clone(&scope.services.memory),
             strategy: config.cache_strategy,
             key: Parts::parse(&config.cache_key),
+            isolation: match config.consumer_isolation {
+                true => Isolation::ByIdentity,
+                false => Isolation::None,
+            },
             bypass: config.cache_bypass.as_deref().map(Parts::parse),
             no_cache: config.no_cache.as_deref().map(Parts::parse),
             config,
@@ -221,7 +239,7 @@ impl Plugin for ProxyCache {
                 }
             });
         }
-        let directives = Directives::parse(cx.header_list("cache-control").as_deref());
+        let directives = Directives::parse(cx.header("cache-control").as_deref());
         match self.passes_by(cx, &directives) {
             Some(Bypass { status, is_kept }) => {
                 let keeper = is_kept.then(|| self.keeper(cx, key, None));
@@ -283,11 +301,9 @@ struct Bypass {
 impl ProxyCache {
     fn key_of(&self, cx: &RequestContext<'_>) -> Vec<u8> {
         let mut key = Vec::new();
-        if let (true, Some(consumer)) = (self.config.consumer_isolation, cx.consumer()) {
-            key.extend_from_slice(consumer.username.as_bytes());
-            key.push(0);
-        }
-        self.key.render(cx.variables(), &mut key);
+        self.isolation.write_owner(cx, &mut key);
+        self.key.write(cx.variables(), &mut key);
+        key::write_part(&cx.node_uri(), &mut key);
         key
     }
 
@@ -320,13 +336,11 @@ impl ProxyCache {
 
     fn keeper(&self, cx: &RequestContext<'_>, key: Vec<u8>, index: Option<VaryIndex>) -> Keeper {
         let generation = cx.random();
-        let tells_who_asks = self.key.names_authorization()
-            || (self.config.consumer_isolation && cx.consumer().is_some());
-        let is_personal = !tells_who_asks && cx.header("authorization").is_some();
+        let owner = self.isolation.owner(cx, &self.key);
         match cx.method() {
             // The index may be that of GET, which is of no use under another key.
-            b"HEAD" => Keeper { key: for_head(&key), index: None, generation, is_personal },
-            _ => Keeper { key, index, generation, is_personal },
+            b"HEAD" => Keeper { key: for_head(&key), index: None, generation, owner },
+            _ => Keeper { key, index, generation, owner },
         }
     }
 
@@ -387,10 +401,12 @@ impl ProxyCache {
         let is_kept = self.config.cache_http_status.contains(&cx.status())
             && cx.source() == tollhouse_plugin::response::Source::Upstream
             && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
-        let Some(ttl_ms) = is_kept.then(|| self.ttl_ms(cx, keeper.is_personal)).flatten() else {
+        let directives = Directives::parse(cx.header_list("cache-control").as_deref());
+        let ttl_ms = if is_kept { self.ttl_ms(cx, &directives) } else { None };
+        let (Some(ttl_ms), Some(names)) = (ttl_ms, item::vary_names(cx)) else { return };
+        if !keeper.owner.shares(cx, &directives, &names) {
             return;
-        };
-        let Some(names) = item::vary_names(cx) else { return };
+        }
         // What a plugin has put there is for one client, whatever the node's cookies are: a session, for example.
         let is_for_one = cx.is_edited("set-cookie");
         if is_for_one || (!self.config.cache_set_cookie && cx.header("set-cookie").is_some()) {
@@ -424,17 +440,11 @@ impl ProxyCache {
     }
 
     /// How long the answer may be kept; `None` when not at all.
-    fn ttl_ms(&self, cx: &ResponseContext<'_>, is_personal: bool) -> Option<u64> {
-        let directives = Directives::parse(cx.header_list("cache-control").as_deref());
+    fn ttl_ms(&self, cx: &ResponseContext<'_>, directives: &Directives) -> Option<u64> {
         if ["private", "no-store", "no-cache"].iter().any(|name| directives.has(name)) {
             return None;
         }
-        // RFC 9111 §3.5: what was answered to one client's credentials is for no other.
-        let is_for_all = ["public", "must-revalidate", "s-maxage"];
-        if is_personal && !is_for_all.iter().any(|name| directives.has(name)) {
-            return None;
-        }
-        let lifetime_ms = || directives::lifetime_ms(cx, &directives);
+        let lifetime_ms = || directives::lifetime_ms(cx, directives);
         let ttl_ms = match (self.strategy, self.config.cache_control) {
             (Strategy::Memory, false) => self.config.cache_ttl.saturating_mul(1_000),
             (Strategy::Memory, true) => lifetime_ms().unwrap_or(0),

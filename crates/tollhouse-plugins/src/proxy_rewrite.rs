@@ -10,31 +10,30 @@
 //!
 //! # Notes
 //! `uri` wins over `regex_uri`; of the latter, the first pair whose pattern matches counts. The
-//! client's query is kept. Bytes that no request line can hold are percent-encoded, wherever they come
-//! from. Headers are added, then set, then removed; a list adds or sets a line for each of its values;
+//! client's query is kept, and appended where `uri` does not bring it itself (`$args`, `$request_uri`).
+//! Values are encoded for the part of the URI that they are put into, so that none of them ends the path
+//! or adds an argument. Headers are added, then set, then removed; a list adds or sets a line for each of its values;
 //! values may name variables (`$arg_id`) and groups of the pattern that matched (`$1`), and where
 //! nothing comes of that, the header is removed. A node's `Host` is set by `host`; a `Host` among the
 //! headers does the same where `host` is absent. A request whose new `Host` is no host is answered with
 //! 500. An `X-Forwarded-For` of its own gets the client's address appended. Without
-//! `use_real_request_uri_unsafe` the node gets the normalised path.
-
-use std::borrow::Cow;
+//! `use_real_request_uri_unsafe` the node gets the normalised path; with it, the path as sent, also where
+//! another plugin has judged the normalised one.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::expr::pattern::{Case, Groups, Pattern};
-use tollhouse_model::template::Template;
-use tollhouse_model::variable::{Lookup, Variable};
+use tollhouse_model::template::{Template, TemplatePart};
 use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::headers;
 use crate::shared::confs::patterns;
-use crate::shared::confs::substitute::{self, Replacement};
+use crate::shared::confs::substitute::{self, Replacement, Written};
 use crate::shared::messages::body;
-use crate::shared::messages::uri;
+use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
 /// Methods that a request may be turned into.
 const METHODS: [&str; 14] = [
@@ -213,20 +212,31 @@ impl ProxyRewrite {
     /// Writes the URI for the node; returns what a pattern found in it.
     fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, GivenUp> {
         let (uri, captures) = match &self.uri {
-            Some(template) => {
-                let mut uri = Vec::new();
-                template.render(&Separated(cx.variables()), &mut uri);
-                let uri = if self.is_raw { uri } else { uri::encode_path(&uri) };
-                (with_query(cx, uri), None)
+            Some(template) => (self.fill_in(template, cx), None),
+            None if self.is_raw => {
+                let sent = cx.real_request_uri().into_owned();
+                let mut uri = Vec::with_capacity(sent.len());
+                let write = &mut |part: Written<'_>| match part {
+                    Written::Text(bytes) | Written::Value(bytes) => uri.extend_from_slice(bytes),
+                };
+                match self.substitute(&sent, write)? {
+                    Some(captures) => (uri, Some(captures)),
+                    None => (sent, None),
+                }
             }
-            None if self.is_raw => self.substitute(cx.real_request_uri().into_owned())?,
             None => {
                 let path = cx.path().to_vec();
-                // A `?` in a path is one that the client had encoded.
-                let may_have_query = !self.rules.is_empty() && !path.contains(&b'?');
-                let (uri, captures) = self.substitute(path)?;
-                let encode = if may_have_query { uri::encode_path } else { uri::encode };
-                (with_query(cx, encode(&uri)), captures)
+                let mut writer = AddressWriter::new(cx, Literals::Encoded);
+                let write = &mut |part: Written<'_>| match part {
+                    Written::Text(text) => writer.text(text),
+                    Written::Value(value) => writer.path_part(value),
+                };
+                let captures = self.substitute(&path, write)?;
+                let uri = match captures {
+                    Some(_) => writer.into_bytes(),
+                    None => cx.escaped_path().into_owned(),
+                };
+                (with_query(cx, uri), captures)
             }
         };
         if cx.edits().upstream_uri().is_some() || *uri != *cx.real_request_uri() {
@@ -235,19 +245,39 @@ impl ProxyRewrite {
         Ok(captures)
     }
 
-    /// Applies the first pair whose pattern matches.
-    fn substitute(&self, path: Vec<u8>) -> Result<(Vec<u8>, Option<Captures>), GivenUp> {
-        for rule in &self.rules {
-            let found = substitute::first(&rule.pattern, &path, &rule.replacement);
-            let found = found.map_err(|_| GivenUp {
-                path: String::from_utf8_lossy(&path).into_owned(),
-                pattern: rule.text.clone(),
-            })?;
-            if let Some((uri, groups)) = found {
-                return Ok((uri, Some(Captures { path, groups })));
+    /// Puts the request's values into `uri`.
+    fn fill_in(&self, template: &Template, cx: &mut RequestContext<'_>) -> Vec<u8> {
+        let literals = if self.is_raw { Literals::AsWritten } else { Literals::Encoded };
+        let mut writer = AddressWriter::new(cx, literals);
+        for part in template.parts() {
+            match part {
+                TemplatePart::Text(text) => writer.text(text.as_bytes()),
+                TemplatePart::Variable { variable, default } => {
+                    writer.variable(cx, variable, default);
+                }
             }
         }
-        Ok((path, None))
+        let uri = writer.into_bytes();
+        if template.variables().any(uri::brings_query) { uri } else { with_query(cx, uri) }
+    }
+
+    /// Writes what the first pair makes of `path` whose pattern matches.
+    fn substitute(
+        &self,
+        path: &[u8],
+        write: &mut dyn FnMut(Written<'_>),
+    ) -> Result<Option<Captures>, GivenUp> {
+        for rule in &self.rules {
+            let found = substitute::first_in_parts(&rule.pattern, path, &rule.replacement, write);
+            let found = found.map_err(|_| GivenUp {
+                path: String::from_utf8_lossy(path).into_owned(),
+                pattern: rule.text.clone(),
+            })?;
+            if let Some(groups) = found {
+                return Ok(Some(Captures { path: path.to_vec(), groups }));
+            }
+        }
+        Ok(None)
     }
 
     fn rewrite_headers(&self, cx: &mut RequestContext<'_>, captures: Option<&Captures>) {
@@ -289,20 +319,6 @@ fn with_query(cx: &mut RequestContext<'_>, mut uri: Vec<u8>) -> Vec<u8> {
         uri::append_query(&mut uri, &query);
     }
     uri
-}
-
-/// Variables of which no `?` begins a query.
-struct Separated<'a>(&'a dyn Lookup);
-
-impl Lookup for Separated<'_> {
-    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
-        let value = self.0.variable(variable)?;
-        if !value.contains(&b'?') {
-            return Some(value);
-        }
-        let parts: Vec<&[u8]> = value.split(|&byte| byte == b'?').collect();
-        Some(Cow::Owned(parts.join(&b"%3F"[..])))
-    }
 }
 
 impl HeaderRules {

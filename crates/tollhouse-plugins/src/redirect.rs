@@ -14,15 +14,14 @@
 //! # Notes
 //! A path that `regex_uri` does not match goes on to its node. `http_to_https` believes
 //! `X-Forwarded-Proto`, and names `plugin_attr.redirect.https_port`, or else the port that serves
-//! TLS, unless it is 443.
-
-use std::borrow::Cow;
+//! TLS, unless it is 443. Values are encoded for the part of the URI that they are put into; one that the
+//! URI begins with may be a whole address.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::{Case, Pattern};
-use tollhouse_model::variable::{Lookup, Variable};
+use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
     Answer, Brand, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
@@ -30,9 +29,9 @@ use tollhouse_plugin::{
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns;
 use crate::shared::confs::status::status_of;
-use crate::shared::confs::substitute::{self, Replacement};
+use crate::shared::confs::substitute::{self, Replacement, Written};
 use crate::shared::messages::body;
-use crate::shared::messages::uri;
+use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
 /// The port that an `https` URI need not name.
 const HTTPS_PORT: u64 = 443;
@@ -57,7 +56,7 @@ pub struct Config {
     pub regex_uri: Option<Vec<String>>,
     /// Whether requests that came without TLS are sent to the same place with it.
     pub http_to_https: Option<bool>,
-    /// Whether the path of the new URI is encoded.
+    /// Whether the conf's own text in the path of the new URI is encoded; values always are.
     #[serde(default)]
     pub encode_uri: bool,
     /// Whether the request's query is appended.
@@ -74,7 +73,7 @@ defaults! {
 pub struct Redirect {
     target: Target,
     status: u16,
-    encoding: Encoding,
+    literals: Literals,
     query: Query,
     brand: Brand,
 }
@@ -92,12 +91,6 @@ enum Target {
 enum Segment {
     Text(String),
     Variable(Variable),
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Encoding {
-    AsIs,
-    Path,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -129,7 +122,7 @@ impl Plugin for Redirect {
         Ok(Self {
             target: Target::parse(&config, scope)?,
             status: status_of(config.ret_code),
-            encoding: if config.encode_uri { Encoding::Path } else { Encoding::AsIs },
+            literals: if config.encode_uri { Literals::Encoded } else { Literals::AsWritten },
             query: if config.append_query_string { Query::Appended } else { Query::Dropped },
             brand: scope.services.brand,
         })
@@ -152,29 +145,40 @@ impl Redirect {
     /// Where the request is sent; `None` where it goes on.
     fn answer<'a>(&self, cx: &mut RequestContext<'_>) -> Option<Answer<'a>> {
         let (mut location, status) = match &self.target {
-            Target::Uri(segments) => (concat(segments, cx), self.status),
+            Target::Uri(segments) => (self.concat(segments, cx), self.status),
             Target::Pattern(pattern, replacement) => {
-                match substitute::first(pattern, cx.path(), replacement) {
-                    Ok(Some((location, _))) => {
-                        (as_browsers_read(location.into()).into_owned(), self.status)
-                    }
+                let mut writer = AddressWriter::new(cx, self.literals);
+                let write = &mut |part: Written<'_>| match part {
+                    Written::Text(text) => writer.text(text),
+                    Written::Value(value) => writer.path_part(value),
+                };
+                match substitute::first_in_parts(pattern, cx.path(), replacement, write) {
+                    Ok(Some(_)) => (writer.into_bytes(), self.status),
                     Ok(None) => return None,
                     Err(_) => return Some(Answer::status(500)),
                 }
             }
             Target::Https(segments) if is_plain(cx) => {
                 let is_safe = matches!(cx.method(), b"GET" | b"HEAD");
-                (concat(segments, cx), if is_safe { 301 } else { 308 })
+                (self.concat(segments, cx), if is_safe { 301 } else { 308 })
             }
             Target::Https(_) | Target::Nowhere => return None,
         };
-        if self.encoding == Encoding::Path {
-            location = uri::encode_path(&location);
-        }
         if let (Query::Appended, Some(query)) = (&self.query, uri::query_for_node(cx)) {
             uri::append_query(&mut location, &query);
         }
         Some(answer(status, location, self.brand))
+    }
+
+    fn concat(&self, segments: &[Segment], cx: &RequestContext<'_>) -> Vec<u8> {
+        let mut writer = AddressWriter::new(cx, self.literals);
+        for segment in segments {
+            match segment {
+                Segment::Text(text) => writer.text(text.as_bytes()),
+                Segment::Variable(variable) => writer.variable(cx, variable, ""),
+            }
+        }
+        writer.into_bytes()
     }
 }
 
@@ -266,39 +270,6 @@ fn segments(uri: &str) -> Vec<Segment> {
         rest = &rest[length..];
     }
     found
-}
-
-/// Encodes what browsers do not read as it stands: a backslash is a slash to them, and tabs and line
-/// ends are nothing, so that `/\evil.com` would lead away. What clients send comes here decoded.
-fn as_browsers_read(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    let is_misread = |byte: u8| byte == b'\\' || byte.is_ascii_control();
-    if !text.iter().any(|byte| is_misread(*byte)) {
-        return text;
-    }
-    let mut out = Vec::with_capacity(text.len() + 16);
-    for &byte in &*text {
-        if is_misread(byte) {
-            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        } else {
-            out.push(byte);
-        }
-    }
-    Cow::Owned(out)
-}
-
-fn concat(segments: &[Segment], cx: &RequestContext<'_>) -> Vec<u8> {
-    let variables: &dyn Lookup = cx.variables();
-    let mut out = Vec::new();
-    for segment in segments {
-        match segment {
-            Segment::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Segment::Variable(variable) => {
-                let value = variables.variable(variable).unwrap_or_default();
-                out.extend_from_slice(&as_browsers_read(value));
-            }
-        }
-    }
-    out
 }
 
 fn answer<'a>(status: u16, location: Vec<u8>, brand: Brand) -> Answer<'a> {

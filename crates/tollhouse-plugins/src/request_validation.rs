@@ -18,7 +18,6 @@
 //! and with the schema's defaults filled in; forms are passed on as they came. Names of headers match in any case; one that is sent
 //! several times is a list.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -26,6 +25,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::json::{Document, Malformed, write_compact};
 use tollhouse_model::schema::{Schema, Subject, Violation};
+use tollhouse_model::variable::decode_argument;
 use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
@@ -253,34 +253,11 @@ fn form(body: &[u8]) -> Value {
         if name.is_empty() {
             continue;
         }
-        let name = String::from_utf8_lossy(&decoded(name)).into_owned();
-        let value = at.map_or(Value::Bool(true), |at| text(&decoded(&pair[at + 1..])));
+        let name = String::from_utf8_lossy(&decode_argument(name)).into_owned();
+        let value = at.map_or(Value::Bool(true), |at| text(&decode_argument(&pair[at + 1..])));
         add(&mut fields, name, value);
     }
     Value::Object(fields)
-}
-
-/// Takes `%XX` and `+` out of a piece of a form; what is no escape stays.
-fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
-    if !bytes.contains(&b'%') && !bytes.contains(&b'+') {
-        return Cow::Borrowed(bytes);
-    }
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        match (first, digit(behind.first()), digit(behind.get(1))) {
-            // Both digits are below 16.
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                rest = &behind[2..];
-            }
-            (b'+', ..) => out.push(b' '),
-            _ => out.push(first),
-        }
-    }
-    Cow::Owned(out)
 }
 
 /// What is wrong with a text that is no JSON, in the words that clients know.

@@ -11,14 +11,15 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! 502 `answer_unreadable` in the place of an answer that `filters` cannot look into.
 //!
 //! # Notes
 //! Applies to answers of nodes and of the gateway alike. `vars` is judged when the answer's head is
 //! known. Headers are added, then set, then removed. With `body` or `filters`, `Content-Length`,
-//! `Content-Encoding`, `ETag` and `Last-Modified` go. `filters` need the whole body, of which at most
-//! `max_resp_body_size` bytes are kept and the rest is lost; a body in gzip or brotli is decoded first,
-//! one in another encoding stays as it is.
+//! `Content-Encoding`, `ETag` and `Last-Modified` go. `filters` need the whole body, in gzip, in brotli or
+//! as it is: nodes are asked for no other encoding, whatever the client accepts. A body in another one, one
+//! of more than `max_resp_body_size` bytes, and one in which a search takes too long are refused, because the
+//! client would otherwise see what the filters hide. In a line of `add`, the first colon ends the name.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,7 +29,7 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_model::template::Template;
 use tollhouse_plugin::{
-    BodyFilter, Category, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
+    BodyFilter, Category, Codings, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
 };
 
 use self::filter::{Filters, FixedBody};
@@ -61,7 +62,7 @@ pub struct Config {
     /// Replacements in the body, in turn.
     #[schemars(length(min = 1))]
     pub filters: Option<Vec<FilterConfig>>,
-    /// Bytes of a body that filters look at, at most.
+    /// Longest body that filters look at, in bytes; longer ones are refused.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_resp_body_size: u64,
@@ -132,11 +133,12 @@ impl Plugin for ResponseRewrite {
     const PRIORITY: i32 = 899;
     const CATEGORY: Category = Category::Transformation;
     const PHASES: Phases = Phases::RESPONSE;
+    const EXPRESSIONS: &'static [&'static str] = &["vars"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
         let description = schema["properties"]["headers"]["description"].take();
-        let line = json!({ "type": "string", "pattern": "^[^:]+:[^:]*[^/]$" });
+        let line = json!({ "type": "string", "pattern": "^[^:]+:.+$" });
         let structured = json!({
             "properties": {
                 "add": { "type": "array", "minItems": 1, "items": line },
@@ -168,6 +170,10 @@ impl Plugin for ResponseRewrite {
         })
     }
 
+    fn answer_codings(&self) -> Option<Codings> {
+        (!self.filters.is_empty()).then_some(Encoding::READABLE)
+    }
+
     fn response(&self, cx: &mut ResponseContext<'_>) {
         if self.vars.as_ref().is_some_and(|vars| !vars.matches(&cx.variables())) {
             return;
@@ -183,13 +189,11 @@ impl Plugin for ResponseRewrite {
 impl ResponseRewrite {
     fn rewrite_body(&self, cx: &mut ResponseContext<'_>) {
         let filter: Box<dyn BodyFilter> = if !self.filters.is_empty() {
-            let encoding = match cx.header_list("Content-Encoding") {
-                Some(name) if !cx.is_encoded_last() && name != b"identity" => {
-                    let Some(encoding) = Encoding::named(&name) else { return };
-                    Some(encoding)
-                }
-                _ => None,
-            };
+            if !cx.require_readable(Encoding::READABLE, self.body_bytes_max) {
+                return;
+            }
+            let encoding = cx.header_list("Content-Encoding").filter(|_| !cx.is_encoded_last());
+            let encoding = encoding.and_then(|name| Encoding::named(&name));
             let filters = std::sync::Arc::clone(&self.filters);
             Box::new(Filters::new(filters, encoding, cx.hold_body(), self.body_bytes_max))
         } else if let Some(body) = &self.body {

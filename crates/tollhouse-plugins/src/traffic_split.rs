@@ -137,6 +137,7 @@ impl Plugin for TrafficSplit {
     const SERVES_CONNECTIONS: bool = true;
     const ENCRYPTED: &'static [&'static str] =
         &["rules.weighted_upstreams.upstream.tls.client_key"];
+    const EXPRESSIONS: &'static [&'static str] = &["rules.*.match.*.vars"];
     type Config = Config;
 
     fn adjust_schema(document: &mut Value) {

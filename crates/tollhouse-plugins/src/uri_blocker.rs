@@ -9,12 +9,14 @@
 //! - `rejected_code` with `rejected_msg`, or with the gateway's page where there is none
 //!
 //! # Notes
-//! The address is looked at as it was sent, and with its path normalised, so that escapes hide
-//! nothing.
+//! Each rule is searched for in the address as it was sent, in the normalised path with the query as sent,
+//! and in the normalised path with the query decoded once, `+` as itself and as a space. So escapes hide
+//! nothing, in the path or in the query. Bodies are not looked at.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_model::expr::pattern::Case;
+use tollhouse_model::variable::decode_argument;
 use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::defaults::defaults;
@@ -83,18 +85,19 @@ impl UriBlocker {
             return true;
         }
         let path = cx.path();
-        let is_normal = sent
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'?'));
-        if is_normal {
+        let Some(query) = cx.query() else { return *sent != *path && self.denies(path) };
+        let address = |query: &[u8]| [path, b"?", query].concat();
+        let as_sent = address(query);
+        if *sent != *as_sent && self.denies(&as_sent) {
+            return true;
+        }
+        let decoded = decode_argument(query);
+        if *decoded == *query {
             return false;
         }
-        let mut normalised = path.to_vec();
-        if let Some(query) = cx.query() {
-            normalised.push(b'?');
-            normalised.extend_from_slice(query);
-        }
-        self.denies(&normalised)
+        // Servers differ about a plus sign outside of forms.
+        let plain_plus = query.split(|&byte| byte == b'+').collect::<Vec<_>>().join(&b"%2B"[..]);
+        self.denies(&address(&decoded)) || self.denies(&address(&decode_argument(&plain_plus)))
     }
 
     /// What no rule could be searched for to the end is denied as well.
@@ -133,6 +136,10 @@ mod tests {
             ("/bbb", 403),
             ("/bbb?x", 0),
             ("/?c&d=1", 403),
+            ("/x?q=%61a", 403),
+            ("/x?q=%61%zz%61", 0),
+            ("/x?%63%26d%3d1", 403),
+            ("/x?c+d=1", 403),
             ("/AA", 0),
         ] {
             assert_eq!(status(&conf, target), expected, "{target}");

@@ -83,10 +83,26 @@ impl Plugin for Workflow {
     const NAME: &'static str = "workflow";
     const PRIORITY: i32 = 1006;
     const CATEGORY: Category = Category::Traffic;
+    const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
     // Those of the plugins that actions name.
     const ENCRYPTED: &'static [&'static str] =
         &["rules.actions.redis_password", "rules.actions.sentinel_password"];
+    const EXPRESSIONS: &'static [&'static str] = &["rules.*.case"];
+    const SENT_TO: &'static [&'static str] = &[
+        "rules.actions.policy",
+        "rules.actions.redis_host",
+        "rules.actions.redis_port",
+        "rules.actions.redis_username",
+        "rules.actions.redis_ssl",
+        "rules.actions.redis_ssl_verify",
+        "rules.actions.redis_cluster_nodes",
+        "rules.actions.redis_cluster_ssl",
+        "rules.actions.redis_cluster_ssl_verify",
+        "rules.actions.redis_sentinels",
+        "rules.actions.redis_master_name",
+        "rules.actions.sentinel_username",
+    ];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

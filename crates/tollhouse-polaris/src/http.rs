@@ -11,7 +11,6 @@ mod failure;
 mod intake;
 mod language;
 mod login;
-mod logins;
 mod maintain;
 mod patience;
 mod printing;
@@ -27,10 +26,10 @@ pub use serve::serve;
 
 use crate::access::Access;
 use crate::dialect::Dialect;
-use logins::Logins;
 use printing::Texts;
 use std::fmt;
 use std::sync::Arc;
+use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_registry::Registry;
 
@@ -45,7 +44,7 @@ pub struct HttpApi {
     metrics: MetricsPage,
     capacity: Capacity,
     texts: Arc<Texts>,
-    logins: Arc<Logins>,
+    logins: Arc<FailedLogins>,
     hosts: HostNames,
 }
 

@@ -4,10 +4,11 @@
 //! waits to be accepted costs a place in the kernel's queue, which is everybody's.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tollhouse_net::failed_logins::client_of;
 use tollhouse_stdx::LogLimit;
 
 /// How often it is logged that connections are refused, or cannot be accepted.
@@ -80,17 +81,6 @@ impl Drop for Slot {
     }
 }
 
-/// Who an address stands for: with version 6 a client has a whole network of them.
-pub(crate) fn client_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address @ IpAddr::V4(_) => address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,18 +100,5 @@ mod tests {
         held.clear();
         assert!(slots.0.taken.lock().expect("whole").by_client.is_empty());
         assert!(slots.take(greedy).is_some());
-    }
-
-    #[test]
-    fn a_network_of_version_six_is_one_client() {
-        for (one, other, is_same) in [
-            ("2001:db8::1", "2001:db8::2:3", true),
-            ("2001:db8::1", "2001:db8:0:1::1", false),
-            ("::ffff:10.0.0.1", "10.0.0.1", true),
-            ("10.0.0.1", "10.0.0.2", false),
-        ] {
-            let is = client_of(address(one)) == client_of(address(other));
-            assert_eq!(is, is_same, "{one} {other}");
-        }
     }
 }

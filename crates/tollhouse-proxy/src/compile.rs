@@ -138,7 +138,7 @@ impl Compiler {
             consumers: ConsumerTable::default(),
             plugins: Plugins::new(catalogue, services),
             dependents: Dependents::default(),
-            streams: Streams::default(),
+            streams: Streams::new(settings.streams.listened.clone()),
             // Health, counters and turns of balancing outlive every change of objects, so their
             // owner is made here, once, and not with a snapshot.
             upstreams: Upstreams::new(resolver, settings),

@@ -5,6 +5,8 @@ pub(crate) mod after;
 pub(crate) mod buffer;
 pub(crate) mod carrier;
 pub(crate) mod client;
+pub(crate) mod departure;
 pub(crate) mod handshake;
 pub(crate) mod link;
 pub(crate) mod serve;
+pub(crate) mod silence;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_http::{Known, grpc_timeout};
+use tollhouse_net::Departure;
 
 use crate::connection::client::Client;
 use crate::exchange::state::RequestState;
@@ -35,6 +36,8 @@ pub(crate) struct Exchange<'e> {
     pub body: &'e mut RequestPump,
     /// Its route, once one is found.
     pub route: Option<&'e Arc<RouteEntry>>,
+    /// Watch on the client's socket, where the exchange has a connection to itself.
+    pub departure: Option<&'e Departure>,
 }
 
 impl<'e> Exchange<'e> {
@@ -46,7 +49,7 @@ impl<'e> Exchange<'e> {
         state: &'e mut RequestState,
         body: &'e mut RequestPump,
     ) -> Self {
-        Self { worker, client, state, body, route: None }
+        Self { worker, client, state, body, route: None, departure: None }
     }
 
     /// The same exchange on a route, which may live for less long.
@@ -58,6 +61,7 @@ impl<'e> Exchange<'e> {
             state: self.state,
             body: self.body,
             route,
+            departure: self.departure,
         }
     }
 }
@@ -88,13 +92,19 @@ impl Exchange<'_> {
         self.state.head.parts.is_asterisk(self.request_bytes())
     }
 
+    /// The path as the client sent it; empty where an absolute target has none.
+    #[inline]
+    pub(crate) fn sent_path(&self) -> &[u8] {
+        self.state.head.parts.path.bytes_in(self.request_bytes())
+    }
+
     /// The path that routes are matched against.
     #[inline]
     pub(crate) fn matched_path(&self) -> &[u8] {
         if self.state.path_is_rewritten {
             return &self.state.path;
         }
-        self.state.head.parts.path.bytes_in(self.request_bytes())
+        self.sent_path()
     }
 
     /// The query without its `?`.

@@ -8,10 +8,12 @@
 //! - `head` lays out decoded fields as a head; `inbound` is what a stream has received, `outbound`
 //!   takes apart what is written to it, and `request_head` opens a stream towards a node;
 //! - `session` is a connection as its streams share it: codec, streams, and who is to be woken;
+//! - `cancellations` counts what clients take back, by address;
 //! - `connection` moves bytes between a session and its socket; `server` is the clients' side, `nodes`
 //!   the nodes', and `liveness` says when a silent peer is gone;
 //! - `websocket` opens a WebSocket towards a node that speaks HTTP/1.1.
 
+pub(crate) mod cancellations;
 mod connection;
 mod head;
 mod inbound;

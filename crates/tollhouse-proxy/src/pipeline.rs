@@ -3,14 +3,18 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
+
+use tollhouse_telemetry::ErrorCode;
 
 use crate::answer::{error, own};
 use crate::connection::after::After;
+use crate::connection::departure::{Gone, Watch};
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
+use crate::http2::stream::Withdrawal;
 use crate::plugins::chains::{Chains, KeptChains};
 use crate::plugins::log_phase;
 use crate::snapshot::{RouteEntry, Snapshot};
@@ -26,21 +30,9 @@ use crate::worker::Worker;
 /// Serves a request whose head has been read, and says what becomes of the client's connection.
 pub(crate) async fn serve(exchange: &mut Exchange<'_>) -> After {
     let _under_way = UnderWay::new(exchange.worker);
-    let finished = {
-        let mut stages = pin!(stages(exchange));
-        // A panic ends the request that met it, and no other of the core.
-        poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| stages.as_mut().poll(context))) {
-            Ok(Poll::Ready(after)) => Poll::Ready(Some(after)),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(_) => Poll::Ready(None),
-        })
-        .await
-    };
-    let after = match finished {
-        Some(after) => after,
-        None => Box::pin(error::answer_panic(exchange)).await,
-    };
-    // Outside of the boundary: also a request that has panicked is counted and logged.
+    let after = stages(exchange).await;
+    // Outside of every boundary: also a request that has panicked, or that its client took back, is counted
+    // and logged.
     account::served(exchange);
     after
 }
@@ -49,27 +41,72 @@ pub(crate) async fn serve(exchange: &mut Exchange<'_>) -> After {
 async fn stages(exchange: &mut Exchange<'_>) -> After {
     // The snapshot taken here is the one the request keeps: one revision answers all of it.
     let snapshot = exchange.worker.snapshot.take();
+    let withdrawal = exchange.client.link.stream.withdrawal();
     let mut chains = None;
     let mut cx = exchange.on_route(None);
-    let served = there_and_back(&mut cx, &snapshot, &mut chains).await;
-    match served {
-        Ok(Delivered::Answered(after)) if chains.is_none() => after,
-        Ok(Delivered::Answered(after)) => finish(&mut cx, chains.as_ref(), Ok(after)).await,
-        Err(error) => finish(&mut cx, chains.as_ref(), Err(error)).await,
+    let served = {
+        let mut watch = Watch::begin(&cx);
+        let mut served = pin!(there_and_back(&mut cx, &snapshot, &mut chains));
+        let served = poll_fn(|context| {
+            let polled = poll_guarded(served.as_mut(), context, withdrawal.as_ref());
+            watch.check(context, polled)
+        })
+        .await;
+        // Whatever a stage was waiting for, it waits no longer: a node's connection is reset, a plugin's call ends.
+        served.unwrap_or_else(|Gone| Err(Failure::Withdrawn(ErrorCode::DownstreamGone)))
+    };
+    let failure = match served {
+        Ok(Ok(Delivered::Answered(after))) => {
+            return match &chains {
+                None => after,
+                Some(chains) => log(&mut cx, chains, after),
+            };
+        }
         // A tunnel may last for days, during which the configuration changes a thousand times: it
         // keeps its route and plugins, and lets go of the rest.
-        Ok(Delivered::Switched(switched)) => {
+        Ok(Ok(Delivered::Switched(switched))) => {
             let kept = Kept { route: cx.route.map(Arc::clone), chains: chains.map(Chains::keep) };
             drop(snapshot);
-            Box::pin(kept.tunnel(exchange, switched)).await
+            return Box::pin(kept.tunnel(exchange, switched)).await;
         }
+        Ok(Err(error)) => Failure::Error(error),
+        Err(failure) => failure,
+    };
+    Box::pin(fail(&mut cx, chains.as_ref(), failure)).await
+}
+
+/// Why a request was not served.
+enum Failure {
+    /// A stage says so.
+    Error(GatewayError),
+    /// A stage has panicked.
+    Panic,
+    /// The client has left, or its stream has ended early; the code says why.
+    Withdrawn(ErrorCode),
+}
+
+/// Polls within the boundary of a request: a panic ends the request that met it, and no other of the core; and
+/// a client that has taken its request back is not worked for.
+fn poll_guarded<F: Future>(
+    future: Pin<&mut F>,
+    context: &mut Context<'_>,
+    withdrawal: Option<&Withdrawal>,
+) -> Poll<Result<F::Output, Failure>> {
+    match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+        // Asked last: what can still be said of the request is said.
+        Ok(Poll::Pending) => match withdrawal.and_then(Withdrawal::cause) {
+            Some(code) => Poll::Ready(Err(Failure::Withdrawn(code))),
+            None => Poll::Pending,
+        },
+        Err(_) => Poll::Ready(Err(Failure::Panic)),
     }
 }
 
 /// Up to a node and back again; the answer's body has been sent when this returns.
 ///
 /// # Errors
-/// When nothing has been sent to the client; [`finish`] answers.
+/// When nothing has been sent to the client; [`fail`] answers.
 async fn there_and_back<'s>(
     cx: &mut Exchange<'s>,
     snapshot: &'s Snapshot,
@@ -129,7 +166,7 @@ async fn there_and_back<'s>(
     // Plugins see the head before the client does: status, header lines and body are theirs to
     // change.
     if let Some(chains) = chains {
-        plugins::on_answer(cx, chains, &mut answer);
+        plugins::on_answer(cx, chains, &mut answer)?;
     }
 
     // Head and body go to the client, the node's connection back to its pool.
@@ -137,20 +174,35 @@ async fn there_and_back<'s>(
 }
 
 /// Answers where nothing else has, and lets plugins see how it went.
-async fn finish(
-    cx: &mut Exchange<'_>,
-    chains: Option<&Chains<'_>>,
-    served: Result<After, GatewayError>,
-) -> After {
-    let after = match served {
-        Ok(after) => after,
-        Err(error) => Box::pin(error::answer(cx, chains, error)).await,
+async fn fail(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>, failure: Failure) -> After {
+    let answered = match failure {
+        Failure::Error(error) => {
+            let mut answered = pin!(error::answer(cx, chains, error));
+            poll_fn(|context| poll_guarded(answered.as_mut(), context, None)).await
+        }
+        Failure::Panic | Failure::Withdrawn(_) => Err(failure),
     };
-    // Behind the answer, whoever gave it: what is logged is what the client got.
-    if let Some(chains) = chains {
-        log_phase::run(cx, chains);
+    let after = match answered {
+        Ok(after) => after,
+        Err(Failure::Error(_) | Failure::Panic) => error::answer_panic(cx).await,
+        Err(Failure::Withdrawn(code)) => {
+            error::note_withdrawn(cx, code);
+            After::Close
+        }
+    };
+    match chains {
+        None => after,
+        Some(chains) => log(cx, chains, after),
     }
-    after
+}
+
+/// Runs the log phase: behind every answer, so that plugins log what the client got.
+fn log(cx: &mut Exchange<'_>, chains: &Chains<'_>, after: After) -> After {
+    if catch_unwind(AssertUnwindSafe(|| log_phase::run(cx, chains))).is_ok() {
+        return after;
+    }
+    cx.state.record.code = Some(ErrorCode::InternalPanic);
+    After::Close
 }
 
 /// What a tunnel needs of the configuration that it began with.
@@ -164,8 +216,15 @@ impl Kept {
         let chains = self.chains.as_ref().zip(self.route.as_ref());
         let chains = chains.map(|(chains, route)| chains.on_route(route));
         let mut cx = exchange.on_route(self.route.as_ref());
-        let after = tunnel::run(&mut cx, switched).await;
-        finish(&mut cx, chains.as_ref(), Ok(after)).await
+        let ended = {
+            let mut ended = pin!(tunnel::run(&mut cx, switched));
+            poll_fn(|context| poll_guarded(ended.as_mut(), context, None)).await
+        };
+        match (ended, &chains) {
+            (Err(failure), _) => fail(&mut cx, chains.as_ref(), failure).await,
+            (Ok(after), Some(chains)) => log(&mut cx, chains, after),
+            (Ok(after), None) => after,
+        }
     }
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tollhouse_http::HeadLimits;
+use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_net::HalfClose;
 use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::Brand;
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
 
 /// The data plane's settings.
@@ -20,6 +22,8 @@ pub struct Settings {
     pub router_mode: Mode,
     /// How paths are normalised before they are matched.
     pub normalize: NormalizeOptions,
+    /// Handling of paths that servers read in several ways, where something judges the path.
+    pub ambiguous_paths: AmbiguousPaths,
     /// How TLS is served.
     pub tls: TlsSettings,
     /// Bounds of what a client may send and hold.
@@ -36,6 +40,8 @@ pub struct Settings {
     pub real_ip: RealIp,
     /// Keep-alive pool of upstreams that have none of their own; per core.
     pub upstream_keepalive: KeepalivePool,
+    /// Meaning of a FIN of a client that waits for its answer.
+    pub on_client_half_close: HalfClose,
     /// Whether health checks are switched off everywhere.
     pub disable_health_checks: bool,
     /// How long a request may wait for the first DNS answer of its upstream.
@@ -80,6 +86,8 @@ pub struct StreamSettings {
     pub udp_sessions_per_worker: usize,
     /// Sessions of datagrams of one client address to one worker.
     pub udp_sessions_per_address: usize,
+    /// Ports of the listeners, for warnings about stream routes that none of them serves.
+    pub listened: ListenedPorts,
 }
 
 impl Default for StreamSettings {
@@ -92,6 +100,7 @@ impl Default for StreamSettings {
             udp_idle_time: minute,
             udp_sessions_per_worker: 8192,
             udp_sessions_per_address: 256,
+            listened: ListenedPorts::default(),
         }
     }
 }
@@ -152,7 +161,11 @@ pub struct Limits {
     pub descriptors_per_worker: usize,
     /// Connections of one client address to one worker; 0 is without limit.
     pub connections_per_address: usize,
-    /// TLS handshakes under way at a time on one worker.
+    /// Connections without a whole first message of TLS, at a time on one worker.
+    pub silent_connections_per_worker: usize,
+    /// The same of one client address.
+    pub silent_connections_per_address: usize,
+    /// TLS handshakes under way at a time on one worker, from the client's whole first message on.
     pub handshakes_per_worker: i64,
     /// For a TLS handshake, from the connection to its end.
     pub handshake_time: Duration,
@@ -205,6 +218,8 @@ impl Default for Limits {
             connections_per_worker: 60_000,
             descriptors_per_worker: usize::MAX,
             connections_per_address: 0,
+            silent_connections_per_worker: 8192,
+            silent_connections_per_address: 256,
             handshakes_per_worker: 4096,
             handshake_time: Duration::from_secs(10),
             client_hello_bytes: 16 * 1024,

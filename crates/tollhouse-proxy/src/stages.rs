@@ -14,6 +14,7 @@ pub(crate) mod client_certificate;
 pub(crate) mod connection_name;
 pub(crate) mod deliver;
 pub(crate) mod forward;
+pub(crate) mod judged_path;
 pub(crate) mod limits;
 pub(crate) mod normalise;
 pub(crate) mod plugins;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::{self, Question, ResolveError, Resolver, ResolverSettings};
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
 use crate::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
@@ -28,11 +29,13 @@ pub(crate) fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        ambiguous_paths: AmbiguousPaths::default(),
         tls: TlsSettings::default(),
         limits: Limits::default(),
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp { header: "x-real-ip".to_owned(), from: Vec::new(), recursive: false },
         upstream_keepalive: KeepalivePool {

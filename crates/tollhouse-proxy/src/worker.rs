@@ -26,8 +26,10 @@ use self::failures::Failures;
 use self::open::OpenConnections;
 use self::pools::{PoolKey, Pools};
 use crate::connection::buffer::BufferPool;
+use crate::connection::silence::SilentConnections;
 use crate::exchange::state::RequestState;
 use crate::head::response::ServerLines;
+use crate::http2::cancellations::Cancellations;
 use crate::http2::nodes::shared::NodeConnections;
 use crate::l4::StreamListener;
 use crate::l4::pipes::PipePool;
@@ -113,6 +115,8 @@ pub struct Worker {
     pub pools: Pools,
     /// Connections of HTTP/2 to nodes, which requests share.
     pub(crate) node_connections: NodeConnections,
+    /// Requests that clients of HTTP/2 take back.
+    pub(crate) cancellations: Cancellations,
     /// What long transfers below HTTP pass through.
     pub(crate) pipes: PipePool,
     /// Sessions of datagrams.
@@ -129,6 +133,8 @@ pub struct Worker {
     /// When the next request that goes well is kept for people to see.
     pub(crate) next_sample_ms: Cell<u64>,
     pub(crate) open: OpenConnections,
+    /// Connections without a whole first message of TLS.
+    pub(crate) silent: SilentConnections,
     /// Connections over the limit that are open until their clients have seen the answer.
     pub(crate) refused_open: Cell<usize>,
     #[expect(clippy::vec_box, reason = "a state is handed to a connection without being copied")]
@@ -162,6 +168,7 @@ impl Worker {
             buffers: BufferPool::default(),
             pools: Pools::default(),
             node_connections: NodeConnections::default(),
+            cancellations: Cancellations::default(),
             pipes: PipePool::default(),
             sessions: Sessions::default(),
             metrics: Rc::new(parts.metrics.for_core()),
@@ -171,6 +178,7 @@ impl Worker {
             failures: Failures::default(),
             next_sample_ms: Cell::new(0),
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
+            silent: SilentConnections::default(),
             refused_open: Cell::new(0),
             states: RefCell::default(),
             rooms: RefCell::default(),

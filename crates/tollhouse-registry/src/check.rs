@@ -94,14 +94,17 @@ fn is_name(text: &str, chars_max: usize) -> bool {
     (1..=chars_max).contains(&text.len()) && text.bytes().all(is_good)
 }
 
-/// Whether a text can be the id of an instance.
+/// Whether a text can be the id of an instance. Line breaks and escapes would forge lines wherever it is shown.
 pub fn is_instance_id(text: &str) -> bool {
-    !text.is_empty() && !is_longer(text, INSTANCE_ID_CHARS_MAX)
+    !text.is_empty()
+        && !is_longer(text, INSTANCE_ID_CHARS_MAX)
+        && !text.chars().any(char::is_control)
 }
 
-/// Whether a text can be the host of an instance; blanks around it do not count.
+/// Whether a text can be the host of an instance, without line breaks and escapes; blanks around it do not count.
 pub fn is_host(text: &str) -> bool {
-    !text.trim().is_empty() && !is_longer(text, HOST_CHARS_MAX)
+    let host = text.trim();
+    !host.is_empty() && !is_longer(text, HOST_CHARS_MAX) && !host.chars().any(char::is_control)
 }
 
 /// A text that people write.
@@ -210,6 +213,9 @@ mod tests {
             (NewInstance { namespace: plain(65), ..good() }, Refusal::NamespaceName),
             (NewInstance { host: "".into(), ..good() }, Refusal::Host),
             (NewInstance { host: long(129), ..good() }, Refusal::Host),
+            (NewInstance { host: "a\r\nforged".into(), ..good() }, Refusal::Host),
+            (NewInstance { host: "a\u{1b}[2J".into(), ..good() }, Refusal::Host),
+            (NewInstance { id: "a\nforged".into(), ..good() }, Refusal::InstanceId),
             (NewInstance { port: None, ..good() }, Refusal::Port),
             (NewInstance { port: Some(65_536), ..good() }, Refusal::Port),
             (NewInstance { protocol: long(33), ..good() }, Refusal::Protocol),

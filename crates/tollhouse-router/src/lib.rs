@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ambiguity;
 mod bucket;
 mod captures;
 mod conditions;
@@ -36,9 +37,12 @@ mod router;
 mod spec;
 mod tree;
 
+pub use ambiguity::{AmbiguousPaths, is_ambiguous, may_be_ambiguous};
 pub use captures::Captures;
 pub use explain::{FoundBy, HostLevel, Loss, Verdict};
-pub use normalize::{BadPath, NormalizeOptions, Normalized, normalize_path};
+pub use normalize::{
+    BadPath, NormalizeOptions, Normalized, escape_into, escaped_path, normalize_path,
+};
 pub use request_uri::request_uri;
 pub use router::{Found, Router};
 pub use spec::{MatchRequest, Mode, RouteSpec};

@@ -3,6 +3,10 @@
 //! Percent-escapes are decoded once, repeated slashes merged, dot segments resolved, decoded ones
 //! included. A path that needs none of this is recognised in one scan and left where it is.
 //! The query string is not looked at: it is not part of a path.
+//!
+//! [`escaped_path`] writes the same path as it can travel in a request line.
+
+use std::borrow::Cow;
 
 use thiserror::Error;
 
@@ -15,7 +19,7 @@ pub struct NormalizeOptions {
     /// `;params` of segments are cut off, and segments that would become dots are refused
     /// (`normalize_uri_like_servlet`).
     pub servlet_params: bool,
-    /// `%2F` stays as it was sent (`match_uri_encoded_slash`).
+    /// `%2F` stays escaped, in upper case (`match_uri_encoded_slash`).
     pub encoded_slash: bool,
     /// One trailing slash is cut off, unless it is all there is (`delete_uri_tail_slash`).
     pub delete_tail_slash: bool,
@@ -64,7 +68,36 @@ pub fn normalize_path(
     if is_plain(path) && !options.concern(path) {
         return Ok(Normalized::Borrowed);
     }
-    rewrite(path, options, out).map(|()| Normalized::InOut)
+    rewrite(path, options, Form::Decoded, out).map(|()| Normalized::InOut)
+}
+
+/// Normalises `path` for a request line: escapes of unreserved characters are decoded (RFC 3986
+/// §6.2.2.2), all others stay, in upper case; bytes that have no place in a path are escaped. Decoded
+/// once, the result is what [`normalize_path`] returns for the same options.
+///
+/// # Errors
+/// [`BadPath`]: the request is to be refused.
+pub fn escaped_path<'p>(
+    path: &'p [u8],
+    options: &NormalizeOptions,
+) -> Result<Cow<'p, [u8]>, BadPath> {
+    if is_plain(path) && !options.concern(path) && path.iter().all(|&byte| is_path_byte(byte)) {
+        return Ok(Cow::Borrowed(path));
+    }
+    let mut out = Vec::with_capacity(path.len() + 16);
+    rewrite(path, options, Form::Escaped, &mut out)?;
+    Ok(Cow::Owned(out))
+}
+
+/// Appends decoded bytes as they can stand in a path.
+pub fn escape_into(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
+        if is_path_byte(byte) {
+            out.push(byte);
+        } else {
+            escape_byte(byte, out);
+        }
+    }
 }
 
 impl NormalizeOptions {
@@ -87,8 +120,22 @@ fn is_plain(path: &[u8]) -> bool {
     !std::iter::zip(path, rest).fold(false, |any, (before, byte)| any | is_special(*before, *byte))
 }
 
+/// How a normalised path is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// For comparisons.
+    Decoded,
+    /// For a request line.
+    Escaped,
+}
+
 #[cold]
-fn rewrite(path: &[u8], options: &NormalizeOptions, out: &mut Vec<u8>) -> Result<(), BadPath> {
+fn rewrite(
+    path: &[u8],
+    options: &NormalizeOptions,
+    form: Form,
+    out: &mut Vec<u8>,
+) -> Result<(), BadPath> {
     out.clear();
     let Some((b'/', mut rest)) = path.split_first() else { return Err(BadPath::NotAbsolute) };
     out.push(b'/');
@@ -104,13 +151,11 @@ fn rewrite(path: &[u8], options: &NormalizeOptions, out: &mut Vec<u8>) -> Result
         };
         match byte {
             0 => return Err(BadPath::Nul),
-            // An encoded slash is part of its segment where the operator says so; it stays as it
-            // was sent.
-            b'/' if first == b'%' && options.encoded_slash => {
-                out.extend_from_slice(&[b'%', after[0], after[1]]);
-            }
+            // An encoded slash is part of its segment where the operator says so.
+            b'/' if first == b'%' && options.encoded_slash => escape_byte(b'/', out),
             b'/' => segment_start = end_segment(out, segment_start, Ending::Slash)?,
-            byte => out.push(byte),
+            byte if form == Form::Decoded || travels(byte, first == b'%') => out.push(byte),
+            byte => escape_byte(byte, out),
         }
     }
     end_segment(out, segment_start, Ending::Path)?;
@@ -121,6 +166,29 @@ fn rewrite(path: &[u8], options: &NormalizeOptions, out: &mut Vec<u8>) -> Result
         out.pop();
     }
     Ok(())
+}
+
+/// Whether a byte of a path travels as itself. Reserved characters mean one thing escaped and
+/// another one plain (RFC 3986 §2.2), so they stay as they were sent.
+fn travels(byte: u8, is_escaped: bool) -> bool {
+    match is_escaped {
+        true => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~'),
+        false => is_path_byte(byte),
+    }
+}
+
+/// Whether a byte can stand in a path: what nginx leaves as it is when it escapes whole URIs.
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic()
+        && !matches!(
+            byte,
+            b'"' | b'#' | b'%' | b'<' | b'>' | b'?' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}'
+        )
+}
+
+fn escape_byte(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
 /// What a segment ends with.

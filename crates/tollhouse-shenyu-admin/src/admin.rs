@@ -1,5 +1,6 @@
 //! What answers: the tables, the keys of tokens, and who may call.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -8,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tokio::sync::watch;
+use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_stdx::MemoryBudget;
@@ -99,6 +101,7 @@ pub struct ShenyuAdmin {
     pub(crate) memory: Arc<MemoryBudget>,
     sync_token: Option<Arc<str>>,
     logins: Arc<Logins>,
+    failed_logins: Arc<FailedLogins>,
     key: TokenKey,
 }
 
@@ -163,6 +166,7 @@ impl ShenyuAdmin {
             places: Arc::default(),
             instances: Arc::default(),
             logins: Arc::default(),
+            failed_logins: Arc::default(),
             key,
         }
     }
@@ -213,6 +217,7 @@ impl ShenyuAdmin {
         name: String,
         password: String,
         client: Option<String>,
+        peer: IpAddr,
     ) -> Outcome {
         let wrong = || Refusal::error("username or password error");
         let password = self.decrypted(password);
@@ -220,8 +225,17 @@ impl ShenyuAdmin {
         let kept = user.as_ref().and_then(|user| row::text(user, "password"));
         // A name that nobody has takes as long as a password that is wrong.
         let kept = kept.unwrap_or_else(|| password::NOBODYS.to_owned());
+        if !self.failed_logins.may_try(peer) {
+            let text = "too many wrong passwords from this address, please try again in a minute";
+            return Err(Refusal::error(text));
+        }
         let is_right = self.is_right(password, kept.clone()).await?;
-        let user = user.filter(|_| is_right).ok_or_else(wrong)?;
+        let Some(user) = user.filter(|_| is_right) else {
+            self.failed_logins.failed(peer);
+            tracing::info!(%peer, user = name.escape_debug().to_string(), "a login at ShenYu's admin failed");
+            return Err(wrong());
+        };
+        self.failed_logins.succeeded(peer);
         if row::flag(&user, "enabled") == Some(false) {
             return Err(Refusal::error("the user is disabled"));
         }

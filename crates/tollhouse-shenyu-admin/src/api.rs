@@ -11,6 +11,7 @@ mod special;
 mod users;
 pub(crate) mod websites;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::Request;
@@ -29,6 +30,7 @@ use crate::records::{Author, Way};
 use crate::resource::Resource;
 use crate::rights::Asked;
 use crate::row;
+use crate::sync::places::Peer;
 use crate::{covered, records, register, sync};
 
 /// Answers a request.
@@ -63,12 +65,14 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
         // Without the wrapper of other answers: probes read its member.
         return axum::Json(json!({"status": "UP"})).into_response();
     }
+    let peer = request.extensions().get::<Peer>().copied();
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| address);
     let call = intake::read((&admin.memory, OPEN_BODY_BYTES_MAX), arguments, request).await;
     let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };
-    respond(answer_anybody(&admin, &segments, &call).await)
+    respond(answer_anybody(&admin, &segments, &call, peer).await)
 }
 
 /// Paths for which no token is asked: those of ShenYu's list, whether there is anything here or not.
@@ -110,14 +114,19 @@ fn respond(outcome: Outcome) -> Response {
 /// What browsers find in the place of ShenYu's console.
 const ABOUT: &str = "this is the REST interface of ShenYu's admin";
 
-async fn answer_anybody(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Outcome {
+async fn answer_anybody(
+    admin: &ShenyuAdmin,
+    segments: &[&str],
+    call: &Call,
+    peer: IpAddr,
+) -> Outcome {
     match (&call.method, segments) {
         (&Method::GET | &Method::POST, ["platform", "login"]) => {
             let (name, password) = (call.argument("userName"), call.argument("password"));
             let missing = |field: &str| Refusal::invalid(field, "must not be null");
             let name = name.ok_or_else(|| missing("userName"))?;
             let password = password.ok_or_else(|| missing("password"))?;
-            admin.log_in(name, password, call.argument("clientId")).await
+            admin.log_in(name, password, call.argument("clientId"), peer).await
         }
         (&Method::GET, ["platform", "secretInfo"]) => {
             success("query success", admin.aes.as_ref().map(|aes| aes.info()))

@@ -3,8 +3,9 @@
 //! and comes back stands for what is there.
 
 use serde_json::Value;
-use tollhouse_shenyu::sealing::{COVER, cover, uncover};
+use tollhouse_shenyu::sealing::{COVER, cover, redirects, uncover};
 
+use crate::answer::Refusal;
 use crate::rights::Rights;
 use crate::row::{self, Row};
 
@@ -45,9 +46,15 @@ fn hide_in_row(rights: &Rights, row: &mut Row) {
     }
 }
 
-/// The body of who writes back what was hidden from him: with what is there in its place. `None` where nothing of it is
-/// hidden.
-pub(crate) fn restore(body: &Row, before: &Row) -> Option<Row> {
+/// Members of rows that decide, beside the settings, where a secret in them is sent.
+const SENT_TO: [&str; 4] = ["serverList", "type", "discoveryType", "pluginId"];
+
+/// The body of a caller who writes back what was hidden from them, with the stored secrets in its place. `None` where
+/// nothing of it is hidden.
+///
+/// # Errors
+/// A secret would be sent elsewhere than before: it has to be written again.
+pub(crate) fn restore(body: &Row, before: &Row) -> Result<Option<Row>, Refusal> {
     let mut restored = None;
     if body.get("appSecret").is_some_and(|secret| secret == COVER) {
         let body = restored.get_or_insert_with(|| body.clone());
@@ -55,13 +62,21 @@ pub(crate) fn restore(body: &Row, before: &Row) -> Option<Row> {
     }
     for member in ["config", "handle", "props"] {
         let (written, known) = (row::document(body, member), row::document(before, member));
-        let uncovered = written.and_then(|written| uncover(&written, &known.unwrap_or_default()));
-        if let Some(uncovered) = uncovered {
+        let (written, known) = (written.unwrap_or_default(), known.unwrap_or_default());
+        if let Some(uncovered) = uncover(&written, &known) {
+            let differs =
+                |name| row::text(body, name).is_some_and(|it| Some(it) != row::text(before, name));
+            let mut beside = SENT_TO.into_iter().chain((member == "config").then_some("name"));
+            if redirects(&written, &known) || beside.any(differs) {
+                let text =
+                    format!("{member} may send a hidden secret elsewhere: write the secret again");
+                return Err(Refusal::error(text));
+            }
             let body = restored.get_or_insert_with(|| body.clone());
             body.insert(member.to_owned(), uncovered.into());
         }
     }
-    restored
+    Ok(restored)
 }
 
 fn hide_settings(row: &mut Row, member: &str) {

@@ -157,7 +157,12 @@ impl Address {
                 Some(connector) => connect::connect_tls(address, connector, host).await,
             };
             match connected {
-                Ok(Stream::Plain(stream)) => return Ok(Box::new(stream)),
+                // Shared with none: it has just been opened.
+                Ok(Stream::Plain(stream)) => {
+                    if let Some(stream) = Arc::into_inner(stream) {
+                        return Ok(Box::new(stream));
+                    }
+                }
                 Ok(Stream::Tls(stream)) => return Ok(stream),
                 // Listeners make those, not connections.
                 Ok(Stream::ServerTls(_)) => {}

@@ -256,7 +256,10 @@ impl Resource {
             }
         }
         let mut made = before.cloned().unwrap_or_default();
-        let uncovered = before.and_then(|before| covered::restore(body, before));
+        let uncovered = match before {
+            Some(before) => covered::restore(body, before)?,
+            None => None,
+        };
         (self.read)(draft, uncovered.as_ref().unwrap_or(body), &mut made)?;
         made.insert("id".to_owned(), id.into());
         if made.get("namespaceId").is_none_or(Value::is_null) {

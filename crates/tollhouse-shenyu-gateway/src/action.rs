@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde_json::Value;
 use tollhouse_plugin as plugin;
-use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::{Codings, Identity, RequestContext};
 use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, Fallback};
@@ -180,10 +181,9 @@ impl Chain {
                     Err(answer) => refused(answer),
                 }
             }
-            Action::Proxy { rule, target } => match refuse_size(rule, cx.exchange()) {
-                Some(answer) => refused(answer),
-                None => Done::Node(*target),
-            },
+            Action::Proxy { rule, target } => {
+                limit_size(rule, cx).map_or(Done::Node(*target), refused)
+            }
             Action::MapParameters(_)
             | Action::Request(_)
             | Action::ModifyAnswer(_)
@@ -218,7 +218,10 @@ impl Chain {
             Action::BasicAuth(rule) => {
                 let given = cx.header("authorization");
                 let given = given.as_ref().map(|given| String::from_utf8_lossy(given));
-                rule.check(given.as_deref())
+                rule.check(given.as_deref())?;
+                let name = rule.user().to_owned();
+                cx.note_identity(Identity { by: "basicAuth", name: name.as_bytes(), grant: b"" });
+                Ok(())
             }
             Action::Jwt(rule) => check_token(rule, cx),
             Action::Casdoor(gate) => gate.check(cx, turn).await,
@@ -254,9 +257,13 @@ async fn shape_exchange(
         Action::CryptRequest(rule) => shape::crypt_body(rule, cx).await?,
         Action::Record(recorder) => Record::begin(recorder, cx, turn).await,
         Action::ModifyAnswer(rule) => {
+            if !rule.body.is_empty() {
+                cx.read_answer_in(Codings::IDENTITY);
+            }
             turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
         }
         Action::CryptAnswer(rule) => {
+            cx.read_answer_in(Codings::IDENTITY);
             turn.aftermath.answer_edits.push(AnswerEdit::Crypt(Arc::clone(rule)));
         }
         // All others are done where this is called from.
@@ -396,6 +403,7 @@ fn check_token(rule: &JwtRule, cx: &mut RequestContext<'_>) -> Result<(), Answer
     let (token, authorization) = (header("token"), header("authorization"));
     let now_s = cx.now().unix_ms / 1000;
     let claims = rule.check(token.as_deref(), authorization.as_deref(), now_s)?;
+    note_claims(cx, "jwt", &claims);
     for (name, value) in rule.claimed(&claims) {
         match value {
             Some(value) => cx.set_header(name, value.as_bytes()),
@@ -405,12 +413,32 @@ fn check_token(rule: &JwtRule, cx: &mut RequestContext<'_>) -> Result<(), Answer
     Ok(())
 }
 
-fn check_key(rule: &KeyAuthRule, cx: &RequestContext<'_>, turn: &Turn) -> Result<(), Answer> {
+/// Notes the subject of a token, with all that the token says: what it grants may stand anywhere.
+pub(crate) fn note_claims(cx: &mut RequestContext<'_>, by: &'static str, claims: &Value) {
+    let name = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
+    let grant = claims.to_string();
+    cx.note_identity(Identity { by, name: name.as_bytes(), grant: grant.as_bytes() });
+}
+
+fn check_key(rule: &KeyAuthRule, cx: &mut RequestContext<'_>, turn: &Turn) -> Result<(), Answer> {
     let header = cx.header(&rule.key_name);
     let header = header.as_ref().map(|value| String::from_utf8_lossy(value));
     let parameters = turn.query.as_deref().map(guard::parameters).unwrap_or_default();
     let query = parameters.iter().find(|(name, _)| *name == rule.key_name);
-    rule.check(header.as_deref(), query.map(|(_, value)| &**value))
+    rule.check(header.as_deref(), query.map(|(_, value)| &**value))?;
+    // A rule has one key: those who have it are one party.
+    cx.note_identity(Identity { by: "keyAuth", name: rule.key_name.as_bytes(), grant: b"" });
+    Ok(())
+}
+
+/// Bounds the size of a request by a proxy's rule: refuses it by what is declared, or has its body counted as it comes.
+fn limit_size(rule: &DivideRule, cx: &mut RequestContext<'_>) -> Option<Answer> {
+    let refusal = refuse_size(rule, cx.exchange());
+    if let (None, Some(bytes_max)) = (refusal, rule.bytes_max()) {
+        let other = cx.edits().body_bytes_max.unwrap_or(u64::MAX);
+        cx.edits().body_bytes_max = Some(bytes_max.min(other));
+    }
+    refusal
 }
 
 /// The answer to a request that is larger than a proxy's rule allows.

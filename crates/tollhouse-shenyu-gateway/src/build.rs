@@ -113,6 +113,7 @@ pub(crate) fn compile(
     let links = before_proxies(links, "cache", |_, _| true);
     // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
+    let judges_paths = links.iter().chain(&answer_links).any(|link| protects(&link.name));
     let is_bare = !is_used(parts, &links);
     let actuator = terms.filters.actuator.then(|| {
         Box::new(Actuator::new(Contents {
@@ -136,6 +137,7 @@ pub(crate) fn compile(
         actuator,
         terms,
         by_path: ByPath::default(),
+        judges_paths,
     };
     chain.by_path = ByPath::new(&chain);
     let chain = Arc::new(chain);

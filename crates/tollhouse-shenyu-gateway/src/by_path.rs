@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use hashbrown::HashMap;
+use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::matching::{CivilTime, Request};
 
 use crate::action::Action;
@@ -18,6 +19,8 @@ impl ByPath {
     /// Of the chain as it stands.
     pub(crate) fn new(chain: &Chain) -> Self {
         let paths = chain.links.iter().flat_map(|link| chain.engine.whole_paths(link.place));
+        // Ambiguous ones are refused, which is found out before the chain runs.
+        let paths = paths.filter(|path| !(chain.judges_paths && may_be_ambiguous(path.as_bytes())));
         let found =
             paths.filter_map(|path| Some((path.as_bytes().into(), chain.target_by_path(path)?)));
         Self(found.collect())

@@ -1,9 +1,12 @@
 //! `cache` on requests and answers: what may be kept, by which key, and the body as it passes.
 //!
 //! ShenYu keeps whatever comes. Here an answer is kept only where HTTP lets a shared cache do so for any
-//! client (RFC 9111 §3): of a `GET` without credentials, with status 200, that does not say otherwise.
+//! client (RFC 9111 §3): of a `GET` without credentials, with status 200, that does not say otherwise. Identities that
+//! other plugins have found are part of the key; an answer to a request with cookies is kept only where it says that it
+//! is for all.
 
 use bytes::Bytes;
+use tollhouse_plugin::identity::{KeyParts, Unexplained};
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
 use tollhouse_plugin::{Answer, HeldBody, RequestContext};
 use tollhouse_shenyu::cache::{ANSWER_BYTES_MAX, CacheRule, Kept};
@@ -21,7 +24,13 @@ pub(crate) struct Keep {
     cache: SharedCache,
     key: Vec<u8>,
     lifetime_ms: u64,
+    unexplained: Unexplained,
+    /// Identities that were known when the key was made.
+    identities: usize,
 }
+
+/// A key has identities; credentials in `Authorization` are not asked about.
+const KEY_PARTS: KeyParts = KeyParts { identities: true, authorization: false, cookie: false };
 
 /// What is known about a request.
 pub(crate) enum Found<'o> {
@@ -54,26 +63,36 @@ pub(crate) fn find<'o>(
                 None => answer,
             }))
         }
-        None => Found::Nothing(Keep { cache: cache.clone(), key, lifetime_ms: rule.lifetime_ms }),
+        None => Found::Nothing(Keep {
+            cache: cache.clone(),
+            key,
+            lifetime_ms: rule.lifetime_ms,
+            unexplained: cx.unexplained(KEY_PARTS),
+            identities: cx.exchange().edits().identities.len(),
+        }),
     }
 }
 
-/// Rule, host, path and query: lengths before texts, so that no two requests can have the same.
+/// Rule, host, what the node is asked for, and identities: lengths before texts, so that no two requests can have the
+/// same.
 fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
     let host = cx.header("host").unwrap_or_default();
     let query = turn.query.as_deref().unwrap_or_default();
-    let mut key = Vec::with_capacity(id.len() + host.len() + turn.asked().len() + query.len() + 32);
-    for part in [id.as_bytes(), &host, turn.asked().as_bytes(), query] {
+    let path = turn.node_path();
+    let mut key = Vec::with_capacity(id.len() + host.len() + path.len() + query.len() + 32);
+    for part in [id.as_bytes(), &host, path.as_bytes(), query] {
         key.extend_from_slice(&(part.len() as u64).to_le_bytes());
         key.extend_from_slice(part);
     }
+    cx.write_identities(&mut key);
     key
 }
 
 impl Keep {
     /// Watches the body of an answer that may be kept.
     pub(crate) fn watch(self, cx: &mut ResponseContext<'_>) {
-        if !may_be_kept(cx) {
+        let is_same_user = cx.request().edits().identities.len() == self.identities;
+        if !is_same_user || !may_be_kept(cx, self.unexplained) {
             return;
         }
         let content_type = cx.header("content-type").map(<[u8]>::to_vec);
@@ -83,17 +102,18 @@ impl Keep {
     }
 }
 
-fn may_be_kept(cx: &ResponseContext<'_>) -> bool {
+fn may_be_kept(cx: &ResponseContext<'_>, unexplained: Unexplained) -> bool {
     let facts = cx.facts();
-    let is_private = cx.header_list("cache-control").is_some_and(|directives| {
-        let directives = directives.to_ascii_lowercase();
-        let directives = directives.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        directives.into_iter().any(|directive| {
-            let name = directive.split(|byte| *byte == b'=').next().unwrap_or_default();
-            [&b"no-store"[..], b"no-cache", b"private"].contains(&name)
-        })
-    });
-    facts.source == Source::Upstream
+    let directives = cx.header_list("cache-control").unwrap_or_default().to_ascii_lowercase();
+    let says = |name: &str| {
+        let mut names = directives.split(|byte| *byte == b',').map(|directive| {
+            directive.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii()
+        });
+        names.any(|known| known == name.as_bytes())
+    };
+    let is_private = ["no-store", "no-cache", "private"].into_iter().any(says);
+    unexplained.may_be_shared(says, |_| false)
+        && facts.source == Source::Upstream
         && facts.status == 200
         && facts.has_body
         && facts.content_length.is_none_or(|bytes| bytes <= ANSWER_BYTES_MAX as u64)

@@ -8,6 +8,7 @@ use tollhouse_plugin::RequestContext;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::casdoor::{CasdoorRule, TOKEN_PATH};
 
+use crate::action::note_claims;
 use crate::engines::Engines;
 use crate::guard;
 use crate::turn::Turn;
@@ -44,6 +45,7 @@ impl CasdoorGate {
             None => self.exchange(turn).await.ok_or(Answer::IllegalAuthorization)?,
         };
         let claims = self.rule.check(&token, cx.now().unix_ms / 1000)?;
+        note_claims(cx, "casdoor", &claims);
         for (header, value) in CasdoorRule::headers(&claims) {
             // Names may have any letters, and headers only some.
             let value =

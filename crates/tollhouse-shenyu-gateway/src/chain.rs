@@ -7,6 +7,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
+use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::filters::{Filters, HEALTHY, collapse, fallback_answer};
 use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, UnknownRpcType};
@@ -49,6 +50,7 @@ pub struct Chain {
     /// Pages about what it was compiled of, where they are asked for.
     pub(crate) actuator: Option<Box<Actuator>>,
     pub(crate) by_path: ByPath,
+    pub(crate) judges_paths: bool,
 }
 
 /// A plugin of the chain that could have to do with a request.
@@ -92,6 +94,11 @@ impl Chain {
         &self.applications
     }
 
+    /// Whether any of its plugins protects nodes, so that ambiguous paths are to be refused.
+    pub fn judges_paths(&self) -> bool {
+        self.judges_paths
+    }
+
     /// Where a request goes with which no plugin but a proxy has to do anything; `None` where the chain has
     /// to be run for it. Allocates nothing.
     pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
@@ -109,6 +116,9 @@ impl Chain {
     /// The same of a request for which everything is asked.
     pub(crate) fn search_plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
+        if self.judges_paths && may_be_ambiguous(path.as_bytes()) {
+            return None;
+        }
         if let Some(filters) = &self.filters
             && (filters.taken(path).is_some()
                 || (filters.collapse_slashes && path.contains("//"))
@@ -123,7 +133,11 @@ impl Chain {
                 Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
                 Selected::Action(Action::Proxy { rule, target }) => {
                     // What works on answers stands behind the proxy in the chain, and is asked by the same view.
-                    let is_plain = refuse_size(rule, exchange).is_none()
+                    // A body of unknown length has to be counted.
+                    let is_counted = rule.bytes_max().is_some()
+                        && exchange.client_header(b"transfer-encoding").is_some();
+                    let is_plain = !is_counted
+                        && refuse_size(rule, exchange).is_none()
                         && self
                             .answer_links
                             .iter()

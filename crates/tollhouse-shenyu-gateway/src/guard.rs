@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::{Identity, RequestContext};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::sign::{Applications, SignHeaders, Signed};
 
@@ -54,6 +54,7 @@ pub(crate) fn check_signature(
     let signer = applications.check(&signed, delay_minutes)?;
     let app_param = signer.app_param.map(str::to_owned);
     let app_key = signer.app_key.to_owned();
+    cx.note_identity(Identity { by: "sign", name: app_key.as_bytes(), grant: b"" });
     turn.facts.app_key = app_key;
     // A client's own would be taken for the gateway's.
     cx.remove_header("appParam");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
-use tollhouse_plugin::{AnswerBody, HeldBody, RequestContext};
+use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeldBody, RequestContext};
 use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::cryptor::{Crypted, CryptorRule};
 use tollhouse_shenyu::shaping::{BodyEdits, Edits, RequestRule, ResponseRule, Unique};
@@ -13,7 +13,7 @@ use crate::reply::reply;
 use crate::turn::Turn;
 use crate::{grpc, guard};
 
-/// Longest body that is edited, in bytes: it is held whole. Longer ones pass as they are.
+/// Longest body that is edited, in bytes: it is held whole. Longer requests pass as they are, longer answers do not.
 pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
 
 /// Does what a rule of `request` says to the request.
@@ -291,8 +291,12 @@ impl BodyFilter for CryptFilter {
         if is_last { self.held.len() + input_bytes } else { 0 }
     }
 
-    fn has_failed(&self) -> bool {
-        self.held.has_failed()
+    fn failure(&self) -> Option<FilterFailure> {
+        self.held.has_failed().then_some(FilterFailure::NoMemory)
+    }
+
+    fn holds_body(&self) -> bool {
+        true
     }
 }
 
@@ -318,14 +322,19 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
 
 fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     // Before the headers change: they say whether it can be read.
-    let may_be_json = cx.header("content-type").is_none_or(|kind| {
-        let kind = kind.to_ascii_lowercase();
-        let is_text = kind.starts_with(b"text/") && !kind.starts_with(b"text/event-stream");
-        is_text || kind.windows(4).any(|word| word == b"json")
+    let kind = cx.header("content-type").map(<[u8]>::to_ascii_lowercase);
+    let says_json =
+        kind.as_ref().is_some_and(|kind| kind.windows(4).any(|word| word == b"json"));
+    let may_be_json = kind.is_none_or(|kind| {
+        says_json || (kind.starts_with(b"text/") && !kind.starts_with(b"text/event-stream"))
     });
-    if may_be_json && !rule.body.is_empty() && cx.header("content-encoding").is_none() {
-        let filter =
-            JsonFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_too_long: false };
+    if may_be_json && !rule.body.is_empty() {
+        // Passed on as it is, it would show what the rule takes out.
+        if !cx.require_readable(Codings::IDENTITY, EDITED_BODY_BYTES_MAX as u64) {
+            return;
+        }
+        let (rule, held) = (Arc::clone(rule), cx.hold_body());
+        let filter = JsonFilter { rule, held, says_json, is_unreadable: false };
         cx.filter_body(Effect::Rewrites, Box::new(filter));
     }
     let edits = &rule.headers;
@@ -367,27 +376,33 @@ fn replace(cx: &mut ResponseContext<'_>, name: &str, values: Vec<Vec<u8>>) {
     }
 }
 
-/// Holds a body of JSON until it is whole, and edits it.
+/// Holds a body until it is whole, and edits it if it is JSON. A text of another kind passes; nothing passes of a body
+/// that says it is JSON and cannot be read.
 struct JsonFilter {
     rule: Arc<ResponseRule>,
     held: HeldBody,
-    is_too_long: bool,
+    says_json: bool,
+    is_unreadable: bool,
 }
 
 impl BodyFilter for JsonFilter {
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        if !self.is_too_long && self.held.len() + input.len() > EDITED_BODY_BYTES_MAX {
-            self.is_too_long = true;
-            out.append(&mut self.held.take());
-        }
-        if self.is_too_long {
-            return out.extend_from_slice(input);
+        self.is_unreadable |= self.held.len() + input.len() > EDITED_BODY_BYTES_MAX;
+        if self.is_unreadable {
+            return;
         }
         self.held.push(input);
-        if is_last && !self.held.has_failed() {
-            let held = self.held.take();
-            // What is no JSON stays as it is.
-            out.extend(self.rule.body.apply_to_text(&held).unwrap_or(held));
+        if !is_last || self.held.has_failed() {
+            return;
+        }
+        let held = self.held.take();
+        if held.trim_ascii().is_empty() {
+            return out.extend(held);
+        }
+        match self.rule.body.apply_to_text(&held) {
+            Some(edited) => out.extend(edited),
+            None if self.says_json => self.is_unreadable = true,
+            None => out.extend(held),
         }
     }
 
@@ -395,7 +410,14 @@ impl BodyFilter for JsonFilter {
         if is_last { self.held.len() + input_bytes } else { 0 }
     }
 
-    fn has_failed(&self) -> bool {
-        self.held.has_failed()
+    fn failure(&self) -> Option<FilterFailure> {
+        match self.is_unreadable {
+            true => Some(FilterFailure::Unreadable),
+            false => self.held.has_failed().then_some(FilterFailure::NoMemory),
+        }
+    }
+
+    fn holds_body(&self) -> bool {
+        true
     }
 }

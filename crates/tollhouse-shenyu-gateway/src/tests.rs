@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
-use tollhouse_plugin::{Services, Transfer};
+use tollhouse_plugin::{Identity, Services, Transfer};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::answer::Statuses;
 
@@ -139,6 +139,14 @@ fn rules_limit_headers_and_bodies() {
     let large = format!("POST / HTTP/1.1\nHost: a\nContent-Length: 101\n\n{}", "x".repeat(101));
     assert_eq!(desk.answer(&large), r#"200 {"code":413,"message":"Request Entity Too Large"}"#);
     assert!(desk.send(&get("/")).answer.is_none());
+    // What nothing declares is counted as it comes.
+    let chunked = "POST / HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\nx";
+    let edits = desk.answer(chunked);
+    assert!(edits.contains("body_bytes_max 100\n"), "{edits}");
+    let (chain, _) = desk.sources.compile(&desk.terms);
+    let chain = chain.expect("divide is on");
+    assert_eq!(chain.plain_target(&FakeExchange::parse(chunked, 0)), None);
+    assert_eq!(chain.plain_target(&FakeExchange::parse(&get("/"), 0)), Some(0));
 }
 
 #[test]
@@ -297,8 +305,14 @@ fn modify_response_edits_what_a_node_answered() {
     assert!(!reply.contains("secret") && !reply.contains("X-Gone"), "{reply}");
     let (_, other) = exchanged(&desk, &get("/other"), head, "{\"secret\":1}");
     assert!(other.contains("secret") && other.contains("200"), "{other}");
-    let (_, broken) = exchanged(&desk, &get("/order"), head, "{\"secret");
-    assert!(broken.contains("secret"), "what is no JSON stays: {broken}");
+    // What cannot be edited is not passed on.
+    let gzip = head.replace("\n\n", "\nContent-Encoding: gzip\n\n");
+    for (head, body) in [(head, "{\"secret"), (&*gzip, "{\"secret\":1}")] {
+        let (_, refused) = exchanged(&desk, &get("/order"), head, body);
+        assert!(refused.contains("answer_unreadable") && !refused.contains("secret"), "{refused}");
+    }
+    let (_, empty) = exchanged(&desk, &get("/order"), head, "");
+    assert!(empty.contains("201"), "{empty}");
     let (chain, _) = desk.sources.compile(&desk.terms);
     let chain = chain.expect("divide is on");
     assert_eq!(chain.plain_target(&FakeExchange::parse(&get("/order"), 0)), None);
@@ -498,6 +512,12 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
             false,
         ),
         ("GET /e HTTP/1.1\nHost: a\n\n", "500\n".to_owned(), false),
+        ("GET /g HTTP/1.1\nHost: a\nCookie: sid=1\n\n", json.to_owned(), false),
+        (
+            "GET /h HTTP/1.1\nHost: a\nCookie: sid=1\n\n",
+            format!("{json}Cache-Control: public\n"),
+            true,
+        ),
         ("GET /f HTTP/1.1\nHost: a\n\n", format!("{json}Content-Encoding: gzip\n"), false),
     ];
     for (request, head, is_kept) in cases {
@@ -513,6 +533,10 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
         assert!(again.is_none_or(|answer| format!("{answer:?}").contains("application/json")));
     }
     assert!(harness.request(&get("/a?b=1")).answer.is_none(), "another host");
+    // Somebody whom another plugin has found.
+    let mut exchange = FakeExchange::parse("GET /a?b=1 HTTP/1.1\nHost: a\n\n", harness.now_ms);
+    exchange.edits.identities.note(Identity { by: "x", name: b"alice", grant: b"" });
+    assert!(harness.run(&mut exchange).answer.is_none(), "another user");
     assert!(harness.request("GET /a?b=2 HTTP/1.1\nHost: a\n\n").answer.is_none());
     harness.now_ms += 10_000;
     assert!(harness.request("GET /a?b=1 HTTP/1.1\nHost: a\n\n").answer.is_none(), "it is old");

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use tollhouse_plugin::Exchange;
+use tollhouse_plugin::{Exchange, path_of};
+use tollhouse_router::{NormalizeOptions, escaped_path};
 use tollhouse_shenyu::matching::{Engine, RpcType};
 use tollhouse_shenyu::model::Metadata;
 use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
@@ -259,12 +260,12 @@ impl Turn {
     }
 }
 
-/// The path as it was sent, still encoded; and whether that is another one for nodes. One that climbs
-/// (`/a/../b`) is what it leads to, for conditions and nodes alike: else a condition would see the way, and
-/// the node its end.
+/// The path that conditions and nodes see, and whether it is another one than was sent: still escaped, in
+/// one spelling (RFC 3986 §6.2.2), with what climbs resolved and slashes merged. Otherwise a condition would
+/// judge another resource than the node serves.
 #[inline]
 pub(crate) fn asked_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
-    // Most paths are sent as they are matched, and have nothing in them that could climb.
+    // Most paths are sent as they are matched, and have nothing in them that could be spelt otherwise.
     if let Some(path) = exchange.path_as_sent() {
         return (text(Cow::Borrowed(path)), false);
     }
@@ -273,65 +274,38 @@ pub(crate) fn asked_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
 
 fn read_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
     let sent = path_of(exchange.real_request_uri());
-    if climbs(&sent) {
-        return (Cow::Owned(path_of(exchange.request_uri()).into_owned()), true);
+    // Routes see no parameters where the operator says that nodes cut them off.
+    let servlet_params = sent.contains(&b';') && !exchange.path().contains(&b';');
+    let options =
+        NormalizeOptions { servlet_params, encoded_slash: true, delete_tail_slash: false };
+    match escaped_path(&sent, &options).map(Cow::into_owned) {
+        Ok(path) if path != *sent => (text(Cow::Owned(path)), true),
+        _ => (text(sent), false),
     }
-    (sent, false)
-}
-
-fn path_of(uri: Cow<'_, [u8]>) -> Cow<'_, str> {
-    let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
-    text(match uri {
-        Cow::Borrowed(uri) => Cow::Borrowed(&uri[..end]),
-        Cow::Owned(mut uri) => {
-            uri.truncate(end);
-            Cow::Owned(uri)
-        }
-    })
-}
-
-/// Whether a segment is one or two dots, encoded or not.
-fn climbs(path: &str) -> bool {
-    let is_dots = |segment: &str| {
-        let mut rest = segment;
-        let mut dots = 0;
-        while !rest.is_empty() {
-            let bytes = rest.as_bytes();
-            let width = match bytes {
-                [b'.', ..] => 1,
-                [b'%', b'2', b'e' | b'E', ..] => 3,
-                _ => return false,
-            };
-            rest = &rest[width..];
-            dots += 1;
-        }
-        matches!(dots, 1 | 2)
-    };
-    // Most paths have neither byte, and nearly none has them behind a slash. All bytes are looked at, without
-    // a branch each.
-    let may = path.bytes().fold(false, |found, byte| found | (byte == b'.') | (byte == b'%'));
-    may && (path.contains("/.") || path.contains("/%2")) && path.split('/').any(is_dots)
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_plugin::testing::FakeExchange;
+
     use super::*;
 
     #[test]
-    fn only_whole_segments_of_dots_climb() {
-        for (path, expected) in [
-            ("/a/../b", true),
-            ("/a/./b", true),
-            ("/a/..", true),
-            ("/a/%2e%2E/b", true),
-            ("/a/.%2e", true),
-            ("/a/...", false),
-            ("/a/.b", false),
-            ("/a..", false),
-            ("/%2fa", false),
-            ("/", false),
+    fn conditions_and_nodes_see_one_spelling_of_a_path() {
+        for (sent, seen) in [
+            ("/a/b.c?d=%61//", "/a/b.c"),
+            ("/%61/%7e", "/a/~"),
+            ("//a///b", "/a/b"),
+            ("/a/../b/./c", "/b/c"),
+            ("/a/%2e%2E/b", "/b"),
+            ("/a%20b%c3%a9", "/a%20b%C3%A9"),
+            ("/a%2fb%3b;c", "/a%2Fb%3B;c"),
         ] {
-            assert_eq!(climbs(path), expected, "{path}");
+            let exchange = FakeExchange::parse(&format!("GET {sent} HTTP/1.1\n\n"), 0);
+            let (path, is_changed) = asked_path(&exchange);
+            assert_eq!((&*path, is_changed), (seen, !sent.starts_with(seen)), "{sent}");
         }
+        let exchange = FakeExchange::parse("GET /a/b HTTP/1.1\n\n", 0).sent_as("/a;x=1/b;y");
+        assert_eq!(asked_path(&exchange), (Cow::Borrowed("/a/b"), true), "a servlet's nodes");
     }
 }

@@ -206,6 +206,11 @@ impl BasicAuthRule {
         read(read::<BasicAuthConfig>(config)?.default_handle_json.as_deref())
     }
 
+    /// The user that it is about.
+    pub fn user(&self) -> &str {
+        self.authorization.split(':').next().unwrap_or_default()
+    }
+
     /// Checks the header `Authorization`: `Basic` with base64 (RFC 7617 §2), or the text as it is configured,
     /// which is all that ShenYu takes. Nothing passes where nothing is configured.
     ///

@@ -426,8 +426,13 @@ impl DivideRule {
         self.header_bytes_max > 0 || self.request_bytes_max > 0
     }
 
-    /// The answer to a request whose headers or body are too large. `content_length` is that of the head;
-    /// ShenYu does not limit bodies that come in chunks.
+    /// Most bytes that a body may have, where that is limited.
+    pub fn bytes_max(&self) -> Option<u64> {
+        (self.request_bytes_max > 0).then_some(self.request_bytes_max)
+    }
+
+    /// The answer to a request whose headers or body are too large, as far as its head tells: `content_length` is
+    /// what it declares. Whatever comes is counted besides ([`Self::bytes_max`]); ShenYu counts no chunks.
     pub fn refuse(&self, header_value_bytes: u64, content_length: Option<u64>) -> Option<Answer> {
         let exceeds = |bytes: u64, most: u64| most > 0 && bytes > most;
         if exceeds(header_value_bytes, self.header_bytes_max) {

@@ -15,7 +15,7 @@ use tollhouse_model::encryption::{Keyring, Opened};
 
 use crate::key::KEY_PREFIX;
 
-pub use cover::{COVER, cover, holds_secret, uncover};
+pub use cover::{COVER, cover, holds_secret, redirects, uncover};
 
 /// What sealed texts begin with; nothing has to be opened where it does not occur.
 const MARK: &str = "tollhouse-sealed:";

@@ -423,12 +423,6 @@ async fn a_standby_is_passed_over() {
     }
 }
 
-/// Objects that are deleted while there is no room: more than fit into what was left.
-const DELETIONS: usize = 100;
-
-/// Small rows that a database takes while it is full, before it takes none: some files have free pages.
-const LAST_ROWS_MAX: usize = 10_000;
-
 #[tokio::test]
 async fn a_database_without_room_takes_deletions_and_goes_on_once_it_has_some() {
     let mariadb = Database::cramped_mariadb().map(|it| (it, Engine::MySql));
@@ -436,9 +430,6 @@ async fn a_database_without_room_takes_deletions_and_goes_on_once_it_has_some() 
     for (database, engine) in mariadb.into_iter().chain(postgres) {
         let server = Server { database, engine };
         let store = server.open("t_").await;
-        for number in 0..DELETIONS {
-            put(&store, &format!("/kept/{number}"), "v").await;
-        }
         // A log as it is after hours.
         for _ in 0..200 {
             put(&store, "/large", &"v".repeat(64 * 1024)).await;
@@ -449,25 +440,11 @@ async fn a_database_without_room_takes_deletions_and_goes_on_once_it_has_some() 
         }
         let lease = store.grant(Duration::from_secs(60)).await.expect("there is room");
         let mut watch = store.watch("/kept/", store.revision().await.expect("it reads"));
-        server.database.fill();
-        let mut refused = None;
-        for number in 0..LAST_ROWS_MAX {
-            let put = Transaction::new().put(format!("/more/{number}"), "v".repeat(900));
-            if let Err(error) = store.commit(put).await {
-                refused = Some(error);
-                break;
-            }
-        }
-        let refused = refused.expect("it is full");
-        assert!(matches!(refused, StoreError::OutOfRoom { .. }), "{engine:?}: {refused}");
-        assert!(refused.to_string().contains("make room"), "{refused}");
-        for number in 0..DELETIONS {
-            let delete = Transaction::new().delete(format!("/kept/{number}"));
-            store.commit(delete).await.unwrap_or_else(|it| panic!("{engine:?} {number}: {it}"));
+        conformance::removals_are_taken(&*store, || server.database.fill()).await;
+        for number in (0..conformance::REMOVALS).chain(0..conformance::REMOVALS) {
             assert_eq!(next_key(&mut watch).await, format!("/kept/{number}"), "{engine:?}");
         }
         store.keep_alive(lease).await.unwrap_or_else(|it| panic!("{engine:?}: {it}"));
-        assert!(store.get("/kept/1").await.expect("it reads").is_none());
         server.database.make_room();
         put(&store, "/later", "v").await;
     }

@@ -124,7 +124,7 @@ impl Writer {
         }
         let outcomes = match self.commit_all(&transactions).await {
             Ok(outcomes) => outcomes,
-            Err(error @ StoreError::OutOfRoom { .. }) => {
+            Err(error) if error.is_without_room() => {
                 self.commit_removals(&transactions, &error).await
             }
             Err(error) => vec![Err(error); transactions.len()],
@@ -166,7 +166,7 @@ impl Writer {
             self.make_room().await;
             match self.commit_all(removals).await {
                 Ok(outcomes) => return outcomes,
-                Err(StoreError::OutOfRoom { .. }) if tries.is_left() => {
+                Err(error) if error.is_without_room() && tries.is_left() => {
                     tokio::time::sleep(tries.backoff.next_wait()).await;
                 }
                 Err(error) => return vec![Err(error); removals.len()],

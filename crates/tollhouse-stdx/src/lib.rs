@@ -1,9 +1,11 @@
 //! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes,
 //! budgets of memory, waits between tries.
 //!
-//! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself; every module can be understood and
+//! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself and to flush a folder; every
+//! module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
+pub mod arrival_queue;
 pub mod backoff;
 mod blocks;
 pub mod budget;
@@ -15,6 +17,7 @@ pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
+pub mod files;
 pub mod fine_duration;
 pub mod header_name;
 pub mod log_limit;
@@ -30,6 +33,7 @@ pub mod wheel;
 pub mod word_bytes;
 pub mod yaml;
 
+pub use arrival_queue::{ArrivalQueue, Ticket};
 pub use backoff::Backoff;
 pub use budget::{MemoryBudget, Reservation};
 pub use byte_room::ByteRoom;

@@ -91,6 +91,21 @@ impl Timer {
         }
     }
 
+    /// Has the task woken once at `at_ms` besides, whatever its deadline is or becomes; see [`Self::cancel_nudge`].
+    #[inline]
+    pub fn nudge(&self, at_ms: u64) {
+        self.entry.nudge_ms.set(at_ms);
+        if at_ms < self.entry.queued_until_ms.get() {
+            self.wheel.requeue(&self.entry);
+        }
+    }
+
+    /// Takes a nudge back that has not come.
+    #[inline]
+    pub fn cancel_nudge(&self) {
+        self.entry.nudge_ms.set(NEVER_MS);
+    }
+
     /// Takes the deadline away; the entry leaves its slot when that comes round.
     #[inline]
     pub fn disarm(&self) {
@@ -136,12 +151,21 @@ impl fmt::Debug for Timer {
 struct Entry {
     /// `NEVER_MS` when disarmed.
     deadline_ms: Cell<u64>,
+    /// `NEVER_MS` when none is wanted.
+    nudge_ms: Cell<u64>,
     /// When the slot it hangs in is looked at; `NEVER_MS` when it hangs in none.
     queued_until_ms: Cell<u64>,
     index: u32,
     previous: Cell<u32>,
     next: Cell<u32>,
     waker: RefCell<Option<Waker>>,
+}
+
+impl Entry {
+    /// The earlier of deadline and nudge.
+    fn due_ms(&self) -> u64 {
+        self.deadline_ms.get().min(self.nudge_ms.get())
+    }
 }
 
 struct Inner {
@@ -183,6 +207,7 @@ impl Inner {
         let index = u32::try_from(entries.len()).ok().filter(|index| *index != NIL);
         let entry = Rc::new(Entry {
             deadline_ms: Cell::new(NEVER_MS),
+            nudge_ms: Cell::new(NEVER_MS),
             queued_until_ms: Cell::new(NEVER_MS),
             index: index.expect("memory ends before four billion timers do"),
             previous: Cell::new(NIL),
@@ -196,6 +221,7 @@ impl Inner {
     fn release_entry(&self, entry: &Entry) {
         self.unlink(entry);
         entry.deadline_ms.set(NEVER_MS);
+        entry.nudge_ms.set(NEVER_MS);
         // The waker may own what is being dropped around us: it goes after the last borrow.
         let waker = entry.waker.borrow_mut().take();
         self.free.borrow_mut().push(entry.index);
@@ -207,7 +233,7 @@ impl Inner {
     fn requeue(&self, entry: &Entry) {
         self.unlink(entry);
         let current = self.current_tick.get();
-        let due = entry.deadline_ms.get().div_ceil(self.tick_ms);
+        let due = entry.due_ms().div_ceil(self.tick_ms);
         let tick = due.clamp(current + 1, current + SLOTS as u64 - 1);
         self.link(entry, tick);
         if tick < self.announced_tick.get() {
@@ -276,13 +302,20 @@ impl Inner {
             }
             let entry = Rc::clone(&self.entries.borrow()[head as usize]);
             self.unlink(&entry);
-            let deadline_ms = entry.deadline_ms.get();
-            if deadline_ms <= now_ms {
+            let due_ms = entry.due_ms();
+            if due_ms <= now_ms {
+                if entry.nudge_ms.get() <= now_ms {
+                    entry.nudge_ms.set(NEVER_MS);
+                }
+                // The deadline is still to come where only the nudge was due.
+                if entry.deadline_ms.get() > now_ms && entry.due_ms() != NEVER_MS {
+                    self.requeue(&entry);
+                }
                 let waker = entry.waker.borrow().clone();
                 if let Some(waker) = waker {
                     waker.wake();
                 }
-            } else if deadline_ms != NEVER_MS {
+            } else if due_ms != NEVER_MS {
                 self.requeue(&entry);
             }
         }

@@ -53,6 +53,15 @@ pub fn read_directory(directory: &Path, prefix: &str) -> Result<Listing, StoreEr
     sqlite::read(directory, prefix)
 }
 
+/// The same for a store that no other process has open, on a disk that has no room to open it.
+///
+/// # Errors
+///
+/// As for [`read_directory`]; and another process has it open.
+pub fn read_directory_alone(directory: &Path, prefix: &str) -> Result<Listing, StoreError> {
+    sqlite::read_alone(directory, prefix)
+}
+
 /// Copies the store of a data directory, as of one revision, to a file that must not exist yet,
 /// whether or not another process has it open. As `store.db` in an empty data directory, the copy
 /// opens as a store. Every 16 MiB `progress` is called.

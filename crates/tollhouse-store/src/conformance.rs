@@ -8,9 +8,12 @@
 
 mod expiry;
 mod leases;
+mod room;
 mod transactions;
 mod values;
 mod watching;
+
+pub use self::room::{REMOVALS, removals_are_taken};
 
 use crate::changes::Changes;
 use crate::entry::{Entry, Revision};

@@ -256,6 +256,28 @@ impl StoreError {
         }
     }
 
+    /// Whether the store has no room for what the change adds. A change that only removes is done all the same, if it is
+    /// made without anything to add.
+    #[must_use]
+    pub fn is_without_room(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::OutOfRoom { .. })
+    }
+
+    /// Whether the disk, or what lies on it, keeps a store from being used: a full, failing or read-only disk, or a
+    /// damaged file. Another process, another program's file or another version's is none of that.
+    #[must_use]
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(
+            self,
+            Self::Full { .. }
+                | Self::ReadOnly { .. }
+                | Self::Corrupt { .. }
+                | Self::Io { .. }
+                | Self::Unconfirmed { .. }
+                | Self::Stopped { .. }
+        )
+    }
+
     /// What an error of the file system at this path means.
     pub(crate) fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();

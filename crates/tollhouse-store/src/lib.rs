@@ -34,7 +34,9 @@ pub mod engine {
     pub use crate::backend::history::History;
 }
 
-pub use backend::{Progress, backup_directory, open, open_with, read_directory};
+pub use backend::{
+    Progress, backup_directory, open, open_with, read_directory, read_directory_alone,
+};
 pub use batches::Batches;
 pub use changes::{Changes, Event};
 pub use clock::{Clock, ManualClock};

@@ -27,6 +27,10 @@ impl Limits {
     };
 }
 
+/// Room on the disk that is kept beside a store in a file, so that a full disk takes deletions and a restart: some
+/// thousand deletions, each of which lets another page of the file be used again.
+pub const RESERVE_BYTES: usize = 4 * 1024 * 1024;
+
 /// Longest key, in bytes. The longest that the Admin API makes (two identifiers of 64 bytes and a
 /// namespace) is below 300; an index page holds a few keys of this size.
 pub const KEY_BYTES_MAX: usize = 4 * 1024;

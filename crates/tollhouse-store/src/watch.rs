@@ -35,6 +35,18 @@ pub enum Lost {
         /// The newest revision.
         newest: Revision,
     },
+    /// The store is at an earlier revision than one that was read: it was put back to an older snapshot, or has lost
+    /// commits. List again, and watch from there.
+    #[error(
+        "the store is at revision {newest}, and was read up to {after}: it was put back to an older snapshot, or has \
+         lost commits that it had confirmed"
+    )]
+    Rewound {
+        /// The revision that was read.
+        after: Revision,
+        /// The newest one now.
+        newest: Revision,
+    },
     /// The store cannot be reached: list again once it can.
     #[error("the store cannot be reached ({reason}); list again once it can")]
     Unavailable {

@@ -143,6 +143,9 @@ catalogue! {
             "tollhouse_udp_sessions_total", "Sessions of datagrams begun.";
         udp_sessions_open: Gauge =
             "tollhouse_udp_sessions_open", "Sessions of datagrams open now.";
+        udp_sessions_displaced: Counter =
+            "tollhouse_udp_sessions_displaced_total",
+            "Sessions of datagrams without a sign of use that ended early, so that newer ones found room.";
         udp_datagrams_dropped: Family<DatagramDrop, { DatagramDrop::COUNT }> =
             "tollhouse_udp_datagrams_dropped_total", "Datagrams that were not passed on, by reason.";
     }
@@ -229,18 +232,24 @@ catalogue! {
             "1 while the store of the configuration cannot be read; what is in service goes on.";
         store_doubtful: SharedGauge =
             "tollhouse_store_doubtful",
-            "1 while what a shared store holds is not believed (it was emptied or replaced) or is half of an import.";
+            "1 while what a shared store holds is not believed (it was emptied or replaced), is half of an import, or is older than what was read.";
         store_differences: SharedCounter =
             "tollhouse_store_differences_total",
             "Objects in service that were not what a shared store holds, found by comparing and mended.";
+        store_rewinds: SharedCounter =
+            "tollhouse_store_rewinds_total",
+            "Times that a shared store was found at an earlier revision than one that was read of it.";
         store_copy_written: SharedGauge =
             "tollhouse_store_copy_written_seconds",
-            "When the copy of a shared store was made that a start without the store serves, in seconds since 1970.";
+            "Time of the newest change in the copy of a shared store that a start without the store serves, in seconds since 1970.";
         store_copy_in_service: SharedGauge =
             "tollhouse_store_copy_in_service",
             "1 while that copy serves, because the store has been away since the start.";
         admin_down: SharedGauge =
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
+        admin_keys_refused: SharedCounter =
+            "tollhouse_admin_keys_refused_total",
+            "Wrong keys that were brought to the Admin API or typed into the console's sign-in.";
         registry_down: SharedGauge =
             "tollhouse_registry_down", "1 while the service registry cannot be served.";
         shenyu_admin_down: SharedGauge =

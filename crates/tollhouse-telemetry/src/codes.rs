@@ -79,6 +79,11 @@ codes! {
     BadPath = "bad_path", 400, Downstream,
         "The path cannot be normalised: a broken percent escape, or dots that lead above the root.",
         "Encode the path as RFC 3986 says.";
+    AmbiguousPath = "ambiguous_path", 400, Downstream,
+        "A plugin judges the path, and servers read the one that was sent in several ways: it has a backslash, \
+         `;parameters`, or an escaped slash or backslash.",
+        "Escape `;` as `%3B`. For nodes that take `%2F` for data, set `match_uri_encoded_slash`; for those that \
+         cut parameters off, `normalize_uri_like_servlet`; `ambiguous_paths: allow` passes all such paths on.";
     RequestLineTooLong = "request_line_too_long", 414, Downstream,
         "The first line of the request is longer than the limit.",
         "Shorten the URL, or raise the limit on the request line.";
@@ -107,8 +112,8 @@ codes! {
         "The method is TRACE, whose answer would show what the gateway tells nodes, or CONNECT over HTTP/2.",
         "Use another method; ask the node itself to see what arrives there.";
     MethodNotImplemented = "method_not_implemented", 501, Downstream,
-        "The gateway does not serve this method.",
-        "Use another method; CONNECT in particular is not for a reverse proxy.";
+        "The gateway does not serve this method, or a WebSocket over HTTP/2 is asked for on a route without `enable_websocket`.",
+        "Use another method, or set `enable_websocket`; CONNECT in particular is not for a reverse proxy.";
     TransferCodingNotImplemented = "transfer_coding_not_implemented", 501, Downstream,
         "The body has a transfer coding other than chunked.",
         "Send the body with Content-Length or chunked.";
@@ -182,7 +187,7 @@ codes! {
         "The node closed the connection before its answer was complete.",
         "Look in the server's log for a crash, a restart, or an idle time-out shorter than the pool's.";
     UpstreamBadResponse = "upstream_bad_response", 502, Upstream,
-        "The node's answer is not HTTP, or its framing is ambiguous.",
+        "The node's answer is not HTTP, its framing is ambiguous, or it switches protocols in another way than it was asked to.",
         "See whether the upstream's scheme is right; then fix the server.";
     UpstreamResponseHeadTooLarge = "upstream_response_head_too_large", 502, Upstream,
         "The header section of the answer is larger than the limit.",
@@ -220,8 +225,11 @@ codes! {
     InternalPanic = "internal_panic", 500, Gateway,
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";
+    AnswerUnreadable = "answer_unreadable", 502, Upstream,
+        "A plugin has to read the body of the answer and cannot: it has a content coding that the plugin does not undo, is not what that coding makes, or is longer than the plugin takes.",
+        "Have the node answer without Content-Encoding where the request accepts identity alone, or raise the plugin's limit on bodies.";
     MemoryLimit = "memory_limit", 503, Gateway,
-        "The body had to be held whole, and bodies and answers that are held take all the memory they may.",
+        "A body had to be held in memory, and bodies and answers that are held take all the memory they may. Over HTTP/2, the stream is reset instead.",
         "Look for clients that send many long bodies at once; raise `limits.buffered_bytes` where the machine has more memory.";
     Draining = "draining", 503, Gateway,
         "The gateway is shutting down and takes no new requests.",

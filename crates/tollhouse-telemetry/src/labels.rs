@@ -105,6 +105,8 @@ label! {
     HelloTooLong = "tls_hello_too_long",
     /// The handshake did not end in time.
     Timeout = "tls_handshake_timeout",
+    /// The connection said nothing whole, and a newer one took its place.
+    Silent = "tls_client_silent",
     /// As many handshakes as allowed are under way.
     Limit = "tls_handshake_limit",
     /// The client left before the end.

@@ -243,7 +243,7 @@ impl State {
         let own = |path: &str| format!("{}{path}", self.address);
         let body = String::from_utf8_lossy(&request.body).into_owned();
         match path {
-            "/.well-known/openid-configuration" => (
+            "/.well-known/openid-configuration" | "/realm/.well-known/openid-configuration" => (
                 200,
                 json!({
                     "issuer": own("/realm"),

@@ -23,6 +23,7 @@ pub mod program;
 pub mod redis;
 pub mod relay;
 pub mod responder;
+pub mod small_disk;
 pub mod wire;
 
 pub use client::RawClient;
@@ -35,3 +36,4 @@ pub use message::Message;
 pub use origin::{Connection, Origin};
 pub use ports::{ClosedPort, ReservedPort, StuckPort};
 pub use redis::RedisServer;
+pub use small_disk::SmallDisk;

@@ -71,11 +71,11 @@ enum Command {
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),
-    /// Seal the secrets of the store with the newest key, so that older ones can go; gateways of an etcd may run.
+    /// Seal the secrets of the store with the newest key, so that older keys can go; gateways that share an etcd can keep running.
     Reseal(reseal::ResealArguments),
-    /// Show the certificates that renew themselves: how they stand, and what keeps them from renewing.
+    /// List the certificates in service with their ends, and the state of those that renew themselves.
     Certificates(certificates::CertificatesArguments),
-    /// Look for what is wrong with the engines that the configuration names: etcd, databases, Redis.
+    /// Check the etcd, databases and Redis in the configuration.
     Doctor(doctor::DoctorArguments),
     /// Look at the registry of a running gateway, and change it.
     Registry(registry::RegistryArguments),

@@ -58,6 +58,8 @@ struct Session {
 pub(super) struct Ledger {
     sources: Vec<SocketAddr>,
     lets: Let,
+    /// Who has sent since all sessions had ended last.
+    senders: BTreeSet<usize>,
     /// Sessions since all had ended last, in the order of their beginning.
     sessions: Vec<(Peer, Session)>,
     /// Datagrams that have not come yet, by source and number.
@@ -91,6 +93,7 @@ impl Ledger {
         Self {
             sources,
             lets: Let { alone: None, barred: None, has_header: false },
+            senders: BTreeSet::new(),
             sessions: Vec::new(),
             awaited: BTreeMap::new(),
             owed: BTreeMap::new(),
@@ -112,6 +115,7 @@ impl Ledger {
 
     /// All sessions have ended.
     pub(super) fn begin_anew(&mut self, dropped: u64) {
+        self.senders.clear();
         self.sessions.clear();
         self.awaited.clear();
         self.possible.clear();
@@ -120,9 +124,19 @@ impl Ledger {
         self.began = Instant::now();
     }
 
-    /// Whether no session that has begun since can have ended of silence yet.
+    /// Whether no session that has begun since can have ended of silence yet, or made room for a newer one.
     fn all_stand(&self) -> bool {
-        self.began.elapsed() < IDLE_TIME
+        self.began.elapsed() < IDLE_TIME && !self.is_crowded()
+    }
+
+    /// Whether more sources have sent than there may be sessions, of all or of one address.
+    fn is_crowded(&self) -> bool {
+        let of_one = |source: &usize| {
+            let address = self.sources[*source].ip();
+            self.senders.iter().filter(|other| self.sources[**other].ip() == address).count()
+        };
+        self.senders.len() > SESSIONS_MAX
+            || self.senders.iter().any(|source| of_one(source) > SESSIONS_PER_ADDRESS_MAX)
     }
 
     fn mark(&mut self, what: u8, source: usize) -> ((usize, u32), [u8; MARK_BYTES]) {
@@ -136,6 +150,7 @@ impl Ledger {
         let (key, mark) = self.mark(ASKS, source);
         let datagram = filler.datagram(&mark);
         self.sent += 1;
+        self.senders.insert(source);
         self.under_way.0 += 1;
         self.under_way.1 += datagram.len();
         if !datagram.is_empty() {

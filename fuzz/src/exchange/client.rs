@@ -13,7 +13,7 @@ use super::script::Script;
 const ATTACK_PATIENCE: Duration = Duration::from_millis(40);
 
 /// How long a victim waits: only a fault makes it wait so long.
-const VICTIM_PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const VICTIM_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a client reads.
 #[derive(Debug, Default)]
@@ -45,10 +45,16 @@ pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
         let streams = Some(http2::attack(&mut stream, attack));
         return Heard { streams, ..Heard::default() };
     }
+    let mut left = script.leaving.said(script.sent().len());
     for piece in script.pieces.iter().filter(|piece| !piece.is_empty()) {
+        let piece = &piece[..piece.len().min(left)];
+        left -= piece.len();
         if stream.write_all(piece).is_err() {
             break;
         }
+    }
+    if script.leaving.reset(&mut stream) {
+        return Heard::default();
     }
     let _ = stream.shutdown(Shutdown::Write);
     listen(&mut stream)
@@ -70,9 +76,15 @@ pub fn victims(gateway: SocketAddr, node: &Node, script: &Script) -> Vec<Victim>
     vec![first, Victim { token: second_token, heard: listen(&mut second) }]
 }
 
-fn next_token() -> String {
+pub(super) fn next_token() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// One request of a client that stays.
+pub fn ask_one(gateway: SocketAddr) -> Heard {
+    let (mut stream, _) = ask(gateway);
+    listen(&mut stream)
 }
 
 fn ask_over_http2(gateway: SocketAddr) -> Victim {
@@ -97,14 +109,14 @@ fn ask(gateway: SocketAddr) -> (TcpStream, String) {
     (stream, token)
 }
 
-fn connect(gateway: SocketAddr, patience: Duration) -> TcpStream {
+pub(super) fn connect(gateway: SocketAddr, patience: Duration) -> TcpStream {
     let stream = TcpStream::connect(gateway).expect("the gateway takes connections");
     stream.set_read_timeout(Some(patience)).expect("an open socket");
     stream.set_nodelay(true).expect("an open socket");
     stream
 }
 
-fn listen(stream: &mut TcpStream) -> Heard {
+pub(super) fn listen(stream: &mut TcpStream) -> Heard {
     let mut heard = Heard::default();
     let mut bytes = [0; 16 * 1024];
     loop {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollhouse_model::Kind;
 use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::worker::{Transport, WorkerListener};
+use tollhouse_telemetry::metrics::Downstream;
 
 use super::super::worker::{Listeners, Making, RunningWorker, settings};
 
@@ -41,6 +42,7 @@ impl Gateway {
         let making = Making::new(&settings);
         let of_both = plugins(side)
             .into_iter()
+            .chain(super::paths::plugins())
             .flat_map(|plugins| [(plugins.clone(), "1.1"), (plugins, "2")]);
         let configurations: Vec<Configuration> = of_both
             .map(|(plugins, version)| Configuration {
@@ -68,6 +70,11 @@ impl Gateway {
         self.address
     }
 
+    /// What the worker counts of clients.
+    pub fn downstream(&self) -> Downstream {
+        self.worker.metrics.downstream()
+    }
+
     /// Publishes a configuration; its name, for a report.
     pub fn choose(&self, index: usize) -> &str {
         let chosen = &self.configurations[index];
@@ -80,7 +87,8 @@ impl Gateway {
 fn plugins(side: SocketAddr) -> Vec<Value> {
     let rewrite = |conf: Value| json!({"proxy-rewrite": conf});
     let side = format!("http://{side}");
-    vec![
+    let owned = super::owners::plugins(&side);
+    let mut all = vec![
         json!({}),
         rewrite(json!({"uri": "/new$uri"})),
         rewrite(json!({"uri": "/a?p=$arg_q&h=$http_x_h"})),
@@ -123,7 +131,10 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
         json!({"forward-auth": {"uri": format!("{side}/auth"), "request_method": "POST"}}),
         json!({"opa": {"host": side, "policy": "p", "with_body": true}}),
         json!({"grpc-web": {}}),
-    ]
+        json!({"limit-conn": {"conn": 3, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr"}}),
+    ];
+    all.extend(owned);
+    all
 }
 
 /// A catch-all route with `plugins`, the mark added.
@@ -149,5 +160,13 @@ fn compile(
         "key-auth": {"key": "key-one"},
         "basic-auth": {"username": "foo", "password": "bar"},
     }});
-    making.compile([(Kind::Consumer, "one", consumer), (Kind::Route, "r", route)])
+    let other = json!({"username": "two", "plugins": {
+        "key-auth": {"key": "key-two"},
+        "basic-auth": {"username": "bar", "password": "foo"},
+    }});
+    making.compile([
+        (Kind::Consumer, "one", consumer),
+        (Kind::Consumer, "two", other),
+        (Kind::Route, "r", route),
+    ])
 }

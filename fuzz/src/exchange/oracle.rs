@@ -45,6 +45,7 @@ pub fn findings(play: &Play<'_>) -> Vec<String> {
             findings.extend(answers(&heard.bytes, &asked).err());
         }
     }
+    findings.extend(super::paths::findings(play));
     for victim in *victims {
         findings.extend(check_victim(victim, script).err());
     }
@@ -196,6 +197,7 @@ pub fn report(play: &Play<'_>, findings: &[String]) -> String {
     for piece in &script.pieces {
         report.push_str(&format!("client sends  {}\n", piece.escape_ascii()));
     }
+    report.push_str(&format!("client        {:?}\n", script.leaving));
     for head in &seen.heads {
         report.push_str(&format!("node reads    {}\n", head.escape_ascii()));
     }

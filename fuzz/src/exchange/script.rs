@@ -3,6 +3,7 @@
 
 use super::gateway::speaks_http2;
 use super::http2::spelling::{Attack, NodeFrame};
+use super::leaving::Leaving;
 
 /// What one input plays.
 #[derive(Debug, Default)]
@@ -11,6 +12,8 @@ pub struct Script {
     pub configuration: usize,
     /// What the client sends, a piece at a time, where it speaks HTTP/1.1.
     pub pieces: Vec<Vec<u8>>,
+    /// How it ends, where it speaks HTTP/1.1.
+    pub leaving: Leaving,
     /// What it sends where it speaks HTTP/2.
     pub attack: Option<Attack>,
     /// What the node answers, one after another; it answers `200` when they are used up.
@@ -160,6 +163,10 @@ impl Script {
         let mut halves = rest.splitn(2, |byte| *byte == NODE);
         let client = halves.next().unwrap_or_default();
         let node = halves.next().unwrap_or_default();
+        let leaving = match protocol & 1 {
+            0 => Leaving::decode(*protocol, client.first().copied().unwrap_or_default()),
+            _ => Leaving::Stays,
+        };
         let codes = client.split(|byte| *byte == NEXT);
         let (pieces, attack) = match protocol & 1 {
             0 => (codes.map(|piece| spell(piece, WORDS, CLIENT_WORDS)).collect(), None),
@@ -175,7 +182,7 @@ impl Script {
                 codes.map(|code| Answer::decode(code, speaks_http2(configuration))).collect()
             }
         };
-        Some(Self { configuration, pieces, attack, answers })
+        Some(Self { configuration, pieces, leaving, attack, answers })
     }
 
     /// All that the client sends.

@@ -55,6 +55,8 @@ pub(crate) const IDLE_BYTES_PER_CONNECTION: Budget = Budget::at_most(4096.0, 204
 pub(crate) const START_MS: Budget = Budget::at_most(1000.0, 200.0);
 pub(crate) const BOMB_MEMORY: Budget = Budget::at_most(3.0, 1.5);
 pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
+/// An ordinary client beside an attack, against the same client alone.
+pub(crate) const ABUSE_P99: Budget = Budget::at_most(2.0, 1.2);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
 /// A selector and a rule of ShenYu's `divide` against a plain route.

@@ -23,6 +23,8 @@ pub(crate) enum Case {
     Load,
     /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
     BodyBomb,
+    /// One ordinary client beside clients that misbehave: its p99 against quiet.
+    Abuse,
     /// HTTP/2, TLS and gRPC: CPU a request and a handshake.
     Edge,
     /// The registry: one durable call at a time, convergence, a storm of heartbeats.
@@ -56,6 +58,7 @@ impl Case {
             Self::ShenyuAdmin => "shenyu-admin",
             Self::Load => "load",
             Self::BodyBomb => "body-bomb",
+            Self::Abuse => "abuse",
             Self::Edge => "edge",
             Self::Registry => "registry",
             Self::Cluster => "cluster",

@@ -8,7 +8,8 @@ use super::peer::{Peer, Proxy};
 use super::plan::Plan;
 use super::report::CaseResult;
 use super::{
-    admin, body_bomb, churn, cluster, edge, generator, idle, origin, registry, shenyu_admin, start,
+    abuse, admin, body_bomb, churn, cluster, edge, generator, idle, origin, registry, shenyu_admin,
+    start,
 };
 use anyhow::Result;
 use std::path::Path;
@@ -30,6 +31,7 @@ impl Case {
             Self::ShenyuAdmin => shenyu_admin::run(plan),
             Self::Load => generator::run(plan),
             Self::BodyBomb => body_bomb::run(plan),
+            Self::Abuse => abuse::run(plan),
             Self::Edge => edge::run(plan),
             Self::Registry => registry::run(plan),
             Self::Cluster => cluster::run(plan),

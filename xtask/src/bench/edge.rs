@@ -4,7 +4,7 @@
 //!
 //! How each proxy is configured is in `edge/proxy.rs`.
 
-mod proxy;
+pub(super) mod proxy;
 mod relay;
 mod rest;
 

@@ -77,7 +77,7 @@ fn on_one_connection(pace: &Pace<'_>, begin: Instant) -> Result<Seen> {
 }
 
 /// The value below which a share of the sorted values lies.
-fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
     let index = (sorted.len() as f64 * share) as usize;
     sorted.get(index.min(sorted.len().saturating_sub(1))).copied()
 }

@@ -15,37 +15,21 @@ pub(super) struct Release<'a> {
     pub(super) profile: Option<&'a Path>,
 }
 
-/// The unit that the Debian package installs. It is neither enabled nor started: the configuration comes
-/// first.
-const UNIT: &str = "\
-[Unit]
-Description=Tollhouse, API gateway and service registry
-Documentation=file:///usr/share/doc/tollhouse/README.md
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-ExecStart=/usr/bin/tollhouse run --config /etc/tollhouse/tollhouse.yaml
-ExecReload=/bin/kill -HUP $MAINPID
-DynamicUser=yes
-StateDirectory=tollhouse
-StateDirectoryMode=0700
-WorkingDirectory=/var/lib/tollhouse
-AmbientCapabilities=CAP_NET_BIND_SERVICE
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-LimitNOFILE=1048576
-Restart=on-failure
-
-[Install]
-WantedBy=multi-user.target
-";
+/// The unit that the Debian package installs, neither enabled nor started: the configuration comes first.
+fn unit() -> Result<String> {
+    let path = shell::workspace_root().join("deploy/systemd/tollhouse.service");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    // Packages install below /usr, and /usr/local is the administrator's.
+    Ok(text.replace("/usr/local/bin/", "/usr/bin/"))
+}
 
 /// The configuration that the Debian package installs.
 const CONFIGURATION: &str = "\
-# Every key and its default: `tollhouse check --show`, docs/reference/configuration.md.
+# Every key and its default: `tollhouse check --show`, docs/reference/config.md.
 data_dir: /var/lib/tollhouse
+listen:
+  http: 127.0.0.1:9080       # 0.0.0.0:9080 serves other machines too
+  https: 127.0.0.1:9443
 ";
 
 impl Release<'_> {
@@ -111,7 +95,7 @@ impl Release<'_> {
             &shell::workspace_root().join("LICENSE"),
             &root.join("usr/share/doc/tollhouse/copyright"),
         )?;
-        put_text(&root.join("usr/lib/systemd/system/tollhouse.service"), UNIT)?;
+        put_text(&root.join("usr/lib/systemd/system/tollhouse.service"), &unit()?)?;
         put_text(&root.join("etc/tollhouse/tollhouse.yaml"), CONFIGURATION)?;
         put_text(&root.join("DEBIAN/conffiles"), "/etc/tollhouse/tollhouse.yaml\n")?;
         let size_kib = std::fs::metadata(self.binary)?.len() / 1024;

@@ -32,6 +32,12 @@ const GO_TOOLS: &[GoTool] = &[
         reason: "the load tool of Polaris' published figures, whose configuration files are read",
     },
     GoTool {
+        name: "helm",
+        module: "helm.sh/helm/v3/cmd/helm",
+        version: "v3.21.4",
+        reason: "renders the chart that is shipped",
+    },
+    GoTool {
         name: "grpcurl",
         module: "github.com/fullstorydev/grpcurl/cmd/grpcurl",
         version: "v1.9.3",

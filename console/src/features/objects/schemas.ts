@@ -1,6 +1,7 @@
 /** What objects may hold, and what the gateway would say of one: it is asked, nothing is judged here. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { json } from '../../api/client'
+import { useWho } from '../../api/session'
 import type { Kind } from '../../api/types'
 import type { Problem } from '../../form/context'
 import type { Schema } from '../../form/plan'
@@ -25,13 +26,16 @@ export const validate = (kind: Kind, id: string | undefined, text: string, signa
   json<Verdict>(`/console/v1/validate/${kind}${id === undefined ? '' : `/${encodeURIComponent(id)}`}`, { method: 'POST', body: text, signal })
 
 /** The same of a text that has come to rest; answers about an older one are dropped. */
-export const useVerdict = (kind: Kind, id: string | undefined, text: string, isReadable: boolean) =>
-  useQuery({
+export const useVerdict = (kind: Kind, id: string | undefined, text: string, isReadable: boolean) => {
+  // Verdicts tell whose credentials are taken, and are for callers who may write.
+  const isWriter = useWho().role !== 'viewer'
+  return useQuery({
     queryKey: ['verdict', kind, id, text],
-    enabled: isReadable,
+    enabled: isReadable && isWriter,
     gcTime: 10_000,
     retry: false,
     refetchOnWindowFocus: false,
     placeholderData: keepPreviousData,
     queryFn: ({ signal }): Promise<Verdict> => validate(kind, id, text, signal),
   })
+}

@@ -18,8 +18,11 @@ pub trait CertificateSource: Send + Sync {
     fn list(&self) -> Certificates<'_>;
 }
 
-/// Who knows what responders say of certificates.
+/// Certificates in service: their ends, and the answers of responders about them.
 pub trait StapleSource: Send + Sync {
-    /// All that are served, as a JSON array.
+    /// Answers of responders about all certificates in service, as a JSON array.
     fn list(&self) -> Value;
+
+    /// Ends of all certificates in service, as a JSON array of `{"ssl", "not_after"}`.
+    fn ends(&self) -> Value;
 }

@@ -15,7 +15,6 @@ use super::search::{self, Asked, Found};
 use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
-use crate::crud::undo::place_of;
 use crate::encrypt;
 use crate::reply::Reply;
 
@@ -78,8 +77,7 @@ pub(super) async fn check(
     let stored: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
     certificate::check_chain(&renewed.cert).map_err(|error| Reply::bad(error.to_string()))?;
     let fits = |key: &str| certificate::check_pair(&renewed.cert, key).is_ok();
-    let (resource, ..) = place_of(&path).ok_or_else(Reply::key_not_found)?;
-    let opened = encrypt::opened(resource, &stored, &admin.parts);
+    let opened = encrypt::opened(&path, &stored, &admin.parts);
     let stored_key_fits = opened.get("key").and_then(Value::as_str).is_some_and(fits);
     let mut after = stored.clone();
     after["cert"] = renewed.cert.as_str().into();

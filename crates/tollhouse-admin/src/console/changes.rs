@@ -9,7 +9,6 @@ use tollhouse_model::change_row::{self, ChangeRow, IMPORTED};
 use tollhouse_store::Revision;
 
 use super::{differences, shenyu_changes};
-use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::crud::undo::{self, Change, Undoing};
@@ -49,7 +48,6 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
             && actor.is_none_or(|actor| row.actor.as_deref() == Some(actor))
             && way.is_none_or(|way| way == row.way.name())
     };
-    let role = auth::caller_role(&admin.parts.options, call);
     admin.index.catch_up().await?;
     let of_shenyu = shenyu_changes::all(admin);
     let (kept, total, oldest, names) = {
@@ -88,7 +86,7 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
         "oldest_revision": oldest.map(|(revision, _)| revision),
         "oldest_at_ms": oldest.map(|(_, at_ms)| at_ms),
         "rows": shown,
-        "refused": admin.refused.list(role),
+        "refused": admin.refused.list(&admin.parts.options, call),
     }))
 }
 
@@ -194,8 +192,6 @@ fn visible_object(admin: &Admin, path: &str, stored: Option<&str>) -> Value {
     let Some(mut value) = stored.and_then(|text| serde_json::from_str(text).ok()) else {
         return Value::Null;
     };
-    if let Some((resource, ..)) = undo::place_of(path) {
-        encrypt::reveal(resource, &mut value, &admin.parts, Role::Viewer);
-    }
+    encrypt::reveal(path, &mut value, &admin.parts, Role::Viewer);
     value
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tollhouse_config::{Format, declarative};
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::Form;
-use tollhouse_plugin::sealing;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 
 use super::search::{self, Search};
 use crate::auth;
@@ -114,12 +114,17 @@ async fn sealed(admin: &Admin, found: Objects, reveals: bool) -> Vec<(Kind, Valu
     let parts = &admin.parts;
     let marked = parts.keyring.as_ref().clone().with_form(Form::Marked);
     let mut items = Vec::with_capacity(found.len());
-    for (at, ((kind, _), mut object)) in found.into_iter().enumerate() {
+    for (at, ((kind, id), mut object)) in found.into_iter().enumerate() {
         if reveals {
             object.unseal(kind, &parts.catalogue, Some(&parts.keyring));
         } else {
             // Whatever lies open is sealed by this too.
-            sealing::reseal(kind, &mut object.value, &parts.catalogue, &marked);
+            sealing::reseal(
+                ObjectRef::new(kind, id.as_str()),
+                &mut object.value,
+                &parts.catalogue,
+                &marked,
+            );
         }
         items.push((kind, object.value));
         if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {

@@ -21,9 +21,10 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::crud::many::{self, Step, Written};
 use crate::crud::undo::place_of;
-use crate::encrypt;
+use crate::encrypt::{self, Author};
 use crate::index::Known;
 use crate::limits::OBJECTS_PER_TURN;
+use crate::options::Role;
 use crate::reply::Reply;
 use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
 use crate::yaml;
@@ -65,7 +66,7 @@ pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     let document = read(body)?;
     admin.index.catch_up().await?;
     let seen = expected(call)?;
-    let import = compare(admin, document, prune).await?;
+    let import = compare(admin, call, document, prune).await?;
     if is_dry {
         return Ok(Reply::json(StatusCode::OK, &plan_view(admin, call, &import)?));
     }
@@ -125,11 +126,37 @@ fn read(body: &[u8]) -> Result<Document, Reply> {
     parsed.map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))
 }
 
-async fn compare(admin: &Admin, mut document: Document, prune: Prune) -> Result<Import, Reply> {
+/// Hidden values of a document that do not count for this caller, as for any write of one object.
+async fn refused_values(
+    admin: &Admin,
+    call: &Call,
+    document: &Document,
+) -> Result<Vec<Problem>, Reply> {
+    let role = auth::caller_role(&admin.parts.options, call);
+    let mut found = Vec::new();
+    for item in document.items.iter().filter(|_| role != Role::Admin) {
+        // What cannot be read is said when it is judged.
+        let Ok(value) = item.value() else { continue };
+        let path = transfer::path_of(item.kind, &item.id);
+        let before = admin.parts.store.get(&admin.key_of(&path)).await?;
+        let author = Author { role, before: before.as_ref() };
+        let refused = encrypt::refused_value(&path, &value, &author, &admin.parts);
+        found.extend(refused.map(|text| Problem::error(item.path.as_str(), text)));
+    }
+    Ok(found)
+}
+
+async fn compare(
+    admin: &Admin,
+    call: &Call,
+    mut document: Document,
+    prune: Prune,
+) -> Result<Import, Reply> {
     let parts = &admin.parts;
     let (catalogue, keyring) = (&parts.catalogue, &parts.keyring);
+    let refused = refused_values(admin, call, &document).await?;
     transfer::open_document(&mut document, catalogue, keyring);
-    let mut found: Vec<Problem> = document.problems.iter().cloned().collect();
+    let mut found: Vec<Problem> = document.problems.iter().cloned().chain(refused).collect();
     if document.shenyu.as_ref().is_some_and(|items| !items.is_empty()) {
         let problem = Problem::warning("shenyu", "ShenYu's objects are not imported here");
         found.push(problem.with_hint("use `tollhouse import shenyu`"));
@@ -177,7 +204,7 @@ fn places(document: &Document) -> HashMap<String, String> {
 
 fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> Option<Step> {
     let path = transfer::path_of(change.kind, &change.id);
-    let (resource, ..) = place_of(&path)?;
+    place_of(&path)?;
     let before = entries.get(admin.key_of(&path).as_str()).cloned();
     let after = change.new.as_ref().map(|new| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -189,7 +216,7 @@ fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> O
             }
         }
         let old = before.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());
-        encrypt::seal_over(resource, &mut stored, old, &admin.parts);
+        encrypt::seal_over(&path, &mut stored, old, &admin.parts);
         Written { plain, stored: stored.to_string() }
     });
     Step::new(&path, before, after)

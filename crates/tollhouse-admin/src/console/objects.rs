@@ -131,15 +131,15 @@ fn problems(admin: &Admin) -> HashMap<String, String> {
 pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value, Reply> {
     let path = format!("{kind}/{}", id.join("/"));
     let not_found = || Reply::refusal(StatusCode::NOT_FOUND, format!("there is no {path}"));
-    let (resource, ..) = place_of(&path).ok_or_else(not_found)?;
+    place_of(&path).ok_or_else(not_found)?;
     let key = admin.key_of(&path);
     let entry = admin.parts.store.get(&key).await?;
     let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
     let entry = entry.ok_or_else(not_found)?;
     let mut value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(format!("{path} is no JSON: {error}")))?;
-    encrypt::reveal(resource, &mut value, &admin.parts, Role::Viewer);
-    let opened = encrypt::opened(resource, &value, &admin.parts);
+    encrypt::reveal(&path, &mut value, &admin.parts, Role::Viewer);
+    let opened = encrypt::opened(&path, &value, &admin.parts);
     let sealed = differences::between(&value, &opened, SECRETS_TOLD_MAX).into_iter();
     // Without this a reader could miss a user of the object that its own last write made.
     admin.index.catch_up().await?;

@@ -80,8 +80,7 @@ where
             return Ok(Reply::download(bytes));
         }
         (["bench", "compare"], &Method::GET) => {
-            let compared = source.compare_benches(argument("before"), argument("after"));
-            compared.map_err(Reply::bad)?
+            compare(admin, argument("before"), argument("after")).await?
         }
         _ => {
             body::discard(body).await;
@@ -89,6 +88,21 @@ where
         }
     };
     Ok(Reply::json(StatusCode::OK, &value))
+}
+
+/// Compares two measurements, one pair at a time: each takes a process of its own, which other calls do not wait for.
+async fn compare(admin: &Admin, before: &str, after: &str) -> Result<Value, Reply> {
+    let Ok(_turn) = admin.comparison.try_acquire() else {
+        let text = "another comparison is under way; ask again when it has ended";
+        return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));
+    };
+    let source = admin.parts.console.clone();
+    let (before, after) = (before.to_owned(), after.to_owned());
+    let compared = tokio::task::spawn_blocking(move || {
+        source.map(|source| source.compare_benches(&before, &after))
+    });
+    let compared = compared.await.map_err(|error| Reply::unavailable(error.to_string()))?;
+    compared.unwrap_or_else(|| Err("nothing is in service yet".to_owned())).map_err(Reply::bad)
 }
 
 async fn read<T, B>(body: B) -> Result<T, Reply>

@@ -4,9 +4,11 @@
 use serde_json::{Value, json};
 use tollhouse_model::schema::{self, Fault, Schema};
 
+use crate::auth;
 use crate::body;
+use crate::call::Call;
 use crate::context::Admin;
-use crate::encrypt;
+use crate::encrypt::{self, Author};
 use crate::plugin_confs;
 use crate::reply::Reply;
 use crate::resource::definition::Owner;
@@ -27,10 +29,11 @@ const REFERENCES: [(&str, &str); 5] = [
 /// There are no such objects, the body is no JSON object, or the store is away.
 pub(super) async fn answer(
     admin: &Admin,
-    kind: &str,
-    id: &str,
+    call: &Call,
+    place: &str,
     body: &[u8],
 ) -> Result<Value, Reply> {
+    let (kind, id) = place.split_once('/').unwrap_or((place, ""));
     let resource = resource::find(kind)
         .filter(|resource| !matches!(resource.layout, Layout::Child(_)))
         .ok_or_else(|| Reply::bad(format!("objects of the kind {kind} are not validated here")))?;
@@ -38,10 +41,13 @@ pub(super) async fn answer(
         return Err(Reply::bad("the body must be the object as JSON"));
     };
     admin.index.catch_up().await?;
-    encrypt::open_written(resource, &mut value, &admin.parts)?;
     let own = resource.layout == Layout::Username;
     let username = value.get("username").and_then(Value::as_str).filter(|_| own);
     let path = format!("{}/{}", resource.name, username.unwrap_or(id));
+    let before = admin.parts.store.get(&admin.key_of(&path)).await?;
+    let role = auth::caller_role(&admin.parts.options, call);
+    let author = Author { role, before: before.as_ref() };
+    encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
     let known = admin.index.known();
     let references = ReferenceCheck::On;
     let parts = &admin.parts;

@@ -9,11 +9,11 @@ use tollhouse_store::Entry;
 
 use super::guards::Guards;
 use super::request::Request;
+use crate::auth;
 use crate::context::Admin;
-use crate::encrypt;
+use crate::encrypt::{self, Author};
 use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers};
-use crate::session;
 
 /// Validates an object against its resource and all that is known of others.
 ///
@@ -48,24 +48,37 @@ pub(super) fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), R
     Err(Reply::refusal(StatusCode::NOT_FOUND, format!("{noun} not found")))
 }
 
-/// The value as a write is answered: as it is stored. Keepers of secrets are answered as they were
-/// sent, since other gateways keep them so, and clients compare; to a page no secret is told.
-pub(super) fn value_of_answer(request: &Request<'_>, sent: Value, stored: Value) -> Value {
-    let is_keeper = request.resource.object_kind() == Some(Kind::Secret);
-    if is_keeper && !session::is_own_page(request.call) { sent } else { stored }
+/// The value as a write is answered: as it is stored. Keepers of secrets are answered as a read shows them to the
+/// caller, because other gateways keep them in the clear, and clients compare what they sent.
+pub(super) fn value_of_answer(
+    admin: &Admin,
+    request: &Request<'_>,
+    path: &str,
+    stored: Value,
+) -> Value {
+    let mut value = stored;
+    if request.resource.object_kind() == Some(Kind::Secret) {
+        let role = auth::reader_role(&admin.parts.options, request.call);
+        encrypt::reveal(path, &mut value, &admin.parts, role);
+    }
+    value
+}
+
+/// The author of a write in the place of `before`.
+pub(super) fn author<'a>(
+    admin: &Admin,
+    request: &Request<'_>,
+    before: Option<&'a Entry>,
+) -> Author<'a> {
+    Author { role: auth::caller_role(&admin.parts.options, request.call), before }
 }
 
 /// The value as it is stored in the place of another: what must not lie open is sealed, and what is the same secret
 /// as before stays as it was sealed.
-pub(super) fn seal(
-    admin: &Admin,
-    resource: &Resource,
-    plain: &Value,
-    before: Option<&Entry>,
-) -> Value {
+pub(super) fn seal(admin: &Admin, path: &str, plain: &Value, before: Option<&Entry>) -> Value {
     let before = before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
     let mut value = plain.clone();
-    encrypt::seal_over(resource, &mut value, before, &admin.parts);
+    encrypt::seal_over(path, &mut value, before, &admin.parts);
     value
 }
 

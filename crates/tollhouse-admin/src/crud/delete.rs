@@ -1,12 +1,13 @@
 //! DELETE: an object goes, unless another one still uses it. What lies below it goes with it.
 
 use tollhouse_model::change_row::Deed;
-use tollhouse_store::{Committed, Operation, StoreError, Transaction};
+use tollhouse_store::{Committed, Operation, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::Precondition;
 use super::record::{Before, ChangeNote};
 use super::request::Request;
+use crate::auth;
 use crate::context::Admin;
 use crate::index;
 use crate::reply::Reply;
@@ -50,9 +51,12 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         }
         let committed = match attempts.commit(transaction.clone()).await {
             // What takes away is done where nothing can be added: the row about it is left out.
-            Err(StoreError::OutOfRoom { .. }) => {
+            Err(error) if error.is_without_room() => {
+                let actor = auth::caller(&admin.parts.options, request.call);
+                let actor = actor.map_or("", |key| key.name.as_str());
                 tracing::warn!(
                     path,
+                    actor,
                     "deleted without a row among the changes: the store has no room"
                 );
                 attempts.commit(without_puts(transaction)).await

@@ -114,7 +114,7 @@ fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) 
         return BTreeSet::new();
     };
     let keyring = &admin.parts.keyring;
-    let held = facts::identities(confs, &admin.parts.catalogue, keyring);
+    let held = facts::identities(object.path, confs, &admin.parts.catalogue, keyring);
     let buckets = |(plugin, value): &Identity| -> Vec<u32> {
         // No name of a plugin has a line end.
         keyring.buckets(format!("{plugin}\n{value}").as_bytes(), IDENTITY_BUCKETS).collect()

@@ -146,7 +146,37 @@ pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&st
         undoes: undoes.map(str::to_owned),
     };
     // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
-    row.within(admin.parts.store.limits().value_bytes_max / 2)
+    let mut row = row.within(admin.parts.store.limits().value_bytes_max / 2);
+    row.is_cut |= !can_go_back(admin, call, steps);
+    row
+}
+
+/// Whether the store takes the way back from these steps as one commit: the way back of a creation is a removal with its
+/// guard, that of a removal puts the guards of all that is named.
+fn can_go_back(admin: &Admin, call: &Call, steps: &[Step]) -> bool {
+    let back: Vec<Step> = steps.iter().filter_map(|step| reversed(admin, step)).collect();
+    let Ok(mut all) = assemble(admin, call, &back) else { return false };
+    // The row about it, of which only the size counts.
+    let row = admin.key_of(change_row::FOLDER);
+    let row_bytes = (2 * BODIES_BYTES_MAX).min(admin.parts.store.limits().value_bytes_max);
+    all = all.then(Operation::put(row, vec![0_u8; row_bytes]));
+    check_size(admin, &all).is_ok()
+}
+
+/// The step that takes one back.
+fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
+    let before = step.after.as_ref().map(|written| Entry {
+        key: admin.key_of(&step.path).into(),
+        value: written.stored.clone().into(),
+        create_revision: Revision::ZERO,
+        mod_revision: Revision::ZERO,
+        expires_at_ms: None,
+    });
+    let after = step.before.as_ref().and_then(|entry| {
+        let stored = String::from_utf8(entry.value.to_vec()).ok()?;
+        Some(Written { plain: serde_json::from_str(&stored).ok()?, stored })
+    });
+    Step::new(&step.path, before, after)
 }
 
 /// All steps as one commit, which holds only while each object is what was looked at.
@@ -159,6 +189,17 @@ pub(crate) fn transaction(
     steps: &[Step],
     row: &ChangeRow,
 ) -> Result<Transaction, Reply> {
+    let all = assemble(admin, call, steps)?;
+    let none = || Reply::unavailable("the system gives no random numbers");
+    let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
+    let key = admin.key_of(&format!("{}{name}", change_row::FOLDER));
+    let all = all.then(Operation::put(key, row.to_text()));
+    check_size(admin, &all)?;
+    Ok(all)
+}
+
+/// All steps without the row about them.
+fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, Reply> {
     let made: HashSet<String> = steps
         .iter()
         .filter(|step| step.before.is_none())
@@ -195,11 +236,6 @@ pub(crate) fn transaction(
         _ => true,
     });
     once_each(&mut all);
-    let none = || Reply::unavailable("the system gives no random numbers");
-    let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
-    let key = admin.key_of(&format!("{}{name}", change_row::FOLDER));
-    let all = all.then(Operation::put(key, row.to_text()));
-    check_size(admin, &all)?;
     Ok(all)
 }
 
@@ -218,6 +254,18 @@ fn once_each(transaction: &mut Transaction) {
         Operation::Put { key, .. } => put.insert(key.clone()),
         Operation::Delete { key } => !folders.iter().any(|folder| key.starts_with(&**folder)),
         Operation::DeletePrefix { .. } => true,
+    });
+    // An object of which one commit is known has no later one.
+    let is_exact = |condition: &&Condition| matches!(condition, Condition::ModifiedAt { .. });
+    let exact: HashSet<Box<str>> = transaction
+        .conditions
+        .iter()
+        .filter(is_exact)
+        .filter_map(|it| it.key().map(Box::from))
+        .collect();
+    transaction.conditions.retain(|condition| match condition {
+        Condition::UnchangedSince { key, .. } => !exact.contains(key),
+        _ => true,
     });
     let mut asked: Vec<Condition> = Vec::new();
     let mut seen = HashSet::new();

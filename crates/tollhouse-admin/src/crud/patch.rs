@@ -5,7 +5,7 @@ use serde_json::Value;
 use tollhouse_model::change_row::Deed;
 use tollhouse_store::{Entry, Operation, Transaction};
 
-use super::checks::{now_s, seal, validate, value_of_answer};
+use super::checks::{author, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
 use super::precondition::{self, Precondition};
 use super::record::{Before, ChangeNote};
@@ -30,7 +30,7 @@ pub(super) async fn run(
     let mut lease = None;
     let mut attempts = Attempts::new(admin);
     attempts.take_turn(&key).await;
-    let (committed, value, stored) = loop {
+    let (committed, stored) = loop {
         attempts.begin().await?;
         let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
         precondition.check_entry(admin, request, Some(&entry))?;
@@ -46,12 +46,12 @@ pub(super) async fn run(
         let before = Before::known(entry);
         let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(transaction).await? {
-            Attempt::Committed(committed) => break (committed, value, stored),
+            Attempt::Committed(committed) => break (committed, stored),
             Attempt::Changed(changed) if *changed == *key => attempts.overtaken(&key).await?,
             Attempt::Changed(_) => {}
         }
     };
-    let value = value_of_answer(request, value, stored);
+    let value = value_of_answer(admin, request, &path, stored);
     let reply = shape::written(admin.parts.options.api_version, Written::Patched, &key, value);
     let tagged = precondition::with_tag(reply, committed.revision);
     Ok(served::made(tagged, committed.revision))
@@ -64,13 +64,14 @@ fn patched(
     entry: &Entry,
     change: Value,
 ) -> Result<(Value, Value), Reply> {
-    let mut value: Value = serde_json::from_slice(&entry.value)
+    let value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(error.to_string()))?;
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    // Opened as a whole: what the change leaves as it was may be sent elsewhere by what it changes.
     let mut value = changed(request, value, change)?;
-    // The change may say what an answer has shown.
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    let stored = seal(admin, request.resource, &value, Some(entry));
+    let author = author(admin, request, Some(entry));
+    let path = request.path()?;
+    encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
+    let stored = seal(admin, &path, &value, Some(entry));
     Ok((value, stored))
 }
 

@@ -14,7 +14,7 @@ use crate::limits::OBJECTS_PER_TURN;
 use crate::options::Role;
 use crate::paging::{Filters, Slice};
 use crate::reply::Reply;
-use crate::resource::{Layout, Resource};
+use crate::resource::Layout;
 use crate::shape;
 
 mod selection;
@@ -38,7 +38,7 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
 /// An object as the caller may see it, with its revisions.
 pub(super) fn present(admin: &Admin, request: &Request<'_>, entry: &Entry) -> Value {
     let role = auth::reader_role(&admin.parts.options, request.call);
-    let value = visible_value(admin, request.resource, entry, role);
+    let value = visible_value(admin, entry, role);
     shape::one(admin.parts.options.api_version, entry, value)
 }
 
@@ -58,7 +58,7 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     let mut list = shape::List::new(admin.parts.options.api_version, &admin.key_of(&collection));
     for chunk in entries.chunks(OBJECTS_PER_TURN) {
         for entry in chunk {
-            list.push(entry, visible_value(admin, request.resource, entry, role));
+            list.push(entry, visible_value(admin, entry, role));
         }
         tokio::task::yield_now().await;
     }
@@ -66,10 +66,11 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
 }
 
 /// The value as it leaves. What is not JSON was not written here, and is given as text.
-fn visible_value(admin: &Admin, resource: &Resource, entry: &Entry, role: Role) -> Value {
+fn visible_value(admin: &Admin, entry: &Entry, role: Role) -> Value {
     let parsed = serde_json::from_slice(&entry.value);
     let mut value =
         parsed.unwrap_or_else(|_| String::from_utf8_lossy(&entry.value).into_owned().into());
-    encrypt::reveal(resource, &mut value, &admin.parts, role);
+    let path = entry.key.strip_prefix(&admin.key_of("")).unwrap_or_default();
+    encrypt::reveal(path, &mut value, &admin.parts, role);
     value
 }

@@ -16,9 +16,6 @@ use crate::session;
 /// Bytes of a transaction that are left to its keys, guards and the frame of the row.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// With which `tollhouse import` says what it is.
-const WAY_HEADER: &str = "x-tollhouse-way";
-
 /// What stands at a key before it is written.
 pub(super) struct Before {
     key: String,
@@ -111,11 +108,9 @@ impl Before {
     }
 }
 
-/// By which way a call comes; programs say so themselves, and who calls is told by their key.
+/// The way by which a call comes: through the console where a browser is signed in, and not by what a program says of
+/// itself.
 pub(crate) fn way_of(call: &Call) -> Way {
-    match call.header(WAY_HEADER) {
-        Some("import") => Way::Import,
-        _ if session::is_own_page(call) => Way::Console,
-        _ => Way::Api,
-    }
+    let is_console = session::is_own_page(call) && !auth::shows_any_key(call);
+    if is_console { Way::Console } else { Way::Api }
 }

@@ -98,7 +98,12 @@ pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
         );
     }
     if row.is_cut {
-        return Some("what stood there before was too large to be kept");
+        return Some(match row.path == IMPORTED {
+            true => {
+                "these were too many objects, or too large ones, to be taken back as one commit"
+            }
+            false => "what stood there before was too large to be kept",
+        });
     }
     if row.was_to_end {
         return Some("what stood there before was to end by itself; write it anew with its ttl");
@@ -134,7 +139,7 @@ fn restored(
 ) -> Result<Transaction, Reply> {
     let mut value: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    encrypt::open_stored(path, &mut value, &admin.parts)?;
     super::checks::check_parent(admin, request)?;
     let guards = validate(admin, request.resource, path, &value)?;
     let put = Operation::put(admin.key_of(path), Bytes::from(stored.to_owned()));

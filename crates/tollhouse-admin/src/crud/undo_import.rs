@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse_model::change_row::ChangeRow;
 
 use super::many::{self, Step, Written};
-use super::undo::{Change, Undoing, place_of};
+use super::undo::{Change, Undoing};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt;
@@ -33,11 +33,11 @@ pub(super) async fn run(
     let steps = steps(admin, change).await?;
     let prospect = many::prospect(admin, &steps).await;
     check(admin, &steps, &prospect)?;
+    let row = many::row(admin, call, &steps, Some(change.name));
+    let transaction = many::transaction(admin, call, &steps, &row)?;
     if undoing == Undoing::Try {
         return Ok(Reply::json(StatusCode::OK, &json!({ "valid": true })));
     }
-    let row = many::row(admin, call, &steps, Some(change.name));
-    let transaction = many::transaction(admin, call, &steps, &row)?;
     let revision = many::commit(admin, transaction).await?;
     Ok(Reply::json(StatusCode::OK, &json!({ "revision": revision.0 })))
 }
@@ -78,9 +78,7 @@ async fn steps(admin: &Admin, change: &Change<'_>) -> Result<Vec<Step>, Reply> {
 fn restored(admin: &Admin, path: &str, stored: &str) -> Result<Written, Reply> {
     let mut plain: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    if let Some((resource, ..)) = place_of(path) {
-        encrypt::open_written(resource, &mut plain, &admin.parts)?;
-    }
+    encrypt::open_stored(path, &mut plain, &admin.parts)?;
     Ok(Written { plain, stored: stored.to_owned() })
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tollhouse_model::change_row::Deed;
 use tollhouse_store::{LeaseId, Operation, Revision, Transaction};
 
-use super::checks::{check_parent, now_s, seal, validate, value_of_answer};
+use super::checks::{author, check_parent, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
 use super::precondition::{self, Precondition};
 use super::record::{Before, ChangeNote};
@@ -56,12 +56,13 @@ pub(super) async fn put(
         precondition.check_entry(admin, request, before.object())?;
         // Opened once: what is open cannot be opened again.
         if attempts.is_first() {
-            encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+            let author = author(admin, request, before.object());
+            encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
         }
         let guards = validate(admin, request.resource, &path, &value)?;
         let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
         stamp(&mut value, created);
-        let stored = seal(admin, request.resource, &value, before.object());
+        let stored = seal(admin, &path, &value, before.object());
         if attempts.is_first() {
             lease = request.lease(admin).await?;
         }
@@ -79,7 +80,7 @@ pub(super) async fn put(
     };
     let was_there = committed.previous.first().is_some_and(Option::is_some);
     let written = if was_there { Written::Replaced } else { Written::Created };
-    let value = value_of_answer(request, value, stored);
+    let value = value_of_answer(admin, request, &path, stored);
     Ok(self::written(admin, written, (&key, value), committed.revision))
 }
 
@@ -106,13 +107,16 @@ pub(super) async fn post(
     fields.shift_remove("id");
     resolve_parent(request, &mut fields)?;
     let mut value = Value::Object(fields);
+    // No value is sealed for an object without a number.
+    let unnumbered = request.path_of("-");
     let mut numbered: Option<(String, Option<LeaseId>)> = None;
     let mut attempts = Attempts::new(admin);
     loop {
         attempts.begin().await?;
         check_parent(admin, request)?;
         if attempts.is_first() {
-            encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+            let author = author(admin, request, None);
+            encrypt::open_written(&unnumbered, &mut value, &author, &admin.parts)?;
         }
         let checked_id = numbered.as_ref().map_or("", |(id, _)| id);
         let guards = validate(admin, request.resource, &request.path_of(checked_id), &value)?;
@@ -126,18 +130,18 @@ pub(super) async fn post(
             fields.insert("id".into(), id.as_str().into());
         }
         stamp(&mut value, None);
-        let stored = seal(admin, request.resource, &value, None);
+        let path = request.path_of(&id);
+        let stored = seal(admin, &path, &value, None);
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = Transaction::new().when_absent(key.as_str()).then(put);
         let transaction = guards.add_to(transaction);
         let before = Before::read(admin, &key).await?;
         let note = ChangeNote::new(Deed::Create, Some(text));
-        let path = request.path_of(&id);
         let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => {
-                let value = value_of_answer(request, value, stored);
+                let value = value_of_answer(admin, request, &path, stored);
                 return Ok(written(admin, Written::Posted, (&key, value), committed.revision));
             }
             // Somebody has an object of this number already, who may have chosen it.

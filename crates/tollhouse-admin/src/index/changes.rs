@@ -108,13 +108,25 @@ impl Changes {
         (first.0.0 == revision).then_some((revision, &*first.0.1))
     }
 
-    /// Names of rows that the next one takes the place of.
+    /// Names of rows that the next one takes the place of: the oldest of the actor whose rows take the most room, so that
+    /// no actor's writes push out the rows about another. Costs nothing while there is room, else a look at each row.
     pub(crate) fn let_go(&self) -> Vec<Box<str>> {
-        let mut bytes = self.bytes;
-        let mut count = self.rows.len();
+        let has_room = |count, bytes| count < ROWS_MAX && bytes < BYTES_MAX;
+        let (mut count, mut bytes) = (self.rows.len(), self.bytes);
+        if has_room(count, bytes) {
+            return Vec::new();
+        }
+        let share = |row: &Summary| row.bytes + BYTES_MAX / ROWS_MAX;
+        let mut shares: HashMap<Option<&str>, usize> = HashMap::new();
+        for row in self.rows.values() {
+            *shares.entry(row.actor.as_deref()).or_default() += share(row);
+        }
+        let greatest = shares.iter().max_by_key(|(actor, share)| (**share, **actor));
+        let greatest = greatest.map(|(actor, _)| *actor);
+        let own = self.rows.iter().filter(|(_, row)| Some(row.actor.as_deref()) == greatest);
         let mut gone = Vec::new();
-        for ((_, name), row) in &self.rows {
-            if (count < ROWS_MAX && bytes < BYTES_MAX) || gone.len() == LET_GO_MAX {
+        for ((_, name), row) in own {
+            if has_room(count, bytes) || gone.len() == LET_GO_MAX {
                 break;
             }
             gone.push(name.clone());
@@ -169,6 +181,23 @@ mod tests {
         changes.remove("a");
         changes.remove("b");
         assert_eq!((changes.len(), changes.bytes), (0, 0));
+    }
+
+    #[test]
+    fn the_rows_of_one_actor_push_out_no_others() {
+        let mut changes = Changes::default();
+        let by = |revision: u64, actor: &str| {
+            let mut entry = entry(revision, "routes/1");
+            let mut row = ChangeRow::parse(&entry.value).expect("a row");
+            row.actor = Some(actor.to_owned());
+            entry.value = row.to_text().into();
+            entry
+        };
+        changes.put("first", &by(1, "admin"));
+        for number in 1..ROWS_MAX {
+            changes.put(&format!("{number:06}"), &by(number as u64 + 1, "night shift"));
+        }
+        assert_eq!(changes.let_go(), [Box::from("000001")]);
     }
 
     #[test]

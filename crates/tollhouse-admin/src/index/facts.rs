@@ -1,8 +1,10 @@
 //! What an index keeps of one object.
 
 use serde_json::Value;
-use tollhouse_model::encryption::Keyring;
+use tollhouse_config::store_keys::parse_store_key;
+use tollhouse_model::encryption::{Keyring, Owner};
 use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::ObjectRef;
 
 use crate::object::Fields;
 use crate::references::{self, Place};
@@ -69,7 +71,7 @@ impl Facts {
         let mut facts = Self {
             references: named.into_iter().map(|one| (one.target.into(), one.place)).collect(),
             identities: match (plugins.filter(|_| is_owner), decorations) {
-                (Some(confs), _) => identities(confs, catalogue, ring),
+                (Some(confs), _) => identities(path, confs, catalogue, ring),
                 (None, Some((collection, _))) => {
                     decoration(collection, &value).into_iter().collect()
                 }
@@ -113,12 +115,21 @@ pub(crate) fn decoration(collection: &str, value: &Value) -> Option<Identity> {
 }
 
 /// The credentials among these confs; those that are sealed are opened by the ring.
-pub(crate) fn identities(confs: &Fields, catalogue: &Catalogue, ring: &Keyring) -> Box<[Identity]> {
+pub(crate) fn identities(
+    path: &str,
+    confs: &Fields,
+    catalogue: &Catalogue,
+    ring: &Keyring,
+) -> Box<[Identity]> {
+    let found = parse_store_key("", &format!("/{path}"));
+    let object = found.map(|(kind, id)| ObjectRef::new(kind, id.as_str()).name());
+    let object = object.unwrap_or_default();
     let identity = |(name, conf): (&String, &Value)| {
         let spec = catalogue.get(name)?.consumer?;
         let text = conf.get(spec.key_field)?.as_str()?;
         let is_secret = spec.encrypted.contains(&spec.key_field);
-        let opened = || ring.hidden_in(text, &format!("{name}.{}", spec.key_field));
+        let owner = Owner { object: &object, part: name };
+        let opened = || owner.open(text, spec.key_field, ring).into_hidden();
         let plain = if is_secret { opened() } else { None };
         let value = plain.as_deref().unwrap_or(text);
         Some((Box::from(name.as_str()), Box::from(value)))

@@ -28,7 +28,12 @@ pub(crate) fn check_unique(candidate: &Candidate<'_>) -> Result<(), Reply> {
     let Some(confs) = candidate.value.get("plugins").and_then(Value::as_object) else {
         return Ok(());
     };
-    let held = facts::identities(confs, &candidate.parts.catalogue, &candidate.parts.keyring);
+    let held = facts::identities(
+        candidate.path,
+        confs,
+        &candidate.parts.catalogue,
+        &candidate.parts.keyring,
+    );
     for identity in &held {
         if let Some(owner) = candidate.known.other_owner(identity, candidate.path) {
             let (plugin, owner) = (&identity.0, owner_text(owner));

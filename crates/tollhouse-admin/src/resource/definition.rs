@@ -116,11 +116,6 @@ impl Resource {
         self.plugins == Some(Owner::Consumer)
     }
 
-    /// Whether its objects have private keys of their own.
-    pub(crate) fn holds_private_keys(&self) -> bool {
-        self.schema == "ssl"
-    }
-
     /// The field in which an object says what it lies below, where it says so.
     pub(crate) fn parent_field(&self) -> Option<&'static str> {
         (self.name == GRAPHQL_COST_DECORATIONS).then_some(SERVICE)

@@ -1,7 +1,7 @@
 //! Who may call, and what every answer says whoever calls.
 
 use super::*;
-use crate::{ApiVersion, Cors, KeyCheck, ServerToken, Sessions};
+use crate::{ApiVersion, Cors, Encryption, KeyCheck, ServerToken, Sessions};
 use tollhouse_net::local_name::HostNames;
 
 fn bare(method: &str, uri: &str) -> hyper::http::request::Builder {
@@ -115,7 +115,7 @@ async fn with_key_check_no_website_opens_the_console_under_a_name_of_its_own() {
             assert!(answer.error().contains("listen.hosts"), "{answer:?}");
         }
     }
-    let sessions = Some(Sessions::new(b"secret", true));
+    let sessions = Some(Sessions::new(b"secret", Encryption::Tls));
     let fixture = Fixture::with(Options { sessions, ..options() }).await;
     let answer = fixture.send(empty(bare("GET", "/ui/").header("host", "gw.example.net"))).await;
     assert_eq!(answer.status, 200, "over TLS a name has to have a certificate");

@@ -263,11 +263,11 @@ async fn rows_are_no_objects() {
 }
 
 #[tokio::test]
-async fn a_row_tells_by_which_way_a_change_came() {
+async fn a_row_believes_no_header_about_the_way_of_a_change() {
     let fixture = Fixture::new().await;
     for (header, expected) in [
-        (("x-tollhouse-way", "import"), "import"),
-        (("x-tollhouse-console", "1"), "console"),
+        (("x-tollhouse-way", "import"), "api"),
+        (("x-tollhouse-console", "1"), "api"),
         (("x-tollhouse-way", "anything"), "api"),
     ] {
         let mut write = request("PUT", "/routes/1", route().to_string());

@@ -3,7 +3,9 @@
 use hyper::http::request::Builder;
 
 use super::*;
-use crate::{ConsoleSource, Cors, KeyCheck, Question, RatedKind, RequestFilter, Sessions};
+use crate::{
+    ConsoleSource, Cors, Encryption, KeyCheck, Question, RatedKind, RequestFilter, Sessions,
+};
 
 /// A process that says one thing.
 struct Quiet;
@@ -94,7 +96,7 @@ impl ConsoleSource for Quiet {
 }
 
 fn with_sessions(secret: &[u8]) -> Options {
-    Options { sessions: Some(Sessions::new(secret, false)), ..options() }
+    Options { sessions: Some(Sessions::new(secret, Encryption::Off)), ..options() }
 }
 
 async fn console() -> Fixture {
@@ -121,11 +123,27 @@ async fn sign_in(fixture: &Fixture, key: &str) -> Answer {
     fixture.send(with_body(page("POST", "/console/v1/login"), &json!({"key": key}))).await
 }
 
-/// The cookie of a successful sign-in, as browsers send it back.
-async fn cookie(fixture: &Fixture, key: &str) -> String {
+/// What a successful sign-in gives: the cookie that browsers send back, and the proof that the page sends.
+#[derive(Clone)]
+struct Session {
+    cookie: String,
+    proof: String,
+}
+
+async fn session(fixture: &Fixture, key: &str) -> Session {
     let answer = sign_in(fixture, key).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    answer.header("set-cookie").split(';').next().expect("a cookie").to_owned()
+    let cookie = answer.header("set-cookie").split(';').next().expect("a cookie").to_owned();
+    let proof = answer.json()["proof"].as_str().expect("a proof").to_owned();
+    Session { cookie, proof }
+}
+
+/// The request as the page of a signed-in browser makes it.
+fn signed(mut builder: Builder, session: &Session) -> Builder {
+    let headers = builder.headers_mut().expect("it is a request");
+    headers.insert("Cookie", session.cookie.parse().expect("it is a value"));
+    headers.insert("X-Tollhouse-Console", session.proof.parse().expect("it is a value"));
+    builder
 }
 
 #[tokio::test]
@@ -137,9 +155,8 @@ async fn a_key_is_exchanged_for_a_cookie_that_scripts_cannot_read() {
         assert!(line.contains(part), "{part} in {line}");
     }
     assert!(!line.contains(ADMIN) && !answer.text.contains(ADMIN));
-    let cookie = cookie(&fixture, ADMIN).await;
-    let answer =
-        fixture.send(empty(page("GET", "/console/v1/login").header("Cookie", cookie))).await;
+    let session = session(&fixture, ADMIN).await;
+    let answer = fixture.send(empty(signed(page("GET", "/console/v1/login"), &session))).await;
     let who = answer.json();
     assert_eq!((&who["name"], &who["role"]), (&json!("admin"), &json!("admin")));
     let answer = fixture.send(empty(page("DELETE", "/console/v1/login"))).await;
@@ -149,9 +166,9 @@ async fn a_key_is_exchanged_for_a_cookie_that_scripts_cannot_read() {
 #[tokio::test]
 async fn a_cookie_counts_for_the_consoles_own_page_only() {
     let fixture = console().await;
-    let cookie = cookie(&fixture, ADMIN).await;
+    let session = session(&fixture, ADMIN).await;
     let route = route().to_string();
-    let own = || page("PUT", "/apisix/admin/routes/1").header("Cookie", &cookie);
+    let own = || signed(page("PUT", "/apisix/admin/routes/1"), &session);
     let table = [
         (own(), 201),
         (own().header("Sec-Fetch-Site", "same-origin"), 200),
@@ -174,35 +191,75 @@ async fn a_cookie_counts_for_the_consoles_own_page_only() {
 #[tokio::test]
 async fn a_copy_of_a_cookie_opens_nothing_once_its_owner_has_signed_out() {
     let fixture = console().await;
-    let (ended, other) = (cookie(&fixture, ADMIN).await, cookie(&fixture, ADMIN).await);
-    let call = |method, path, cookie: &str| empty(page(method, path).header("Cookie", cookie));
-    let status =
-        async |cookie: &str| fixture.send(call("GET", "/apisix/admin/routes", cookie)).await.status;
+    let (ended, other) = (session(&fixture, ADMIN).await, session(&fixture, ADMIN).await);
+    let call = |method, path, session: &Session| empty(signed(page(method, path), session));
+    let status = async |session: &Session| {
+        fixture.send(call("GET", "/apisix/admin/routes", session)).await.status
+    };
     assert_eq!((status(&ended).await, status(&other).await), (200, 200));
     assert_eq!(fixture.send(call("DELETE", "/console/v1/login", &ended)).await.status, 200);
     assert_eq!((status(&ended).await, status(&other).await), (401, 200));
+    // Another gateway of the same store, or this one after a restart.
+    let store = Arc::clone(&fixture.store);
+    let restarted = Fixture::over(store, with_sessions(b"secret")).await;
+    let asked =
+        async |session| restarted.send(call("GET", "/apisix/admin/routes", session)).await.status;
+    assert_eq!((asked(&ended).await, asked(&other).await), (401, 200));
+    assert_eq!(restarted.send(call("DELETE", "/console/v1/login", &other)).await.status, 200);
+    assert_eq!(status(&other).await, 401, "a gateway that was running");
+}
+
+#[tokio::test]
+async fn a_cookie_that_another_port_of_the_host_has_seen_opens_nothing() {
+    let fixture = console().await;
+    let (own, other) = (session(&fixture, ADMIN).await, session(&fixture, ADMIN).await);
+    for proof in ["1", "", &other.proof, &"0".repeat(64)] {
+        let stolen = Session { proof: proof.to_owned(), ..own.clone() };
+        let write = signed(page("PUT", "/apisix/admin/routes/1"), &stolen);
+        let answer = fixture.send(with_body(write, &route())).await;
+        assert_eq!(answer.status, 401, "{proof:?}: {answer:?}");
+    }
+    let code = own.cookie.rsplit('.').next().expect("a code");
+    assert_ne!(code, own.proof, "the cookie does not hold the proof");
+}
+
+#[tokio::test]
+async fn gateways_on_one_host_have_cookies_of_different_names() {
+    let fixture = console().await;
+    let name = async |host: &str| {
+        let mut call = with_body(page("POST", "/console/v1/login"), &json!({"key": ADMIN}));
+        call.headers_mut().insert("Host", host.parse().expect("it is a value"));
+        let answer = fixture.send(call).await;
+        answer.header("set-cookie").split('=').next().expect("a name").to_owned()
+    };
+    assert_eq!(name("127.0.0.1:9180").await, "tollhouse_console_9180");
+    assert_eq!(name("localhost:9181").await, "tollhouse_console_9181");
+    assert_eq!(name("[::1]:9181").await, "tollhouse_console_9181");
+    assert_eq!(name("gateway").await, "tollhouse_console");
 }
 
 #[tokio::test]
 async fn forged_and_outlived_cookies_are_refused() {
     let fixture = console().await;
-    let good = cookie(&fixture, ADMIN).await;
+    let session = session(&fixture, ADMIN).await;
+    let good = session.cookie.clone();
     let end: u64 = good.split(['=', '.']).nth(1).and_then(|end| end.parse().ok()).expect("a time");
     let code = good.rsplit('.').next().expect("a code");
     let number = good.split('.').nth(1).expect("a number");
     let forged = [
-        format!("tollhouse_console={}.{number}.{code}", end + 1),
-        format!("tollhouse_console=1.{number}.{code}"),
-        format!("tollhouse_console={end}.{number}.{}", "0".repeat(64)),
-        format!("tollhouse_console={end}.{}.{code}", "0".repeat(number.len())),
-        format!("tollhouse_console={end}..{code}"),
-        format!("tollhouse_console={end}.{code}"),
-        format!("tollhouse_console={end}.{number}."),
-        "tollhouse_console=".to_owned(),
-        "tollhouse_console=x.y".to_owned(),
+        format!("tollhouse_console_9180={}.{number}.{code}", end + 1),
+        format!("tollhouse_console_9180=1.{number}.{code}"),
+        format!("tollhouse_console_9180={end}.{number}.{}", "0".repeat(64)),
+        format!("tollhouse_console_9180={end}.{}.{code}", "0".repeat(number.len())),
+        format!("tollhouse_console_9180={end}..{code}"),
+        format!("tollhouse_console_9180={end}.{code}"),
+        format!("tollhouse_console_9180={end}.{number}."),
+        "tollhouse_console_9180=".to_owned(),
+        "tollhouse_console_9180=x.y".to_owned(),
     ];
     for line in forged {
-        let request = page("GET", "/console/v1/overview").header("Cookie", &line);
+        let forged = Session { cookie: line.clone(), ..session.clone() };
+        let request = signed(page("GET", "/console/v1/overview"), &forged);
         assert_eq!(fixture.send(empty(request)).await.status, 401, "{line}");
     }
     // Another secret, as of another gateway; another key, as after it was changed.
@@ -211,7 +268,7 @@ async fn forged_and_outlived_cookies_are_refused() {
     changed.keys.retain(|key| key.key != ADMIN);
     let changed = Fixture::with(changed).await;
     for fixture in [other, changed] {
-        let request = page("GET", "/console/v1/overview").header("Cookie", &good);
+        let request = signed(page("GET", "/console/v1/overview"), &session);
         assert_eq!(fixture.send(empty(request)).await.status, 401);
     }
 }
@@ -219,10 +276,11 @@ async fn forged_and_outlived_cookies_are_refused() {
 #[tokio::test]
 async fn who_guesses_keys_waits() {
     let fixture = console().await;
-    for _ in 0..5 {
+    for _ in 0..3 {
         assert_eq!(sign_in(&fixture, "wrong").await.status, 401);
     }
     assert_eq!(sign_in(&fixture, "wrong").await.status, 429);
+    assert_eq!(sign_in(&fixture, ADMIN).await.status, 200, "a right key is let in");
     let mut elsewhere = with_body(page("POST", "/console/v1/login"), &json!({"key": ADMIN}));
     elsewhere.headers_mut().remove("X-Tollhouse-Console");
     assert_eq!(fixture.send(elsewhere).await.status, 403, "other websites sign nobody in");
@@ -231,14 +289,14 @@ async fn who_guesses_keys_waits() {
 #[tokio::test]
 async fn a_viewer_reads_and_explains_and_writes_nothing() {
     let fixture = console().await;
-    let cookie = cookie(&fixture, VIEWER).await;
+    let session = session(&fixture, VIEWER).await;
     let question = json!({"url": "http://a/"});
-    let explain = page("POST", "/console/v1/explain").header("Cookie", &cookie);
+    let explain = signed(page("POST", "/console/v1/explain"), &session);
     // There is no process behind this one.
     assert_eq!(fixture.send(with_body(explain, &question)).await.status, 503);
-    let write = page("PUT", "/apisix/admin/routes/1").header("Cookie", &cookie);
+    let write = signed(page("PUT", "/apisix/admin/routes/1"), &session);
     assert_eq!(fixture.send(with_body(write, &route())).await.status, 401);
-    let read = page("GET", "/apisix/admin/routes").header("Cookie", &cookie);
+    let read = signed(page("GET", "/apisix/admin/routes"), &session);
     assert_eq!(fixture.send(empty(read)).await.status, 200);
 }
 
@@ -420,7 +478,7 @@ async fn everything_that_is_wrong_is_said_at_its_place_and_nothing_is_written() 
     ];
     for (value, places) in cases {
         for path in ["/console/v1/validate/routes", "/console/v1/validate/routes/new"] {
-            let request = Request::builder().method("POST").uri(path).header("X-API-KEY", VIEWER);
+            let request = Request::builder().method("POST").uri(path).header("X-API-KEY", OPERATOR);
             let answer = fixture.send(with_body(request, &value)).await.json();
             let problems = answer["problems"].as_array().expect("a list");
             let found: Value = problems.iter().map(|it| it["pointer"].clone()).collect();
@@ -493,7 +551,7 @@ async fn objects_whose_schema_is_their_keepers_or_their_plugins_are_judged_by_it
         ("consumer_groups/1", json!({"plugins": {"csrf": {}}}), json!(["/plugins/csrf/key"])),
     ] {
         let path = format!("/console/v1/validate/{place}");
-        let request = Request::builder().method("POST").uri(&path).header("X-API-KEY", VIEWER);
+        let request = Request::builder().method("POST").uri(&path).header("X-API-KEY", OPERATOR);
         let answer = fixture.send(with_body(request, &value)).await.json();
         let problems = answer["problems"].as_array().expect("a list");
         let found: Vec<&str> = problems.iter().filter_map(|it| it["pointer"].as_str()).collect();

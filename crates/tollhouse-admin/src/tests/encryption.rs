@@ -106,7 +106,7 @@ async fn what_an_answer_shows_may_be_written_back_and_what_another_sealed_may_no
     let foreign = json!(other.seal("auth-one", "key-auth.key"));
     let refused = fixture.put("/consumers/jack", &jack(&foreign)).await;
     let expected = "failed to open the sealed value of \"key\"";
-    assert_eq!((refused.status, refused.error().as_str()), (400, expected));
+    assert!(refused.status == 400 && refused.error().starts_with(expected), "{refused:?}");
     let jill = json!({"username": "jill", "plugins": {"key-auth": {"key": sealed}}});
     let taken = fixture.put("/consumers/jill", &jill).await;
     assert_eq!(taken.status, 400, "the same key, however it is written");

@@ -1,7 +1,10 @@
 //! Export and import over HTTP: what is planned, carried out as one commit, and taken back.
 
+use tollhouse_store::Limits;
+
+use super::wrapper::{Wrapped, Wrapper};
 use super::*;
-use crate::{Mode, Sessions};
+use crate::{Encryption, Mode, Sessions};
 
 impl Fixture {
     async fn import(&self, query: &str, document: &str) -> Answer {
@@ -242,7 +245,7 @@ async fn only_those_who_may_write_import() {
 
 #[tokio::test]
 async fn no_website_imports_with_the_cookie_of_somebody_signed_in() {
-    let sessions = Sessions::new(b"secret", false);
+    let sessions = Sessions::new(b"secret", Encryption::Off);
     let fixture = Fixture::with(Options { sessions: Some(sessions), ..options() }).await;
     let sign_in = Request::builder()
         .method("POST")
@@ -312,6 +315,53 @@ async fn an_export_may_be_of_a_kind_a_search_or_some() {
     assert_eq!(consumers["consumers"].as_array().map(Vec::len), Some(2), "with the credential");
     for query in ["?kind=cats", "?ids=1", "?format=xml", "?kind=routes&q=status:x"] {
         assert_eq!(fixture.export(ADMIN, query).await.status, 400, "{query}");
+    }
+}
+
+/// A store whose commits are small, as etcd's are.
+struct Small(Arc<dyn Store>);
+
+impl Wrapper for Small {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { operations_max: 127, ..self.0.limits() }
+    }
+}
+
+#[tokio::test]
+async fn every_import_can_be_taken_back_unless_its_plan_says_that_it_cannot() {
+    let document = |count: u32| {
+        let route = |id| json!({"id": id, "uri": format!("/{id}"), "upstream_id": "shared"});
+        json!({
+            "upstreams": [{"id": "shared", "nodes": {"a:1": 1}}],
+            "routes": (1..=count).map(route).collect::<Vec<_>>(),
+        })
+        .to_string()
+    };
+    // Each creation, and each removal, with as many as fit and one that does not go back.
+    for (count, prune, is_undoable) in
+        [(60, "false", true), (110, "false", false), (60, "true", true), (62, "true", true)]
+    {
+        let memory = tollhouse_store::open(&Location::Memory).expect("memory is there");
+        let store = Arc::new(Wrapped(Arc::new(Small(memory))));
+        let fixture = Fixture::over(store, options()).await;
+        let mut wanted = document(count);
+        if prune == "true" {
+            assert_eq!(fixture.import("", &wanted).await.status, 200);
+            wanted = document(0);
+        }
+        let query = format!("?prune={prune}");
+        let plan = fixture.import(&format!("{query}&dry_run=true"), &wanted).await.json();
+        let case = format!("{count} routes, prune={prune}: {plan}");
+        assert_eq!(plan["can_be_undone"], is_undoable, "{case}");
+        assert_eq!(fixture.import(&query, &wanted).await.status, 200, "{case}");
+        let rows = fixture.changes("").await;
+        assert_eq!(rows[0]["is_cut"], !is_undoable, "{case}");
+        let undone = fixture.undo(&rows[0]).await;
+        assert_eq!(undone.status, if is_undoable { 200 } else { 409 }, "{case}: {undone:?}");
     }
 }
 

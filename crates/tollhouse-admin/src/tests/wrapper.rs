@@ -19,6 +19,11 @@ pub(super) trait Wrapper: Send + Sync {
     /// Before entries are listed.
     fn before_list(&self) {}
 
+    /// What a transaction may hold.
+    fn limits(&self) -> Limits {
+        self.inner().limits()
+    }
+
     /// What watches.
     fn watch(&self, prefix: &str, after: Revision) -> Watch {
         self.inner().watch(prefix, after)
@@ -35,7 +40,7 @@ pub(super) struct Wrapped<W>(pub(super) Arc<W>);
 
 impl<W: Wrapper> Store for Wrapped<W> {
     fn limits(&self) -> Limits {
-        self.0.inner().limits()
+        self.0.limits()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {

@@ -4,12 +4,16 @@
 use serde_json::Value;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, ObjectRef};
+
+use super::objects::id_in;
 
 /// The object with stars for its secrets: for all that sealing it would change. The keyring may be one that nobody has.
 pub fn masked(kind: Kind, plain: &Value, catalogue: &Catalogue, keyring: &Keyring) -> Value {
     let mut sealed = plain.clone();
-    sealing::seal(kind, &mut sealed, catalogue, keyring);
+    let id = id_in(kind, plain);
+    sealing::seal(ObjectRef::new(kind, &id), &mut sealed, catalogue, keyring);
     if kind == Kind::PluginMetadata {
         return with_everything_hidden(plain);
     }

@@ -12,7 +12,7 @@ use tollhouse_config::{Document, store_keys};
 use tollhouse_model::encryption::{Certainty, Keyring, Unopened};
 use tollhouse_model::{Id, Kind, Problem, Problems};
 use tollhouse_plugin::Catalogue;
-use tollhouse_plugin::sealing::{self, PrivateKeys};
+use tollhouse_plugin::sealing::{self, ObjectRef, PrivateKeys};
 use tollhouse_store::Listing;
 
 /// When an object was made and changed, where known, in seconds of Unix time.
@@ -87,7 +87,13 @@ pub fn open_document(document: &mut Document, catalogue: &Catalogue, keyring: &K
         let Ok(mut value) = item.value() else { continue };
         let before = value.clone();
         let keys = PrivateKeys::Opened;
-        let unopened = sealing::unseal(item.kind, &mut value, catalogue, keyring, keys);
+        let unopened = sealing::unseal(
+            ObjectRef::new(item.kind, item.id.as_str()),
+            &mut value,
+            catalogue,
+            keyring,
+            keys,
+        );
         let likely = unopened.into_iter().filter(|it| it.certainty == Certainty::Likely);
         for Unopened { field, .. } in likely {
             let reason = "it has the look of a value that another keyring encrypted";
@@ -149,9 +155,17 @@ impl Object {
     /// Opens what the keys open.
     pub fn unseal(&mut self, kind: Kind, catalogue: &Catalogue, keyring: Option<&Keyring>) {
         if let Some(keyring) = keyring {
-            sealing::unseal(kind, &mut self.value, catalogue, keyring, PrivateKeys::Opened);
+            let id = id_in(kind, &self.value);
+            let at = ObjectRef::new(kind, &id);
+            sealing::unseal(at, &mut self.value, catalogue, keyring, PrivateKeys::Opened);
         }
     }
+}
+
+/// The id of an object of [`Object::new`], which its value holds.
+pub(super) fn id_in(kind: Kind, value: &Value) -> String {
+    let name = if kind == Kind::Consumer { "username" } else { "id" };
+    value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

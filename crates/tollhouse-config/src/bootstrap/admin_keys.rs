@@ -24,7 +24,8 @@ pub struct NamedKey {
 pub enum KeyRole {
     /// Everything.
     Admin,
-    /// Reading and writing, but no secret in the clear, and nothing that concerns the process.
+    /// Reading and writing objects, and so all traffic; no secret in the clear or sent elsewhere, and nothing that concerns
+    /// the process.
     Operator,
     /// Reading, and no secret in the clear.
     Viewer,

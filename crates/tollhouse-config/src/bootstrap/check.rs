@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use tollhouse_model::{Problem, Problems};
 
 use super::{
-    AccessLogFormat, Acme, Admin, Bootstrap, ListenerTls, NamedKey, RegistryStore, StreamProtocol,
+    AccessLogFormat, Acme, Admin, Bootstrap, ListenerTls, RegistryStore, Secret, StreamProtocol,
 };
 
 /// Names of PostgreSQL's tables end after 63 bytes, and ours go on after this.
@@ -24,6 +24,8 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_tls("registry.tls", &bootstrap.registry.tls, problems);
     check_acme(&bootstrap.acme, problems);
     check_admin_keys(&bootstrap.admin, problems);
+    check_own_secrets(bootstrap, problems);
+    super::reach::check(bootstrap, problems);
     super::store::check(bootstrap, problems);
     check_registry_store(&bootstrap.registry.store, problems);
     check_addresses(bootstrap, problems);
@@ -109,16 +111,51 @@ fn check_tls(name: &str, tls: &ListenerTls, problems: &mut Problems) {
     }
 }
 
-/// Whether each key of the Admin API has one bearer.
+/// Checks that each key of the Admin API has one bearer.
 fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
-    let others = [("admin", &admin.key), ("viewer", &admin.viewer_key)];
-    for (name, key) in others {
-        let same = |one: &&NamedKey| Some(&one.key) == key.as_ref() || one.name == name;
-        if let Some(one) = admin.keys.iter().find(same) {
-            let reason = format!("{:?} has the key or the name of \"{name}\"", one.name);
-            let problem = Problem::error("admin.keys", reason);
-            problems.push(problem.with_hint("give each bearer a name and a key of its own"));
+    for name in ["admin", "viewer"] {
+        if admin.keys.iter().any(|one| one.name == name) {
+            let problem =
+                Problem::error("admin.keys", format!("{name:?} is the name of another key"));
+            problems.push(problem.with_hint("give each bearer a name of its own"));
         }
+    }
+}
+
+/// Shortest key of the Admin API, in characters; shorter ones can be guessed.
+const KEY_CHARACTERS_MIN: usize = 16;
+
+/// Refuses short keys of the Admin API, and secrets that open more than one door: the one that is sent in clear
+/// text, or given to every client, would open the other too.
+fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
+    let (admin, registry) = (&bootstrap.admin, &bootstrap.registry);
+    let keys = [("admin.key", &admin.key), ("admin.viewer_key", &admin.viewer_key)];
+    for (name, key) in keys {
+        let is_short = |key: &Secret| key.expose().chars().count() < KEY_CHARACTERS_MIN;
+        if key.as_ref().is_some_and(is_short) {
+            let problem = Problem::error(name, "the key can be guessed");
+            let hint = format!("give {KEY_CHARACTERS_MIN} random characters or more");
+            problems.push(problem.with_hint(hint));
+        }
+    }
+    let registrys = [
+        ("registry.password", &registry.password),
+        ("registry.token", &registry.token),
+        ("registry.client_token", &registry.client_token),
+        ("shenyu.sync_token", &bootstrap.shenyu.sync_token),
+        ("shenyu.admin_password", &bootstrap.shenyu.admin_password),
+    ];
+    let single = keys.into_iter().chain(registrys);
+    let single = single.filter_map(|(name, secret)| Some((name, secret.as_ref()?)));
+    let named = admin.keys.iter().map(|one| ("admin.keys", &one.key));
+    let mut seen: Vec<(&str, &Secret)> = Vec::new();
+    for (name, secret) in single.chain(named) {
+        let same = seen.iter().find(|(_, other)| *other == secret);
+        if let Some((other, _)) = same.filter(|_| !secret.expose().is_empty()) {
+            let problem = Problem::error(name, format!("the same secret as {other}"));
+            problems.push(problem.with_hint("give each of them a random secret of its own"));
+        }
+        seen.push((name, secret));
     }
 }
 

@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::Bootstrap;
 use super::admin_keys::NamedKeys;
 use super::shape::{
-    Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
-    OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time,
-    TimeOrZero, Words, WorkerCount,
+    Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, OptionalPath,
+    OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone,
+    Slots, Switch, Text, Time, TimeOrZero, Words, WorkerCount,
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
-use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
+use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
@@ -91,9 +91,10 @@ keys! {
     resources: OptionalPath,
         "A declarative file in APISIX's standalone shape, YAML or JSON by its ending; watched, \
          and applied without a restart.";
-    listen.http: OpenAddresses, "Data plane, plain HTTP.";
+    listen.http: OpenAddresses,
+        "Data plane, plain HTTP. The default serves this machine alone; `0.0.0.0:9080` serves others too.";
     listen.https: OpenAddresses,
-        "Data plane, TLS, with the certificates of the `ssls` objects. A client that asks for a name \
+        "Data plane, TLS, for this machine alone by default, with the certificates of the `ssls` objects. A client that asks for a name \
          without a certificate is refused in the handshake.";
     listen.http_proxied: OpenAddresses,
         "Data plane, plain HTTP behind proxies that send a PROXY header (version 1 or 2) ahead of each \
@@ -145,13 +146,14 @@ keys! {
         "Whether the responder that a certificate names (OCSP) is asked about it, over plain HTTP, so that \
          clients are shown its answer along with the certificate. No handshake waits for that.";
     admin.key: OptionalSecret,
-        "Key of the Admin API. Where none is given, one is generated at the first run, printed \
-         once, and kept in `data_dir/admin.key`.";
+        "Key of the Admin API, of 16 characters or more. By default one is generated at the first run and kept in \
+         `data_dir/admin.key`; each start prints where it is.";
     admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
     admin.keys: NamedKeys,
         "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` may do \
-         everything; an `operator` writes objects and the registry, and reads no secret in the clear; a \
-         `viewer` only reads. What was changed, and by whom, is told with these names.";
+         everything. An `operator` writes objects and the registry, and so decides over all traffic; it reads no secret \
+         in the clear, has no hidden secret sent elsewhere, and does nothing that concerns the process. A `viewer` only \
+         reads. The audit and the list of changes tell deeds with these names. No key may equal another secret here.";
     admin.key_required: Switch, "Whether the Admin API asks for a key at all.";
     admin.allow: Networks,
         "Who may connect to the Admin API; others are answered 403. None is everybody.";
@@ -169,6 +171,10 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    store.allow_missing: Switch,
+        "Begins with an empty store although `store.db` is missing from a `data_dir` in which objects were kept. \
+         Otherwise such a start is refused: a volume may not be mounted, or a restore not have ended. Set it for one \
+         start, with `--set`.";
     store.etcd.endpoints: EtcdUrls,
         "Members of an etcd that keeps the configuration in the place of `data_dir`, for any number of \
          gateways that share it; keys begin with `admin.prefix`. One is asked at a time, the next once \
@@ -297,8 +303,8 @@ keys! {
          `X-Polaris-Token`.";
     registry.user: Text, "Who logs in at `/core/v1/user/login`.";
     registry.password: OptionalSecret,
-        "The password for that. Where none is given, one is generated at the first run, printed once, \
-         and kept in `data_dir/registry.password`.";
+        "The password for that. By default one is generated at the first run and kept in \
+         `data_dir/registry.password`.";
     registry.token: OptionalSecret,
         "The token that a login gives. The default is generated and kept in `data_dir/registry.token`.";
     registry.client_token: OptionalSecret,
@@ -308,6 +314,9 @@ keys! {
         "While as small a part of a service's instances or less would be left healthy, silent ones \
          are kept; 0 lets all expire. A service sets its own by its metadata \
          `internal-service-protectthreshold`.";
+    registry.local_instances: Switch,
+        "Whether upstreams may follow instances on loopback and link-local addresses. They always may while the registry \
+         listens on loopback only. No instance ever leads to a listener for operators or of the registry.";
     registry.memory_max: Size<MEMORY_MIN, MEMORY_MAX>,
         "Memory that all registered objects together may take, as it is estimated; more are refused. An \
          eighth of it each is for rules and for contracts.";
@@ -351,11 +360,18 @@ keys! {
     encryption.allow_lost_keys: Switch,
         "Starts although the store holds secrets of which no key is left. What they belong to is set \
          aside until it is written anew.";
+    secrets.env: Words,
+        "Variables of the environment that objects may refer to as `$env://NAME`; `PREFIX*` lists all that begin \
+         so. None by default, because authors of objects could read them. Variables that begin with \
+         `TOLLHOUSE_` are never read.";
+    log_files.folder: FilePath,
+        "Folder of the files that plugins write (`file-logger`). A relative `path` of a plugin lies below it, an \
+         absolute one has to. The default is `logs` in `data_dir`.";
     plugins: Words, "Plugins that may be used; none named is all of them.";
     skip_plugins: Words,
         "Plugins that objects may name and that are passed over where this build does not have them, \
          `*` for all. Requests that others might protect are answered 503.";
-    plugin_attr: Table, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
+    plugin_attr: PrivateTable, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
     proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
     stream_routes: Switch,
         "Whether the Admin API takes stream routes. They are served on `listen.stream`.";
@@ -370,8 +386,8 @@ keys! {
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
     limits.grpc_message_bytes: SizeOrNone, "Longest message of a call of gRPC, in either direction; a longer one ends the call with status 8.";
     limits.buffered_bytes: SizeOrAuto,
-        "Memory for bodies that are read whole and answers that are kept, in all of the process; \
-         requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \
+        "Memory for bodies that are read whole, bodies over HTTP/2 that nodes have not taken yet, and answers \
+         that are kept, in all of the process; requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \
          of what the control group may use.";
     limits.header_read_time: Time,
         "From the first byte of a request to the end of its head; a slower one is answered 408.";
@@ -389,8 +405,14 @@ keys! {
         "Client connections of one worker at a time; further ones are answered 503.";
     limits.connections_per_address: CountOrNone,
         "Client connections of one address to one worker at a time; further ones are answered 503.";
+    limits.silent_connections_per_worker: Count<1>,
+        "Connections to TLS listeners that have not sent their first message whole, at a time on one worker; \
+         one more closes the one that has been silent for longest.";
+    limits.silent_connections_per_address: Count<1>,
+        "The same of one client address; one more closes that address' own.";
     limits.handshakes_per_worker: Count<1>,
-        "TLS handshakes under way at a time on one worker; further connections are closed.";
+        "TLS handshakes under way at a time on one worker, from the client's whole first message on; further \
+         ones are refused.";
     limits.handshake_time: Time,
         "How long a TLS handshake may take, from the connection to its end.";
     limits.client_hello_bytes: Size<HELLO_MIN, HELLO_MAX>,
@@ -405,7 +427,8 @@ keys! {
     limits.udp_idle_time: Time,
         "How long a client's session of datagrams lasts without one in either direction.";
     limits.udp_sessions_per_worker: Count<1>,
-        "Sessions of datagrams of one worker at a time; datagrams of further clients are dropped.";
+        "Sessions of datagrams of one worker at a time. One more ends the oldest that is not in use: of one \
+         datagram, or without an answer. Where all are in use, datagrams of further clients are dropped.";
     limits.udp_sessions_per_address: Count<1>,
         "Sessions of datagrams of one client address to one worker at a time: sources can be forged, and \
          one address shall not take all.";
@@ -419,8 +442,15 @@ keys! {
         "Drops `;parameters` of path segments before matching and answers suspicious escapes with \
          400.";
     match_uri_encoded_slash: Switch, "Keeps `%2F` encoded while matching.";
+    ambiguous_paths: PathPolicy,
+        "Paths that servers read in several ways (`%2F`, `%5C`, a backslash, `;parameters`), where a plugin \
+         judges the path: answered with 400, or passed on as sent.";
     show_upstream_status_in_response_header: Switch,
         "Sends `X-APISIX-Upstream-Status` with every proxied response, not only with 5xx.";
+    on_client_half_close: HalfClose,
+        "Meaning of a client that closes its sending side (FIN) while its answer is pending: `abort`, as nginx \
+         has it, gives the request up and logs 499; `wait` sends the answer, for clients that half-close and \
+         read on. A reset always gives the request up.";
     imitate_apisix: Switch,
         "Shows APISIX's name in `Server` and on the pages of errors instead of `tollhouse`, for those who \
          compare answers or look for it. The Admin API's `Server` always names the version of APISIX \

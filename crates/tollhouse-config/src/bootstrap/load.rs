@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollhouse_model::{Problem, Problems};
 
 use super::keys::{KEYS, Key, find};
-use super::{AccessLog, Bootstrap, check, layers};
+use super::{AccessLog, Bootstrap, LogFiles, check, layers};
 use crate::substitute::{Environment, substitute};
 use crate::{file, yaml};
 
@@ -50,7 +50,7 @@ impl Loaded {
         self.sources.iter().map(|(name, source)| (*name, source))
     }
 
-    /// Every key with its value and source, one a line: `listen.http = 0.0.0.0:9080 (default)`.
+    /// Every key with its value and source, one a line: `listen.http = 127.0.0.1:9080 (default)`.
     /// Secrets show as stars.
     pub fn describe(&self) -> String {
         let mut text = String::new();
@@ -155,6 +155,9 @@ impl Resolver {
         };
         if !given("access_log.file") {
             self.bootstrap.access_log.file = AccessLog::in_folder(&self.bootstrap.data_dir).file;
+        }
+        if !given("log_files.folder") {
+            self.bootstrap.log_files = LogFiles::in_folder(&self.bootstrap.data_dir);
         }
         check::check(&self.bootstrap, given, &mut self.problems);
         if self.problems.has_errors() {

@@ -14,6 +14,15 @@ pub enum Workers {
     Count(u16),
 }
 
+/// Handling of paths that servers read in several ways, where a plugin judges the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AmbiguousPaths {
+    /// Answered by 400.
+    Refuse,
+    /// Passed on as sent.
+    Allow,
+}
+
 /// How routes are matched; the names are APISIX's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouterMode {
@@ -23,6 +32,15 @@ pub enum RouterMode {
     Uri,
     /// As `Uri`, with `:name` parameters.
     UriWithParameter,
+}
+
+/// Meaning of a client's FIN while its answer is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientHalfClose {
+    /// The client has left: its request is given up.
+    Abort,
+    /// The client has said everything and still reads: its answer is sent.
+    Wait,
 }
 
 /// What a line of the access log looks like.

@@ -29,6 +29,33 @@ impl Shape for Table {
     }
 }
 
+/// A table whose texts may be secrets: they are shown as stars.
+pub(crate) struct PrivateTable;
+
+impl Shape for PrivateTable {
+    type Value = Map<String, Value>;
+    const SECRET: bool = true;
+    fn takes() -> String {
+        Table::takes()
+    }
+    fn read(value: &Value) -> Read<Map<String, Value>> {
+        Table::read(value)
+    }
+    fn show(value: &Map<String, Value>) -> String {
+        let mut shown = Value::Object(value.clone());
+        let mut waiting = vec![&mut shown];
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::String(text) => "***".clone_into(text),
+                Value::Array(items) => waiting.extend(items),
+                Value::Object(fields) => waiting.extend(fields.values_mut()),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        shown.to_string()
+    }
+}
+
 /// A text, or none.
 pub(crate) struct OptionalText;
 

@@ -165,10 +165,7 @@ pub(super) fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
 }
 
 fn network(text: &str) -> Read<IpNet> {
-    let network = match text.parse::<IpAddr>() {
-        Ok(address) => Some(IpNet::from(address)),
-        Err(_) => text.parse::<IpNet>().ok().map(|network| network.trunc()),
-    };
+    let network = tollhouse_model::network::parse(text);
     let hint = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
     network.map_or_else(|| refuse(format!("{text:?} is no address or network"), hint), Ok)
 }

@@ -15,6 +15,8 @@ const ENDPOINTS_MAX: usize = 16;
 /// Where the configuration is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Store {
+    /// Begins with an empty store where the one in the data folder is gone.
+    pub allow_missing: bool,
     /// The etcd that holds it, where addresses are given.
     pub etcd: Etcd,
 }

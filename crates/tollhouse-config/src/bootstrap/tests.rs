@@ -40,7 +40,7 @@ fn nothing_given_is_the_documented_default() {
     assert_eq!(loaded.problems.to_string(), "");
     assert!(loaded.sources().all(|(_, source)| *source == Source::Default));
     assert!(loaded.describe().starts_with("data_dir = ./tollhouse-data (default)\n"));
-    assert!(loaded.describe().contains("listen.http = 0.0.0.0:9080 (default)\n"));
+    assert!(loaded.describe().contains("listen.http = 127.0.0.1:9080 (default)\n"));
 }
 
 #[test]
@@ -133,6 +133,67 @@ fn the_admin_key_never_reaches_a_message() {
         };
         assert!(!shown.contains("s3cret"), "{shown}");
     }
+}
+
+#[test]
+fn secrets_that_open_two_doors_and_keys_that_can_be_guessed_are_refused() {
+    const ONE: &str = "one-key-of-the-gateway";
+    let table = [
+        (
+            format!("admin: {{key: {ONE}, viewer_key: {ONE}}}"),
+            "admin.viewer_key: the same secret as admin.key",
+        ),
+        (
+            format!("{{admin: {{key: {ONE}}}, registry: {{password: {ONE}}}}}"),
+            "registry.password: the same secret as admin.key",
+        ),
+        (
+            format!("registry: {{token: {ONE}, client_token: {ONE}}}"),
+            "registry.client_token: the same secret as registry.token",
+        ),
+        (
+            format!(
+                "{{admin: {{keys: [{{name: a, key: {ONE}, role: viewer}}]}}, registry: {{token: {ONE}}}}}"
+            ),
+            "admin.keys: the same secret as registry.token",
+        ),
+        ("admin: {key: short}".to_owned(), "admin.key: the key can be guessed"),
+        ("admin: {viewer_key: short}".to_owned(), "admin.viewer_key: the key can be guessed"),
+    ];
+    for (text, expected) in table {
+        let problems = load(&text).expect_err(&text).to_string();
+        assert!(problems.contains(expected), "{text}: {problems}");
+        assert!(!problems.contains(ONE) && !problems.contains("short"), "{problems}");
+    }
+    assert!(load(&format!("{{admin: {{key: {ONE}}}, registry: {{password: another}}}}")).is_ok());
+}
+
+#[test]
+fn objects_reach_neither_the_data_folder_nor_the_settings() {
+    let loaded = load("data_dir: /d").expect("it is good");
+    assert_eq!(loaded.bootstrap.log_files.folder, std::path::PathBuf::from("/d/logs"));
+    for (text, expected) in [
+        ("{data_dir: /d/e, log_files: {folder: /d/e}}", Some("log_files.folder")),
+        ("{data_dir: /d/e, log_files: {folder: /d}}", Some("log_files.folder")),
+        ("{data_dir: /d/e, log_files: {folder: /d/e/x/..}}", Some("log_files.folder")),
+        ("{data_dir: /d/e, log_files: {folder: /d/e/x}}", None),
+        ("{data_dir: /d/e, log_files: {folder: /var/log/x}}", None),
+        ("secrets: {env: [TOLLHOUSE_ADMIN_KEY]}", Some("secrets.env")),
+        ("secrets: {env: ['TOLLHOUSE_*']}", Some("secrets.env")),
+        ("secrets: {env: ['SHOP_*', VAULT_TOKEN]}", None),
+    ] {
+        let problems = load(text).err().map(|problems| problems.to_string());
+        let found = problems.as_deref().unwrap_or_default();
+        assert_eq!(problems.is_some(), expected.is_some(), "{text}: {found}");
+        assert!(found.contains(expected.unwrap_or_default()), "{text}: {found}");
+    }
+}
+
+#[test]
+fn texts_that_plugins_are_told_are_shown_as_stars() {
+    let loaded = load("plugin_attr: {p: {password: s3cret, on: true, list: [s3cret]}}");
+    let shown = loaded.expect("it is good").describe();
+    assert!(!shown.contains("s3cret") && shown.contains(r#""on":true"#), "{shown}");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_store::{Location, Options, Store};
+use tollhouse_store::Store;
 
 use crate::context::ControlContext;
 use crate::feed::stored::{Read, Stored, StoredParts};
-use crate::feed::{Event, open_store};
+use crate::feed::{Event, open_own_store};
 use crate::process::handover::Predecessor;
 use crate::secrets::sealed_store;
 
@@ -27,8 +27,7 @@ impl OwnStore {
         cx: &ControlContext,
         predecessor: Predecessor,
     ) -> anyhow::Result<(Self, Event)> {
-        let location = Location::Directory(cx.bootstrap.data_dir.clone());
-        let store = open_store(&location, &Options::default(), predecessor).await?;
+        let store = open_own_store(&cx.bootstrap, predecessor).await?;
         let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
         let keyring = Arc::new(keyring.await?);
         let parts = StoredParts {

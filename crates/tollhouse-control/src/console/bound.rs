@@ -23,6 +23,14 @@ impl BoundAddresses {
         }
     }
 
+    /// Those of the listeners that are not for requests of clients.
+    pub fn for_operators(&self) -> Vec<SocketAddr> {
+        const FOR_CLIENTS: [&str; 3] = ["http", "https", "stream"];
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = all.iter().filter(|(name, _)| !FOR_CLIENTS.contains(name));
+        others.flat_map(|(_, addresses)| addresses).copied().collect()
+    }
+
     /// All of them.
     pub fn to_json(&self) -> Value {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

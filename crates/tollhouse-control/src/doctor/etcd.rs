@@ -40,7 +40,8 @@ pub(super) async fn examine(
     let probe = format!("{prefix}/tollhouse/doctor");
     let written = store.commit(Transaction::new().put(&*probe, "{}").when_exists(&*probe)).await;
     match written {
-        Ok(_) | Err(StoreError::Conflict { .. } | StoreError::OutOfRoom { .. }) => {}
+        Ok(_) | Err(StoreError::Conflict { .. }) => {}
+        Err(error) if error.is_without_room() => {}
         Err(error) => examination.findings.push(refused("writing", &error)),
     }
     Ok(())
@@ -150,6 +151,15 @@ async fn whose(
         };
         let remedy = "look at store.etcd.endpoints and admin.prefix: they may be another cluster's";
         examination.findings.push(Finding::problem(error.to_string(), remedy));
+    }
+    let now = store.revision().await?;
+    if let Some(newest) = own.newest().filter(|newest| now < *newest) {
+        let what = format!(
+            "etcd is at revision {now}, and this node has read it up to {newest}: it was put back to an older \
+             snapshot, or has lost commits that it had confirmed"
+        );
+        let remedy = "look at etcd, and repeat what was written since";
+        examination.findings.push(Finding::problem(what, remedy));
     }
     if let Err(error) = shared_keyring::look(bootstrap, store).await? {
         let remedy = "set encryption.keyring to that of the other gateways";

@@ -132,7 +132,12 @@ impl Decision {
             entry: Arc::clone(entry),
             uri: won.verdict.uri.clone(),
             captured: captured(&won.verdict.uri, &captures, &question.path),
-            destination: destination(snapshot, entry),
+            destination: match question.is_ambiguous
+                && (snapshot.globals.judges_path() || entry.chain.judges_path())
+            {
+                true => ambiguous(),
+                false => destination(snapshot, entry),
+            },
         });
         let shenyu = ByShenyu::ask(snapshot, question, winner.is_some());
         let winner = match &shenyu {
@@ -171,6 +176,12 @@ fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>
         }
     }
     found
+}
+
+/// A plugin judges the path, and servers read it in several ways.
+fn ambiguous() -> Destination {
+    let code = ErrorCode::AmbiguousPath;
+    Destination::Refused { code, missing: code.meaning().to_owned() }
 }
 
 /// Follows a route by the precedence of APISIX: what it names itself, then what its service does.

@@ -15,7 +15,9 @@ use tollhouse_model::body::{self, Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_plugin::RequestEdits;
 use tollhouse_proxy::Settings;
-use tollhouse_router::{MatchRequest, Normalized, normalize_path, request_uri};
+use tollhouse_router::{
+    AmbiguousPaths, MatchRequest, Normalized, is_ambiguous, normalize_path, request_uri,
+};
 use tollhouse_telemetry::ErrorCode;
 
 /// Schemes of addresses, with the port that clients leave out.
@@ -143,6 +145,8 @@ pub struct Question {
     head: RequestHead,
     /// The normalised path.
     pub path: Vec<u8>,
+    /// Whether the path is refused where a plugin judges it.
+    pub is_ambiguous: bool,
     /// Lower-cased, with its port.
     host: Vec<u8>,
     remote_addr: IpAddr,
@@ -182,8 +186,11 @@ impl Question {
         if body.len() > settings.limits.post_args_bytes {
             body.clear();
         }
+        let is_ambiguous = settings.ambiguous_paths == AmbiguousPaths::Refuse
+            && is_ambiguous(sent, &settings.normalize);
         Ok(Self {
             path,
+            is_ambiguous,
             host,
             remote_addr: asked.remote_addr.to_canonical(),
             server_port: asked.url.port,

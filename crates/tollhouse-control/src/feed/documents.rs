@@ -7,13 +7,14 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::sync::watch;
 use tollhouse_admin::{DocumentSink, Mode};
+use tollhouse_config::bootstrap::Secret;
 use tollhouse_config::declarative;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{InService, Location, Revision, Store};
 
 use super::event::{AdminAccess, Event, Reading};
 use crate::context::ControlContext;
-use crate::secrets::{self, KeptSecret};
+use crate::secrets;
 
 /// See the module.
 pub struct DocumentFeed {
@@ -26,7 +27,7 @@ pub struct DocumentFeed {
     /// What the Admin API keeps beside documents: nothing that lasts.
     store: Arc<dyn Store>,
     keyring: Arc<Keyring>,
-    key: KeptSecret,
+    key: Secret,
 }
 
 /// A document with its number; none has that of a store that nothing was written to.

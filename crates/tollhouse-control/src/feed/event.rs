@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tollhouse_admin::Mode;
+use tollhouse_config::bootstrap::Secret;
 use tollhouse_config::{Bootstrap, Document};
 use tollhouse_model::Problems;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_proxy::Change;
 use tollhouse_store::{InService, Store};
-
-use crate::secrets::KeptSecret;
 
 /// Where resources come from.
 #[derive(Debug, Clone)]
@@ -88,7 +87,7 @@ pub struct AdminAccess {
     /// What secrets among them are sealed with.
     pub keyring: Arc<Keyring>,
     /// What callers have to show.
-    pub key: KeptSecret,
+    pub key: Secret,
     /// What callers may do.
     pub mode: Mode,
     /// How far this gateway serves what is written, where callers wait for that.

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use hashbrown::DefaultHashBuilder;
 use tollhouse_admin::Mode;
+use tollhouse_config::bootstrap::Secret;
 use tollhouse_config::{Format, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Location, Store};
@@ -16,7 +17,7 @@ use super::event::{AdminAccess, Event, Reading};
 use super::mirror::Mirror;
 use super::watch::Watched;
 use crate::context::ControlContext;
-use crate::secrets::{self, KeptSecret};
+use crate::secrets;
 
 /// See the module.
 pub struct FileFeed {
@@ -32,7 +33,7 @@ pub struct FileFeed {
 struct View {
     store: Arc<dyn Store>,
     keyring: Arc<Keyring>,
-    key: KeptSecret,
+    key: Secret,
 }
 
 /// Tells one text of a file from another.

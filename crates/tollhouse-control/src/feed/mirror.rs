@@ -12,7 +12,8 @@ use tollhouse_config::{Fingerprints, Known};
 use tollhouse_model::Kind;
 use tollhouse_model::change_row::{self, BothSides, ChangeRow, OBJECTS_TOLD_MAX, Way};
 use tollhouse_model::encryption::Keyring;
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_store::{Operation, Store, StoreError};
 
 use tollhouse_store::Batches;
@@ -135,7 +136,7 @@ impl Mirror {
         if !matches!(kind, Kind::Consumer | Kind::PluginMetadata) {
             object.entry("id").or_insert_with(|| json!(id));
         }
-        sealing::seal(kind, &mut value, &self.catalogue, &self.keyring);
+        sealing::seal(ObjectRef::new(kind, id), &mut value, &self.catalogue, &self.keyring);
         Some(value.to_string())
     }
 }

@@ -1,6 +1,7 @@
 //! The store as a feed: what is followed of it, the demonstration while it is empty, and what the Admin
 //! API writes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +10,24 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tollhouse_admin::Mode;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
+use tollhouse_store::limits::RESERVE_BYTES;
 use tollhouse_store::{InService, Location, Operation, Options, Revision, Store, StoreError};
 
 use super::event::{AdminAccess, Event, Source};
-use super::store_copy::{Copied, StoreCopy};
+use super::lost_store;
+use super::store_copy::StoreCopy;
 use super::stored::{Dialect, Read, SharedStore, Stored, StoredParts};
 use super::{echo, etcd};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
 use crate::outages::Part;
 use crate::process::handover::Predecessor;
-use crate::secrets::{self, KeptSecret, sealed_store};
+use crate::secrets::{self, sealed_store};
 use tollhouse_store::Batches;
 
 /// How long a successor waits for the store of a process that is just leaving.
@@ -38,7 +43,7 @@ pub struct StoreFeed {
     /// They read the store for as long as somebody takes what they read: our objects, and ShenYu's.
     followers: Vec<JoinHandle<()>>,
     keyring: Arc<Keyring>,
-    key: KeptSecret,
+    key: Secret,
     /// Whether the demonstration is in service, because there is nothing else.
     has_demonstration: bool,
     /// How far our objects have come.
@@ -77,7 +82,7 @@ impl Way {
 enum Sharing {
     /// Nobody: it is that of a folder, which this process alone has open.
     Alone,
-    /// Other gateways. The tasks report when it is away, and copy it to the disk.
+    /// Other gateways. The tasks report when it is away.
     Shared(JoinSet<()>),
     /// It stands in for a shared one that is away, for the reason given.
     Provisional(String),
@@ -105,15 +110,26 @@ pub async fn open_store(
     }
 }
 
+/// Opens the store of the data folder.
+///
+/// # Errors
+/// It cannot be opened, or is gone.
+pub async fn open_own_store(
+    bootstrap: &Bootstrap,
+    predecessor: Predecessor,
+) -> anyhow::Result<Arc<dyn Store>> {
+    lost_store::check(bootstrap)?;
+    let options = Options { reserve_bytes: RESERVE_BYTES, ..Options::default() };
+    open_store(&Location::Directory(bootstrap.data_dir.clone()), &options, predecessor).await
+}
+
 impl StoreFeed {
-    /// Opens the store in a folder, reads everything, and follows from there.
+    /// Opens the store of the data folder, reads everything, and follows from there.
     pub async fn open(
-        folder: &Path,
         cx: &ControlContext,
         predecessor: Predecessor,
     ) -> anyhow::Result<(Self, Event)> {
-        let location = Location::Directory(folder.to_owned());
-        let store = open_store(&location, &Options::default(), predecessor).await?;
+        let store = open_own_store(&cx.bootstrap, predecessor).await?;
         let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
         let keyring = Arc::new(keyring.await?);
         let (mut feed, mut everything) =
@@ -137,12 +153,10 @@ impl StoreFeed {
         let etcd::Joined { store, cluster, keyring } = joined;
         let mut tasks = JoinSet::new();
         tasks.spawn(etcd::report(reasons, Arc::clone(&cx.outages)));
-        let shared = SharedStore { cluster: cluster.clone(), metrics: Arc::clone(&cx.metrics) };
+        let copy = store_copy(cx).for_cluster(cluster.clone());
+        let shared = SharedStore { cluster, metrics: Arc::clone(&cx.metrics), copy: Some(copy) };
         let (mut feed, everything) =
-            Self::follow(cx, (Arc::clone(&store), Some(shared)), Arc::new(keyring), Sharing::Alone)
-                .await?;
-        let copy = store_copy(cx).for_cluster(cluster);
-        tasks.spawn(copy.keep(store, feed.objects.applied.subscribe(), Arc::clone(&cx.metrics)));
+            Self::follow(cx, (store, Some(shared)), Arc::new(keyring), Sharing::Alone).await?;
         feed.sharing = Sharing::Shared(tasks);
         cx.metrics.process().store_copy_in_service.set(0);
         Ok((feed, Event::Everything(everything)))
@@ -172,27 +186,59 @@ impl StoreFeed {
             tracing::error!("{path}, the copy of {name}, is not used: {error}");
             None
         });
-        let store = tollhouse_store::open(&Location::Memory)?;
         let has_copy = copied.is_some();
+        let mut entries = BTreeMap::new();
         let mut away = format!("{name} does not answer ({reason}); writes are taken once it does");
-        if let Some(Copied { entries, written_at }) = copied {
+        if let Some(copied) = copied {
+            let written_at = copied.written_at;
+            entries = copied.entries;
             let objects = entries.len();
             tracing::warn!(objects, written_at, "{name} is away: its copy in {path} serves");
             away = format!("{away}; what is read is a copy of {written_at}, in seconds since 1970");
             cx.metrics.process().store_copy_in_service.set(1);
             let written_at = i64::try_from(written_at).unwrap_or(i64::MAX);
             cx.metrics.process().store_copy_written.set(written_at);
-            let mut batches = Batches::new(store.limits());
-            entries.into_iter().for_each(|(key, value)| batches.add(Operation::put(key, value)));
-            for transaction in batches.finish() {
-                store.commit(transaction).await?;
-            }
+        }
+        let entries = entries.into_iter().map(|(key, value)| Operation::put(key, value));
+        let (feed, everything) = Self::stand_in(cx, entries, away).await?;
+        Ok((feed, has_copy.then_some(Event::Everything(everything))))
+    }
+
+    /// What the store of the data folder holds, where its disk has no room to open it.
+    ///
+    /// # Errors
+    /// It cannot be read either, or there is no keyring.
+    pub async fn open_on_full_disk(
+        folder: &Path,
+        cx: &ControlContext,
+        reason: &anyhow::Error,
+    ) -> anyhow::Result<(Self, Event)> {
+        let directory = folder.to_owned();
+        let read = move || tollhouse_store::read_directory_alone(&directory, "");
+        let listing = tokio::task::spawn_blocking(read).await??;
+        cx.outages.report(Part::Store, reason);
+        let entries = listing.entries.into_iter();
+        let entries = entries.map(|entry| Operation::put(entry.key, entry.value));
+        let away = format!("{reason}; what is read is what was stored at the start");
+        let (feed, everything) = Self::stand_in(cx, entries, away).await?;
+        Ok((feed, Event::Everything(everything)))
+    }
+
+    /// These entries in the place of a store that cannot be had, for the reason given.
+    async fn stand_in(
+        cx: &ControlContext,
+        entries: impl Iterator<Item = Operation>,
+        away: String,
+    ) -> anyhow::Result<(Self, Vec<Change>)> {
+        let store = tollhouse_store::open(&Location::Memory)?;
+        let mut batches = Batches::new(store.limits());
+        entries.for_each(|put| batches.add(put));
+        for transaction in batches.finish() {
+            store.commit(transaction).await?;
         }
         let keyring = secrets::keyring_if_any(&cx.bootstrap)?.context("encryption.keyring")?;
         let sharing = Sharing::Provisional(away);
-        let (feed, everything) =
-            Self::follow(cx, (store, None), Arc::new(keyring), sharing).await?;
-        Ok((feed, has_copy.then_some(Event::Everything(everything))))
+        Self::follow(cx, (store, None), Arc::new(keyring), sharing).await
     }
 
     /// Reads everything, and follows from there.

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Kind, Problem};
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_proxy::{Change, ShenyuChange};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{
@@ -25,6 +26,7 @@ use tollhouse_store::{
 pub use self::vigil::SharedStore;
 use self::vigil::{Judgement, Verdict, Vigil};
 use super::event::Event as FeedEvent;
+use super::store_copy::CopyKeeper;
 use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
 use crate::secrets::shenyu_store;
@@ -109,6 +111,8 @@ pub struct Stored {
     backoff: Option<Backoff>,
     /// Where others write the store too.
     vigil: Option<Vigil>,
+    /// The same: what is served while it is away.
+    copy: Option<CopyKeeper>,
 }
 
 /// What came.
@@ -182,8 +186,14 @@ impl Stored {
             let ends = (Arc::clone(&parts.store), Arc::clone(&parts.outages));
             Vigil::new(ends, shared, (prefix, &folder), layout.is_object())
         });
+        let mut copy = parts.shared.as_ref().and_then(|shared| shared.copy_keeper());
+        // Of ShenYu's objects there is none.
+        copy = copy.filter(|_| matches!(layout, Layout::Apisix(_)));
         let listing = parts.store.list(&folder).await?;
         if let Some(vigil) = &mut vigil {
+            if let Some(revision) = copy.as_ref().and_then(CopyKeeper::newest) {
+                vigil.had(revision);
+            }
             match vigil.examine(&listing).await? {
                 Judgement::Serve => {}
                 Judgement::Hold => return Err(unreadable("an import is under way")),
@@ -192,7 +202,10 @@ impl Stored {
         }
         let revision = listing.revision;
         let watch = parts.store.watch(&folder, revision);
-        let stored = Self { parts, layout, folder, watch, revision, backoff: None, vigil };
+        if let Some(copy) = &mut copy {
+            copy.replace(&listing).await;
+        }
+        let stored = Self { parts, layout, folder, watch, revision, backoff: None, vigil, copy };
         let changes = stored.put_all(listing.entries);
         Ok((stored, changes))
     }
@@ -252,10 +265,16 @@ impl Stored {
     async fn next(&mut self) -> Result<Step, Lost> {
         let mut batch = Vec::new();
         let mut verdict = loop {
-            let Self { watch, vigil, .. } = self;
+            let Self { watch, vigil, copy, .. } = self;
             let alarm = async {
                 match vigil {
                     Some(vigil) => vigil.alarm().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let copy_is_due = async {
+                match copy {
+                    Some(copy) => copy.retry().await,
                     None => std::future::pending().await,
                 }
             };
@@ -263,6 +282,7 @@ impl Stored {
                 biased;
                 event = watch.next() => event,
                 () = alarm => return Ok(Step::ReadAnew),
+                () = copy_is_due => return Ok(Step::ReadAnew),
             };
             match event {
                 WatchEvent::Commit(changes) => {
@@ -284,6 +304,9 @@ impl Stored {
         if verdict == Verdict::ReadAnew {
             return Ok(Step::ReadAnew);
         }
+        if let Some(copy) = &mut self.copy {
+            copy.note(&batch, self.revision).await;
+        }
         Ok(Step::Changes(batch.into_iter().filter_map(|event| self.change(event)).collect()))
     }
 
@@ -301,6 +324,8 @@ impl Stored {
         match lost {
             // No failure: more has changed than is kept.
             Lost::Compacted { .. } => tracing::info!(reason = %lost, "the store is read anew"),
+            // What it has lost is said once it has been read.
+            Lost::Rewound { .. } => tracing::error!(reason = %lost, "the store is read anew"),
             Lost::Unavailable { .. } | Lost::Closed => self.parts.outages.report(Part::Store, lost),
         }
     }
@@ -344,6 +369,9 @@ impl Stored {
             return Ok(Listed::Held);
         }
         self.revision = listing.revision;
+        if let Some(copy) = &mut self.copy {
+            copy.replace(&listing).await;
+        }
         Ok(Listed::Everything(self.put_all(listing.entries)))
     }
 
@@ -395,7 +423,8 @@ impl Stored {
         let mut value = serde_json::from_slice(&entry.value)
             .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")));
         if let Ok(value) = &mut value {
-            sealing::unseal_stored(kind, value, &self.parts.catalogue, &self.parts.keyring);
+            let at = ObjectRef::new(kind, id.as_str());
+            sealing::unseal_stored(at, value, &self.parts.catalogue, &self.parts.keyring);
         }
         Some(Change::Upsert { kind, id, value, path })
     }

@@ -10,8 +10,6 @@ use super::state::Introspection;
 
 /// All of them.
 pub(super) async fn all(State(introspection): State<Introspection>) -> Response {
-    let ends = introspection.metrics.certificates().all();
-    let end = |(ssl, end): &(String, i64)| json!({ "ssl": ssl, "not_after": end });
-    let ends: Vec<_> = ends.iter().map(end).collect();
+    let ends = introspection.metrics.certificates().to_json();
     found(&json!({ "certificates": ends, "staples": introspection.staples.report() }))
 }

@@ -12,7 +12,7 @@ use tollhouse_config::Fingerprints;
 use tollhouse_config::diff::Known;
 use tollhouse_config::store_keys::{DEFAULT_PREFIX, kind_prefix, parse_store_key, store_key};
 use tollhouse_model::{Id, Kind};
-use tollhouse_plugin::sealing;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_store::{Entry, Store, StoreError};
 
 use super::object_view::{self, Held};
@@ -168,7 +168,12 @@ fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
 
 fn document_object(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
     let mut value: Value = serde_json::from_str(&known.text).ok()?;
-    sealing::seal(kind, &mut value, &introspection.catalogue, &introspection.keyring);
+    sealing::seal(
+        ObjectRef::new(kind, known.id.as_str()),
+        &mut value,
+        &introspection.catalogue,
+        &introspection.keyring,
+    );
     Some(Held {
         key: store_key(DEFAULT_PREFIX, kind, &known.id),
         id: known.id.as_str().to_owned(),

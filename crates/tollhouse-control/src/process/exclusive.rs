@@ -13,6 +13,7 @@ use anyhow::Context;
 use tokio::time::Instant;
 use tollhouse_proxy::SnapshotCell;
 use tollhouse_stdx::Backoff;
+use tollhouse_store::StoreError;
 
 use super::handover::Predecessor;
 use crate::admin::{self, RunningAdmin};
@@ -22,7 +23,7 @@ use crate::console::RunningProcess;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::outages::{Outages, Part};
-use crate::registry::{self, RunningRegistry};
+use crate::registry::{self, RegistrySockets, RunningRegistry, Takeover};
 use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
 use crate::shenyu_follower::{self, RunningFollower};
@@ -44,6 +45,8 @@ pub struct ExclusiveParts {
     shenyu_admin: Option<RunningShenyuAdmin>,
     shenyu_follower: Option<RunningFollower>,
     registry: Option<RunningRegistry>,
+    /// What a registry listened on that a successor did not take over.
+    registry_sockets: RegistrySockets,
     certificates: Option<RunningCertificates>,
     /// Where the data plane answers who issues certificates.
     snapshots: Arc<SnapshotCell>,
@@ -89,6 +92,7 @@ impl ExclusiveParts {
             shenyu_admin: None,
             shenyu_follower: None,
             registry: None,
+            registry_sockets: RegistrySockets::default(),
             certificates: None,
             snapshots: Arc::clone(snapshots),
             holder: Holder::ThisProcess,
@@ -202,6 +206,7 @@ impl ExclusiveParts {
         self.shenyu_follower = None;
         self.cx.metrics_page.registry().set(None);
         self.stop_certificates().await;
+        self.registry_sockets = RegistrySockets::default();
         if let Some(registry) = self.registry.take() {
             registry.stop().await;
         }
@@ -210,8 +215,16 @@ impl ExclusiveParts {
         }
     }
 
+    /// The same for a successor, which gets what the registry listens on.
+    pub async fn hand_over(&mut self) -> RegistrySockets {
+        let sockets = self.registry.as_mut().map(RunningRegistry::take_sockets);
+        self.release().await;
+        sockets.unwrap_or_default()
+    }
+
     /// Takes all back: the successor did not start. It may still hold what it took for a while.
-    pub fn take_back(&mut self) {
+    pub fn take_back(&mut self, sockets: RegistrySockets) {
+        self.registry_sockets = sockets;
         self.holder = Holder::ThisProcess;
         self.backoff.reset();
         self.look_at = Instant::now();
@@ -302,9 +315,14 @@ impl ExclusiveParts {
             return Ok(());
         }
         let ControlContext { bootstrap, descriptors, registry_database, .. } = &self.cx;
-        let started =
-            registry::start(bootstrap, descriptors, registry_database, Predecessor::None).await?;
-        let Some(registry) = started else { return Ok(()) };
+        let sockets = self.registry_sockets.duplicate();
+        let takeover = Takeover { sockets, ..Takeover::none() };
+        let started = registry::start(bootstrap, descriptors, registry_database, takeover).await;
+        // Clients wait for a store that a successor is just leaving, and for nothing longer.
+        if !started.as_ref().is_err_and(is_in_use) {
+            self.registry_sockets = RegistrySockets::default();
+        }
+        let Some(registry) = started? else { return Ok(()) };
         // What the start-up text said, or did not, is long past.
         let (grpc, http) = (registry.grpc, registry.http);
         tracing::info!(?grpc, ?http, "this node keeps the registry now");
@@ -404,6 +422,10 @@ impl ExclusiveParts {
     }
 }
 
+fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(StoreError::InUse { .. }))
+}
+
 /// What is left of a failure of a part's start. A shared store may go away at any moment, between two parts too: that is
 /// reported, and the part is tried again while the process serves what it has read. All else is for whoever starts the
 /// process to see.
@@ -431,8 +453,6 @@ fn keep_port(listened: &mut [SocketAddr], bound: Option<SocketAddr>) {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_store::StoreError;
-
     use super::*;
 
     #[test]

@@ -12,6 +12,7 @@ use tollhouse_net::handover;
 use tollhouse_net::server_tls::tickets::TicketKeys;
 
 use super::sockets::Sockets;
+use crate::registry::RegistrySockets;
 
 /// The file in the data directory that a successor connects to.
 const FILE: &str = "handover.sock";
@@ -28,6 +29,8 @@ fn path(data_dir: &Path) -> PathBuf {
 #[derive(Debug, Clone, Default)]
 pub struct Spares {
     sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
+    /// The registry's, once that has been let go of for a successor.
+    registry: Arc<Mutex<RegistrySockets>>,
     /// The keys of clients' tickets, which go on to a successor.
     tickets: Option<Arc<TicketKeys>>,
 }
@@ -40,17 +43,35 @@ impl Spares {
     pub fn duplicate(sockets: &Sockets, tickets: Option<Arc<TicketKeys>>) -> std::io::Result<Self> {
         let spares: std::io::Result<Vec<_>> =
             sockets.descriptors().map(|socket| socket.try_clone_to_owned().map(Arc::new)).collect();
-        Ok(Self { sockets: Arc::new(Mutex::new(spares?)), tickets })
+        Ok(Self { sockets: Arc::new(Mutex::new(spares?)), registry: Arc::default(), tickets })
     }
 
     /// Lets go of all of them; a successor that is being served keeps its own.
     pub fn release(&self) {
-        self.lock().clear();
+        lock(&self.sockets).clear();
+        drop(self.take_registry());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps what the registry listened on.
+    pub fn keep(&self, registry: RegistrySockets) {
+        *lock(&self.registry) = registry;
     }
+
+    /// Gives that back.
+    pub fn take_registry(&self) -> RegistrySockets {
+        std::mem::take(&mut *lock(&self.registry))
+    }
+
+    /// Handles on all of them, for one successor.
+    fn all(&self) -> Vec<Arc<OwnedFd>> {
+        let mut all = lock(&self.sockets).clone();
+        all.extend(lock(&self.registry).duplicate().into_descriptors().map(Arc::new));
+        all
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether another process is about to leave what only one may hold.
@@ -151,7 +172,7 @@ fn hand_over(
     }
     // An error means that the control side is ending, and everything is let go of anyway.
     let _ = released.blocking_recv();
-    let sockets = spares.lock().clone();
+    let sockets = spares.all();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
     let legacy = spares.tickets.as_deref().map(TicketKeys::export).unwrap_or_default();
     let given = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());

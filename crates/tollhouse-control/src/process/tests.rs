@@ -5,12 +5,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tollhouse_config::bootstrap::Workers;
+use tollhouse_config::bootstrap::{Secret, Workers};
 use tollhouse_testkit::{Database, Etcd, ReservedPort};
 
 use super::*;
-use crate::outages::Outages;
-use crate::outages::Part;
+use crate::outages::{Outages, Part};
 
 /// Ports of the parts that let go of theirs and take them again: in between, the kernel would give them to whoever asks.
 #[derive(Default)]

@@ -6,6 +6,7 @@
 //! upstream's own cell, where every core's next request finds them. A service that no upstream
 //! names costs nothing here.
 
+mod reach;
 mod report;
 mod select;
 mod source;
@@ -21,9 +22,10 @@ use tokio::time::Instant;
 use tollhouse_model::upstream::{Discovery, RegistryService};
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
+pub use self::reach::Reach;
 pub use self::report::Detail;
 pub use self::select::InstanceFacts;
-use self::select::{Selected, Selection};
+use self::select::{Ages, Selected, Selection};
 
 /// Where services and their instances are read.
 pub trait ServiceSource: Send + Sync {
@@ -78,6 +80,8 @@ pub struct RegistryNodes {
     followed: Mutex<BTreeMap<String, Followed>>,
     /// Whether the thread that follows has been started.
     has_thread: AtomicBool,
+    /// Where instances may lead.
+    reach: Reach,
 }
 
 /// An upstream that follows a service.
@@ -110,11 +114,17 @@ impl Default for RegistryNodes {
             services: watch::Sender::new(None),
             followed: Mutex::default(),
             has_thread: AtomicBool::new(false),
+            reach: Reach::default(),
         }
     }
 }
 
 impl RegistryNodes {
+    /// Follows instances that lead where `reach` lets them.
+    pub fn within(reach: Reach) -> Self {
+        Self { reach, ..Self::default() }
+    }
+
     /// Reads services from `services` from now on. Nodes of a registry before it serve on where the
     /// new one says the same.
     pub fn connect(&self, services: Services) {
@@ -207,7 +217,8 @@ impl RegistryNodes {
     fn look_at(&self, entry: &mut Followed) {
         let Some(services) = self.services.borrow().clone() else { return };
         let known = entry.found.as_ref().and_then(Found::revision);
-        let mut selection = Selection::new(&entry.service, entry.state.warm_up().is_some());
+        let ages = if entry.state.warm_up().is_some() { Ages::Told } else { Ages::Unused };
+        let mut selection = Selection::new(&entry.service, ages, &self.reach);
         let lookup = services.read(&entry.service, known, &mut |facts| selection.take(facts));
         let found = match lookup {
             ServiceLookup::Unchanged => return,

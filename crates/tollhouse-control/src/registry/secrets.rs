@@ -4,19 +4,22 @@
 //! None of them is the key of the Admin API: what clients of the registry carry around must not open the
 //! gateway.
 
-use tollhouse_config::Bootstrap;
+use std::path::PathBuf;
 
-use crate::secrets::KeptSecret;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
+
+use crate::secrets::open_or_make;
 
 /// See the module.
 #[derive(Debug)]
 pub struct RegistrySecrets {
     /// The password of the account.
-    pub password: KeptSecret,
+    pub password: Secret,
     /// The token of the account.
-    pub token: KeptSecret,
+    pub token: Secret,
     /// The token of clients.
-    pub client_token: KeptSecret,
+    pub client_token: Secret,
 }
 
 impl RegistrySecrets {
@@ -28,9 +31,9 @@ impl RegistrySecrets {
         let settings = &bootstrap.registry;
         let path = |name: &str| bootstrap.data_dir.join(name);
         Ok(Self {
-            password: KeptSecret::open(settings.password.as_ref(), &path("registry.password"))?,
-            token: KeptSecret::open(settings.token.as_ref(), &path("registry.token"))?,
-            client_token: KeptSecret::open(
+            password: open_or_make(settings.password.as_ref(), &path("registry.password"))?,
+            token: open_or_make(settings.token.as_ref(), &path("registry.token"))?,
+            client_token: open_or_make(
                 settings.client_token.as_ref(),
                 &path("registry.client-token"),
             )?,
@@ -38,11 +41,26 @@ impl RegistrySecrets {
     }
 }
 
+/// Files of generated secrets that people hand to registry clients, each with its name. The account's token is not among
+/// them, because a login gives it.
+pub fn files(bootstrap: &Bootstrap) -> Vec<(String, PathBuf)> {
+    let settings = &bootstrap.registry;
+    let password = format!("Registry password of {}", settings.user);
+    let all = [
+        (settings.console_auth && settings.password.is_none(), password, "registry.password"),
+        (
+            settings.client_auth && settings.client_token.is_none(),
+            "Registry client token".to_owned(),
+            "registry.client-token",
+        ),
+    ];
+    let kept = all.into_iter().filter(|(is_kept, ..)| *is_kept);
+    kept.map(|(_, name, file)| (name, bootstrap.data_dir.join(file))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-
-    use tollhouse_config::bootstrap::Secret;
 
     use super::*;
 
@@ -50,15 +68,15 @@ mod tests {
     fn each_is_made_once_for_this_user_alone_and_is_nobody_elses() {
         let folder = tempfile::tempdir().expect("a folder");
         let bootstrap = Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
-        let admin = crate::secrets::admin_key(&bootstrap).expect("a key").secret;
+        let admin = crate::secrets::admin_key(&bootstrap).expect("a key");
         let first = RegistrySecrets::open(&bootstrap).expect("made");
         let all = [&first.password, &first.token, &first.client_token];
-        assert!(all.iter().all(|kept| kept.is_new && kept.secret != admin));
-        assert_ne!(first.token.secret, first.client_token.secret);
-        assert_ne!(first.token.secret, first.password.secret);
+        assert!(all.iter().all(|secret| **secret != admin));
+        assert_ne!(first.token, first.client_token);
+        assert_ne!(first.token, first.password);
         let again = RegistrySecrets::open(&bootstrap).expect("read");
-        assert_eq!(again.token.secret, first.token.secret);
-        assert!(!again.token.is_new && !again.password.is_new && !again.client_token.is_new);
+        assert_eq!(again.token, first.token);
+        assert_eq!((again.password, again.client_token), (first.password, first.client_token));
         for name in ["registry.password", "registry.token", "registry.client-token"] {
             let metadata = std::fs::metadata(folder.path().join(name)).expect("the file");
             assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
@@ -72,8 +90,9 @@ mod tests {
             Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
         bootstrap.registry.token = Some(Secret::new("given"));
         let secrets = RegistrySecrets::open(&bootstrap).expect("made");
-        assert_eq!(secrets.token.secret.expose(), "given");
-        assert!(!secrets.token.is_new && secrets.password.is_new);
+        assert_eq!(secrets.token.expose(), "given");
+        let shown = files(&bootstrap).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(shown, ["Registry password of polaris"]);
         assert!(!folder.path().join("registry.token").exists());
     }
 }

@@ -7,7 +7,7 @@ use tollhouse_proxy::Compiler;
 use tollhouse_registry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
-use crate::registry::nodes::RegistryNodes;
+use crate::registry::nodes::{Reach, RegistryNodes};
 use crate::staples::Staples;
 
 /// See the module. Each is given what every snapshot changes.
@@ -25,9 +25,9 @@ pub struct Drivers {
 
 impl Drivers {
     /// Drivers that have nothing to drive yet.
-    pub fn new(health: Arc<HealthSupervisor>, staples: Staples) -> Self {
-        let staples = Arc::new(staples);
-        Self { health, warm_ups: Arc::default(), registry: Arc::default(), staples }
+    pub fn new(health: Arc<HealthSupervisor>, staples: Staples, reach: Reach) -> Self {
+        let (staples, registry) = (Arc::new(staples), Arc::new(RegistryNodes::within(reach)));
+        Self { health, warm_ups: Arc::default(), registry, staples }
     }
 
     /// Brings the instances of this process' registry to the upstreams that name them, from now on.

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::{Form, Keyring};
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_shenyu::KEY_PREFIX;
 use tollhouse_store::{Entry, Operation, Store};
 
@@ -146,7 +147,8 @@ pub(super) fn look_through(
         let Some((kind, id)) = parse_store_key(prefix, &entry.key) else { continue };
         // What cannot be read is told when it is taken into service.
         let Ok(mut value) = serde_json::from_slice::<Value>(&entry.value) else { continue };
-        let sealing = sealing::reseal(kind, &mut value, catalogue, keyring);
+        let sealing =
+            sealing::reseal(ObjectRef::new(kind, id.as_str()), &mut value, catalogue, keyring);
         if !sealing.unopened.is_empty() {
             found.lost.push(format!("{kind}/{id}"));
             continue;

@@ -179,7 +179,7 @@ impl Follower {
         self.cluster = cluster;
         let newest = revision_of(first.header.as_ref());
         if is_other {
-            return Err(End::Lost(self.compacted(newest, newest)));
+            return Err(End::Lost(self.gone(newest)));
         }
         if newest >= self.after {
             return Ok(());
@@ -190,7 +190,7 @@ impl Follower {
         if newest >= self.after {
             return Ok(());
         }
-        Err(End::Lost(self.compacted(newest, newest)))
+        Err(End::Lost(self.gone(newest)))
     }
 
     /// Passes commits on; whether there was any.
@@ -239,6 +239,14 @@ impl Follower {
             return End::Lost(self.compacted(to_revision(answer.compact_revision), newest));
         }
         broken(&answer.cancel_reason)
+    }
+
+    /// What an etcd that is not the one that was followed, or is not as far as it was, has lost.
+    fn gone(&self, newest: Revision) -> Lost {
+        match newest < self.after {
+            true => Lost::Rewound { after: self.after, newest },
+            false => self.compacted(newest, newest),
+        }
     }
 
     fn compacted(&self, oldest: Revision, newest: Revision) -> Lost {

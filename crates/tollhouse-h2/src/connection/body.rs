@@ -1,9 +1,9 @@
 //! DATA that arrives (RFC 9113 §6.1): judged by its header, handed on in the pieces it comes in.
 
 use super::{Connection, Ending};
-use crate::event::Event;
+use crate::event::{Event, ResetCause};
 use crate::field::Malformed;
-use crate::frame::{FrameHeader, flag};
+use crate::frame::{self, FrameHeader, flag};
 use crate::stream::{Half, Reset};
 use crate::{ConnectionError, ErrorCode, StreamId};
 
@@ -155,7 +155,10 @@ impl Connection {
             self.read_on_with_data(frame);
         }
         let ends = is_whole && frame.ends;
-        self.hand_out(frame.stream, data.len() as u32, ends);
+        if !self.hand_out(frame.stream, data.len() as u32, ends) {
+            self.skip(frame.left + frame.padding);
+            return Ok(Some(Some(self.reset_for_memory(frame.stream))));
+        }
         if data.is_empty() && !ends {
             return Ok(Some(None));
         }
@@ -183,13 +186,23 @@ impl Connection {
         Ok(None)
     }
 
-    /// Books a piece as handed out.
-    fn hand_out(&mut self, id: StreamId, length: u32, ends: bool) {
-        let Some(stream) = self.streams.get_mut(id) else { return };
+    /// Books a piece as handed out; `false` where there is no memory for it.
+    fn hand_out(&mut self, id: StreamId, length: u32, ends: bool) -> bool {
+        let Some(stream) = self.streams.get_mut(id) else { return true };
         stream.unread += length;
-        self.windows.unread += u64::from(length);
         if ends {
             stream.receiving = Half::Closed;
         }
+        self.book_unread(length)
+    }
+
+    /// Resets a stream whose bytes find no room: not a fault of the peer.
+    #[cold]
+    fn reset_for_memory(&mut self, id: StreamId) -> Event<'static> {
+        let code = ErrorCode::ENHANCE_YOUR_CALM;
+        self.counters.unbudgeted_streams += 1;
+        frame::write_reset(&mut self.output.bytes, id.number(), code);
+        self.close_stream(id, Reset::ByUs);
+        Event::Reset { stream: id, code, cause: ResetCause::Memory }
     }
 }

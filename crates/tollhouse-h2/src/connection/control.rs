@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::event::{Event, ResetCause};
 use crate::frame::{self, FrameHeader, flag};
-use crate::limits::FaultScope;
+use crate::limits::{FaultScope, PRIORITIES_PER_STREAM, UPDATES_PER_STREAM};
 use crate::stream::{Half, Reset, Waiting};
 use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
 
@@ -66,10 +66,7 @@ impl Connection {
     pub(super) fn close_stream(&mut self, id: StreamId, reset: Reset) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.close(reset);
-        stream.waiting_since_ms = None;
-        if std::mem::take(&mut stream.waiting) == Waiting::Ready {
-            self.ready.retain(|other| *other != id);
-        }
+        self.forget_waiting(id);
     }
 
     pub(super) fn take_settings(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
@@ -101,11 +98,20 @@ impl Connection {
         if !self.has_peer_settings {
             return Err(ConnectionError::protocol("the first frame acknowledges SETTINGS"));
         }
+        self.take_acknowledgement()?;
         // Ours are sent once; what else is acknowledged was never sent and means nothing.
         let Some(sent_ms) = self.settings_sent_ms.take() else { return Ok(()) };
         self.round_trip_ms = self.now_ms.saturating_sub(sent_ms).max(1);
         self.decoder.set_limit(self.local.header_table_bytes);
         Ok(())
+    }
+
+    /// Counts an acknowledgement, whether it answers something or not.
+    fn take_acknowledgement(&mut self) -> Result<(), ConnectionError> {
+        if self.buckets.acknowledgements.take(self.limits.acknowledgements, self.now_ms) {
+            return Ok(());
+        }
+        Err(ConnectionError::calm("too many acknowledgements"))
     }
 
     /// Shifts the window of every stream by the change of the setting (RFC 9113 §6.9.2).
@@ -136,6 +142,7 @@ impl Connection {
             return Err(ConnectionError::frame_size("PING of a length that is none"));
         };
         if header.has(flag::ACK) {
+            self.take_acknowledgement()?;
             return Ok(self.take_pong(payload));
         }
         self.counters.pings += 1;
@@ -154,6 +161,9 @@ impl Connection {
         let Some((&[l0, l1, l2, l3, c0, c1, c2, c3], _)) = payload.split_first_chunk::<8>() else {
             return Err(ConnectionError::frame_size("GOAWAY of a length that is none"));
         };
+        if !self.buckets.goaways.take(self.limits.goaways, self.now_ms) {
+            return Err(ConnectionError::calm("too many GOAWAYs"));
+        }
         let last_stream = u32::from_be_bytes([l0, l1, l2, l3]) & frame::U31_MAX;
         let code = ErrorCode(u32::from_be_bytes([c0, c1, c2, c3]));
         if self.peer_last.is_some_and(|last| last_stream > last) {
@@ -268,6 +278,9 @@ impl Connection {
     /// A new stream with the windows that both sides have agreed on.
     pub(super) fn insert_stream(&mut self, number: u32) -> StreamId {
         let id = self.streams.insert(number);
+        self.buckets.window_updates.pay(UPDATES_PER_STREAM);
+        self.buckets.priorities.refund(PRIORITIES_PER_STREAM);
+        self.buckets.empty_frames.refund(1);
         let (send_window, target) =
             (self.peer.initial_window_bytes as i32, self.limits.stream_window_bytes);
         let (is_early, now_ms) = (self.settings_sent_ms.is_some(), self.now_ms);

@@ -32,6 +32,7 @@ impl Connection {
             Role::Server => {
                 frame::write_goaway(out, frame::U31_MAX, ErrorCode::NO_ERROR, "");
                 frame::write_ping(out, 0, DRAIN_PING);
+                self.buckets.acknowledgements.refund(1);
                 self.drain = Drain::Announced(self.now_ms);
             }
             Role::Client => {
@@ -73,6 +74,7 @@ impl Connection {
     pub fn ping(&mut self, payload: [u8; 8]) {
         if self.failure.is_none() {
             frame::write_ping(&mut self.output.bytes, 0, payload);
+            self.buckets.acknowledgements.refund(1);
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::{Connection, Ending};
 use crate::field::{Field, Malformed, examine};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
+use crate::limits::UPDATES_PER_DATA_FRAME;
 use crate::stream::{Half, Reset, Waiting};
 use crate::{ErrorCode, Role, StreamId};
 
@@ -111,6 +112,7 @@ impl Connection {
         let is_all = allowed == data.len();
         let out = &mut self.output.bytes;
         let mut rest = &data[..allowed];
+        let mut frames = 0;
         while !rest.is_empty() || (is_all && ends) {
             let (piece, after) = rest.split_at(rest.len().min(frame_bytes));
             let is_last = is_all && ends && after.is_empty();
@@ -120,19 +122,17 @@ impl Connection {
             frame::write_header(out, header);
             out.extend_from_slice(piece);
             rest = after;
+            frames += 1;
             if is_last {
                 break;
             }
         }
-        // What was carried pays for the updates that it will bring.
-        self.buckets.window_updates.refund(allowed as u64 / 1024);
+        // Each frame pays for the updates that it will bring: a short answer brings as many as a long one.
+        self.buckets.window_updates.pay(frames * UPDATES_PER_DATA_FRAME);
         // Peers measure the path with a PING for what they receive, gRPC's own among them.
-        self.buckets.pings.refund(u64::from(allowed > 0));
+        self.buckets.pings.refund(frames);
         if is_all {
-            stream.waiting_since_ms = None;
-            if std::mem::take(&mut stream.waiting) == Waiting::Ready {
-                self.ready.retain(|other| *other != id);
-            }
+            self.forget_waiting(id);
             if ends {
                 self.set_sending(id, Half::Closed);
             }
@@ -195,6 +195,15 @@ impl Connection {
         Some(id)
     }
 
+    /// Lets DATA of a stream wait no longer: none of it will be sent.
+    pub fn forget_waiting(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.waiting_since_ms = None;
+        if std::mem::take(&mut stream.waiting) == Waiting::Ready {
+            self.ready.retain(|other| *other != id);
+        }
+    }
+
     /// Ends both directions of a stream with RST_STREAM; it is still to be released.
     pub fn reset(&mut self, id: StreamId, code: ErrorCode) {
         let Some(stream) = self.streams.get(id) else { return };
@@ -214,6 +223,13 @@ impl Connection {
         let Some(stream) = self.streams.get(id) else { return };
         let (unread, target, reset) = (stream.unread, stream.window_target, stream.reset);
         self.windows.unread -= u64::from(unread);
+        self.give_back_unread();
+        if reset == Reset::None {
+            self.counters.completed_streams += 1;
+            if self.role == Role::Server {
+                self.buckets.resets.refund(1);
+            }
+        }
         self.narrow(target);
         self.streams.remove(id);
         self.remember(
@@ -254,6 +270,7 @@ impl Connection {
             self.encoder.forget();
             return Err(SendError::Field(malformed));
         }
+        self.buckets.pings.refund(1);
         let length = self.output.bytes.len() - start - HEADER_BYTES;
         let flags = if ends { flag::END_STREAM } else { 0 };
         if length > self.peer.frame_bytes as usize {

@@ -5,11 +5,13 @@
 //! peer used half of it up in less than two round trips, as far as the budget goes.
 
 use super::Connection;
-use crate::ConnectionError;
-use crate::StreamId;
 use crate::frame;
 use crate::settings::{Settings, WINDOW_BYTES_DEFAULT};
 use crate::stream::Half;
+use crate::{ConnectionError, Role, StreamId};
+
+/// Steps in which unread bytes take from the budget.
+const BUDGET_STEP_BYTES: u64 = 64 << 10;
 
 impl Settings {
     /// What a peer that does not know our initial window yet may send beyond it.
@@ -28,6 +30,7 @@ impl Connection {
         held.unread -= bytes;
         held.credit += bytes;
         self.windows.unread -= u64::from(bytes);
+        self.give_back_unread();
         self.return_stream_credit(stream);
         self.return_connection_credit();
     }
@@ -101,8 +104,7 @@ impl Connection {
         if wanted == 0 {
             return 0;
         }
-        let fits = growth <= self.limits.window_growth_bytes
-            && self.windows.budget.resize(u64::from(growth));
+        let fits = growth <= self.limits.window_growth_bytes && self.reserve(growth);
         if !fits {
             self.counters.unwidened_windows += 1;
             return 0;
@@ -116,9 +118,39 @@ impl Connection {
     pub(super) fn narrow(&mut self, target: u32) {
         let grown = target.saturating_sub(self.limits.stream_window_bytes);
         if grown > 0 {
-            self.windows.growth -= grown.min(self.windows.growth);
+            let growth = self.windows.growth - grown.min(self.windows.growth);
+            self.windows.growth = growth;
             // Giving back cannot fail.
-            let _ = self.windows.budget.resize(u64::from(self.windows.growth));
+            let _ = self.reserve(growth);
+        }
+    }
+
+    /// Takes from the budget what windows that have grown by `growth` and unread bytes need.
+    fn reserve(&mut self, growth: u32) -> bool {
+        let wanted = u64::from(growth).max(self.unread_beyond_free());
+        wanted == self.windows.budget.bytes() || self.windows.budget.resize(wanted)
+    }
+
+    /// Unread bytes that are taken from the budget, in steps, so that it is asked seldom.
+    fn unread_beyond_free(&self) -> u64 {
+        if self.role == Role::Client {
+            return 0;
+        }
+        let beyond = self.windows.unread.saturating_sub(self.limits.unbudgeted_bytes.into());
+        beyond.next_multiple_of(BUDGET_STEP_BYTES)
+    }
+
+    /// Books bytes as unread; `false` where the budget has no room for them.
+    pub(super) fn book_unread(&mut self, bytes: u32) -> bool {
+        self.windows.unread += u64::from(bytes);
+        self.reserve(self.windows.growth)
+    }
+
+    /// Gives back what unread bytes have taken from the budget, once it is enough to ask for it.
+    pub(super) fn give_back_unread(&mut self) {
+        if self.windows.budget.bytes() > u64::from(self.windows.growth) {
+            // Giving back cannot fail.
+            let _ = self.reserve(self.windows.growth);
         }
     }
 }

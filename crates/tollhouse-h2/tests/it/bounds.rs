@@ -1,8 +1,10 @@
 //! Floods: each ends at its bound, with memory that stays small.
 
-use crate::peer::{Reaction, Script, Subject, block, reaction, request, run};
+use crate::peer::{Reaction, Script, Subject, Told, block, reaction, request, run};
 use tollhouse_h2::frame::{flag, kind};
-use tollhouse_h2::{Counters, ErrorCode, FaultScope, Limits};
+use tollhouse_h2::limits::{UPDATES_PER_DATA_FRAME, UPDATES_PER_STREAM};
+use tollhouse_h2::{Connection, Counters, ErrorCode, FaultScope, Limits};
+use tollhouse_stdx::MemoryBudget;
 
 const EYC: Reaction = Reaction::Connection(ErrorCode::ENHANCE_YOUR_CALM);
 
@@ -97,11 +99,64 @@ fn floods_of_other_frames_end_at_their_bounds() {
     check(vec![("WINDOW_UPDATE", Box::new(update), |c| c.window_updates)], |limits| {
         limits.window_updates.burst
     });
+    // Nothing of ours is answered by these, but for the first acknowledgement.
+    let settings_ack = |_| Script::default().settings_ack();
+    let ping_ack = |_| Script::default().frame(kind::PING, flag::ACK, 0, &[0; 8]);
+    let acknowledgements = |limits: &Limits| limits.acknowledgements.burst - 1;
+    check(vec![("SETTINGS ACK", Box::new(settings_ack), |c| c.frames - 2)], acknowledgements);
+    check(vec![("PING ACK", Box::new(ping_ack), |c| c.frames - 2)], acknowledgements);
+    let goaway = |_| Script::default().frame(kind::GOAWAY, 0, 0, &[0; 4096]);
+    check(vec![("GOAWAY", Box::new(goaway), |c| c.frames - 2)], |limits| limits.goaways.burst);
     // The first of them came with the preface.
     check(
         vec![("SETTINGS", Box::new(|_| Script::default().settings(&[])), |c| c.settings - 1)],
         |limits| limits.settings.burst - 1,
     );
+}
+
+#[test]
+fn updates_beyond_what_a_download_paid_for_end_at_the_bound() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
+    let stream = subject.streams[0];
+    subject.connection.respond(stream, 200, [], false).expect("an open stream");
+    for _ in 0..100 {
+        assert_eq!(subject.connection.send_data(stream, &[0; 500], false), Ok(500));
+        subject.take_output();
+    }
+    let paid = 100 * UPDATES_PER_DATA_FRAME + UPDATES_PER_STREAM;
+    let update = Script::default().window_update(0, 1);
+    let allowed = Limits::default().window_updates.burst + paid;
+    for _ in 0..allowed {
+        subject.feed(&update, usize::MAX);
+    }
+    assert_eq!(subject.error, None);
+    subject.feed(&update, usize::MAX);
+    assert_eq!(reaction(&subject.take_output()), EYC);
+}
+
+/// Answered calls pay for no longer burst of cancelled ones afterwards.
+#[test]
+fn resets_in_a_row_end_at_their_bound_whatever_was_answered_before() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    for n in 0..5000 {
+        subject.feed(&Script::default().get(number(n)), usize::MAX);
+        let stream = subject.streams.pop().expect("a call");
+        subject.connection.respond(stream, 200, [], true).expect("an open stream");
+        subject.connection.release(stream);
+        subject.take_output();
+    }
+    let mut resets = 0;
+    while subject.error.is_none() {
+        let n = 5000 + resets;
+        subject.feed(&Script::default().get(number(n)).reset(number(n)), usize::MAX);
+        for stream in std::mem::take(&mut subject.streams) {
+            subject.connection.release(stream);
+        }
+        resets += 1;
+    }
+    assert_eq!(resets, Limits::default().resets.burst + 1);
 }
 
 #[test]
@@ -244,4 +299,36 @@ fn an_idle_connection_holds_little() {
     subject.connection.release_memory();
     let bytes = subject.connection.memory_bytes() + size_of_val(&subject.connection);
     assert!(bytes < 6 * 1024, "{bytes}");
+}
+
+#[test]
+fn unread_bodies_take_from_the_budget_and_a_stream_without_room_is_reset() {
+    let budget = MemoryBudget::new(256 << 10);
+    let mut subject = Subject::server(Limits::default());
+    subject.connection = Connection::server(Limits::default(), &budget, 0);
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    let body = |n| (0..4).fold(post(n), |script, _| script.data(number(n), 0, &[0; 15_000]));
+    // The first 64 KiB of a connection are free of charge, and the budget is asked for 64 KiB at a time.
+    subject.feed(&body(0), usize::MAX);
+    assert_eq!(budget.held(), 0);
+    for n in 1..5 {
+        subject.feed(&body(n), usize::MAX);
+        subject.take_output();
+    }
+    assert_eq!(budget.held(), 256 << 10);
+    subject.feed(&body(5), usize::MAX);
+    let calm = ErrorCode::ENHANCE_YOUR_CALM;
+    assert_eq!(reaction(&subject.take_output()), Reaction::Stream(number(5), calm));
+    assert_eq!(subject.told.last(), Some(&Told::Reset { stream: number(5), code: calm }));
+    assert_eq!(subject.error, None);
+    assert_eq!(subject.connection.counters().unbudgeted_streams, 1);
+    // Bytes that are read or released make room for others.
+    subject.connection.release(subject.stream(number(5)));
+    subject.connection.consume(subject.stream(1), 60_000);
+    subject.feed(&body(6), usize::MAX);
+    assert_eq!(reaction(&subject.take_output()), Reaction::Fine);
+    for stream in std::mem::take(&mut subject.streams) {
+        subject.connection.release(stream);
+    }
+    assert_eq!(budget.held(), 0);
 }

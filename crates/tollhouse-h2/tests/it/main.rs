@@ -6,6 +6,7 @@ mod bounds;
 mod conformance;
 mod downgrade;
 mod flow;
+mod honest;
 mod interop;
 mod peer;
 mod repeated;

@@ -14,9 +14,12 @@ struct Body {
     is_done: bool,
 }
 
-/// Steps through `pieces` one after another.
+/// Steps through `pieces` of a request one after another.
 fn decode(pieces: &[&[u8]]) -> Result<Body, ChunkError> {
-    let mut decoder = ChunkedDecoder::new();
+    decode_by(ChunkedDecoder::new(), pieces)
+}
+
+fn decode_by(mut decoder: ChunkedDecoder, pieces: &[&[u8]]) -> Result<Body, ChunkError> {
     let mut body = Body { data: Vec::new(), consumed: 0, is_done: false };
     for piece in pieces {
         let mut rest = *piece;
@@ -82,6 +85,7 @@ fn whole_bodies_are_decoded_and_nothing_behind_them_is_read() {
         (b"1;a\r\nx\r\n0\r\n\r\n", b"x"),
         (b"1;a=b;c=\"d e\\\"\"\r\nx\r\n0;z\r\n\r\n", b"x"),
         (b"1; a =\tb\r\nx\r\n0\r\n\r\n", b"x"),
+        (b"1 ;a\r\nx\r\n0\t \t;a=b\r\n\r\n", b"x"),
         // Trailers.
         (b"0\r\nA: b\r\n\r\n", b""),
         (b"0\r\nA:\r\nB:\tc \xff\r\n\r\n", b""),
@@ -118,7 +122,11 @@ fn malformed_bodies_are_refused() {
         (b" 5\r\n", BadSize),
         (b"5 \r\n", BadSize),
         (b"5\t\r\n", BadSize),
-        (b"5 ;a\r\n", BadSize),
+        (b"5 \n", BadSize),
+        (b"5 5\r\n", BadSize),
+        (b"5 a;b\r\n", BadSize),
+        (b" ;a\r\n", BadSize),
+        (b"5 \x0b;a\r\n", BadSize),
         (b"+5\r\n", BadSize),
         (b"-5\r\n", BadSize),
         (b"0x5\r\n", BadSize),
@@ -167,6 +175,27 @@ fn malformed_bodies_are_refused() {
     ];
     for (bytes, expected) in rows {
         assert_eq!(decode_in_every_split(bytes), Err(*expected), "{}", printable(bytes));
+    }
+}
+
+#[test]
+fn sizes_padded_with_blanks_are_taken_in_answers_only() {
+    let padded = |line: &str| format!("{line}\r\nhello\r\n0{}\r\n\r\n", &line[1..]).into_bytes();
+    for line in ["5 ", "5   ", "5\t", "5 \t ;a", "5 ;a ", "5"] {
+        let bytes = padded(line);
+        let expected = Body { data: b"hello".to_vec(), consumed: bytes.len(), is_done: true };
+        for cut in 0..=bytes.len() {
+            let (head, tail) = bytes.split_at(cut);
+            let decoded = decode_by(ChunkedDecoder::for_answer(), &[head, tail]);
+            assert_eq!(decoded, Ok(expected.clone()), "cut at {cut}: {line:?}");
+        }
+        let is_padded = matches!(line, "5 " | "5   " | "5\t");
+        assert_eq!(decode_in_every_split(&bytes).is_err(), is_padded, "{line:?}");
+    }
+    for line in [" 5", "5 5", "5 \n", "5 \r", "5\x0b", "5 x"] {
+        let bytes = [line.as_bytes(), b"\r\nhello\r\n0\r\n\r\n"].concat();
+        let decoded = decode_by(ChunkedDecoder::for_answer(), &[&bytes]);
+        assert_eq!(decoded, Err(ChunkError::BadSize), "{line:?}");
     }
 }
 

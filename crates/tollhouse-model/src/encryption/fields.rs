@@ -38,22 +38,60 @@ pub struct Sealing {
     pub unopened: Vec<Unopened>,
 }
 
+/// The object and the part of it that fields belong to. A sealed value is bound to both, and opens nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner<'a> {
+    /// Name of the object, such as `routes/1`; empty for values that are bound to their field alone.
+    pub object: &'a str,
+    /// Plugin or kind whose field it is.
+    pub part: &'a str,
+}
+
+impl Owner<'_> {
+    /// The place of a field in any object, to which values were bound before objects counted.
+    fn field(self, field: &str) -> String {
+        place_of(self.part, field)
+    }
+
+    fn place(self, field: &str) -> String {
+        match self.object {
+            "" => self.field(field),
+            object => format!("{object} {}", self.field(field)),
+        }
+    }
+
+    /// Seals a value for one field of this owner.
+    pub fn seal(self, text: &str, field: &str, keyring: &Keyring) -> String {
+        keyring.seal(text, &self.place(field))
+    }
+
+    /// Finds out what the text of a field is. One that is bound to the field alone counts as sealed in an older form.
+    pub fn open(self, text: &str, field: &str, keyring: &Keyring) -> Opened {
+        let opened = keyring.open(text, &self.place(field));
+        if self.object.is_empty() || opened != Opened::Unopened(Certainty::Marked) {
+            return opened;
+        }
+        match keyring.open(text, &self.field(field)) {
+            Opened::Current(plain) | Opened::Stale(plain) => Opened::Stale(plain),
+            unopened @ (Opened::Plain | Opened::Unopened(_)) => unopened,
+        }
+    }
+}
+
 /// Seals the texts that stand under these fields of `conf`, such as `key` or
 /// `brokers.sasl_config.password`: lists on the way are walked; of a list or map at the end every
-/// text. References to secrets stay as they are. `owner` goes before a field's name in the place
-/// that a value is bound to.
+/// text. References to secrets stay as they are.
 pub fn seal_fields(
     conf: &mut Value,
-    owner: &str,
+    owner: Owner<'_>,
     fields: &[impl AsRef<str>],
     keyring: &Keyring,
 ) -> Sealing {
     let mut sealing = Sealing::default();
     for field in fields {
         let field = field.as_ref();
-        let place = place_of(owner, field);
         each_text(conf, field, |text| {
-            let plain = match keyring.open(text, &place) {
+            let plain = match owner.open(text, field, keyring) {
                 _ if is_reference(text) => return,
                 Opened::Current(_) => None,
                 Opened::Stale(plain) => Some(plain),
@@ -67,7 +105,7 @@ pub fn seal_fields(
             sealing.sealed += 1;
             if let Some(plain) = plain {
                 sealing.unmarked += usize::from(!Keyring::is_marked(text));
-                *text = keyring.seal(&plain, &place);
+                *text = owner.seal(&plain, field, keyring);
                 sealing.changed += 1;
             }
         });
@@ -78,7 +116,7 @@ pub fn seal_fields(
 /// The reverse of [`seal_fields`]. What no key opens stays as it is, and is reported.
 pub fn open_fields(
     conf: &mut Value,
-    owner: &str,
+    owner: Owner<'_>,
     fields: &[impl AsRef<str>],
     keyring: &Keyring,
 ) -> Vec<Unopened> {
@@ -89,7 +127,7 @@ pub fn open_fields(
 /// it for what it hides.
 pub fn open_or_mark_fields(
     conf: &mut Value,
-    owner: &str,
+    owner: Owner<'_>,
     fields: &[impl AsRef<str>],
     keyring: &Keyring,
 ) {
@@ -102,7 +140,7 @@ pub fn open_or_mark_fields(
 
 fn open_each(
     conf: &mut Value,
-    owner: &str,
+    owner: Owner<'_>,
     fields: &[impl AsRef<str>],
     keyring: &Keyring,
     mut unopen: impl FnMut(&mut String, Certainty),
@@ -110,8 +148,7 @@ fn open_each(
     let mut unopened = Vec::new();
     for field in fields {
         let field = field.as_ref();
-        let place = place_of(owner, field);
-        each_text(conf, field, |text| match keyring.open(text, &place) {
+        each_text(conf, field, |text| match owner.open(text, field, keyring) {
             Opened::Current(plain) | Opened::Stale(plain) => *text = plain,
             Opened::Plain => {}
             Opened::Unopened(certainty) => {
@@ -121,6 +158,41 @@ fn open_each(
         });
     }
     unopened
+}
+
+/// The texts under these fields that a key of the ring opens, each with its field.
+pub fn sealed_texts(
+    conf: &mut Value,
+    owner: Owner<'_>,
+    fields: &[impl AsRef<str>],
+    keyring: &Keyring,
+) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for field in fields {
+        let field = field.as_ref();
+        each_text(conf, field, |text| match owner.open(text, field, keyring) {
+            Opened::Current(_) | Opened::Stale(_) => found.push((field.to_owned(), text.clone())),
+            Opened::Plain | Opened::Unopened(_) => {}
+        });
+    }
+    found
+}
+
+/// The values of these fields, in their order; lists on the way stay lists, and absent fields are null.
+pub fn project(conf: &Value, fields: &[impl AsRef<str>]) -> Value {
+    fields.iter().map(|field| under(conf, field.as_ref())).collect()
+}
+
+/// Goes one level down for each dot, and one for each list, which are as deep as objects may be.
+fn under(value: &Value, field: &str) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(|item| under(item, field)).collect(),
+        Value::Object(fields) => match field.split_once('.') {
+            Some((name, rest)) => fields.get(name).map_or(Value::Null, |value| under(value, rest)),
+            None => fields.get(field).cloned().unwrap_or_default(),
+        },
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Value::Null,
+    }
 }
 
 /// The first field below `value` whose text says that it is sealed, if any. A value without costs a

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// A plugin of an object without a name.
+const OWNER: Owner<'_> = Owner { object: "", part: "p" };
+
 /// What APISIX ships.
 const RING: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 const KEY_256: &str = "0123456789abcdefFEDCBA9876543210";
@@ -141,7 +144,7 @@ fn fields_are_sealed_where_they_stand() {
         "key.below",
     ];
     let mut conf = plain.clone();
-    let sealing = seal_fields(&mut conf, "p", &fields, &keyring);
+    let sealing = seal_fields(&mut conf, OWNER, &fields, &keyring);
     assert_eq!((sealing.changed, sealing.sealed, sealing.unopened.len()), (6, 6, 0));
     let hidden = |text: &str| Value::from(keyring.seal(text, ""));
     let expected = json!({
@@ -157,14 +160,14 @@ fn fields_are_sealed_where_they_stand() {
         "list": [hidden("x"), [hidden("y")], 1],
     });
     assert_eq!(conf, expected);
-    let again = seal_fields(&mut conf, "p", &fields, &keyring);
+    let again = seal_fields(&mut conf, OWNER, &fields, &keyring);
     assert_eq!((again.changed, again.sealed), (0, 6), "what is sealed stays");
     assert_eq!(conf, expected);
     let marked = ring(&RING);
-    assert_eq!(seal_fields(&mut conf, "p", &fields, &marked).changed, 6, "in the other form");
+    assert_eq!(seal_fields(&mut conf, OWNER, &fields, &marked).changed, 6, "in the other form");
     assert!(sealed_field(&conf).is_some());
     for _ in 0..2 {
-        assert_eq!(open_fields(&mut conf, "p", &fields, &keyring), [], "what is plain stays");
+        assert_eq!(open_fields(&mut conf, OWNER, &fields, &keyring), [], "what is plain stays");
         assert_eq!(conf, plain);
     }
     assert_eq!(sealed_field(&conf), None);
@@ -176,7 +179,7 @@ fn what_no_key_opens_stays_and_is_told() {
     let conf = json!({"key": marked, "list": [{"old": apisix(&[KEY_256]).seal("x", "")}]});
     let fields = ["key", "list.old"];
     let mut opened = conf.clone();
-    let unopened: Vec<_> = open_fields(&mut opened, "p", &fields, &ring(&RING))
+    let unopened: Vec<_> = open_fields(&mut opened, OWNER, &fields, &ring(&RING))
         .into_iter()
         .map(|it| (it.field, it.certainty))
         .collect();
@@ -184,7 +187,7 @@ fn what_no_key_opens_stays_and_is_told() {
         [("key".to_owned(), Certainty::Marked), ("list.old".to_owned(), Certainty::Likely)];
     assert_eq!((unopened.as_slice(), &opened), (&expected[..], &conf));
     let mut sealed = conf.clone();
-    let sealing = seal_fields(&mut sealed, "p", &fields, &ring(&RING));
+    let sealing = seal_fields(&mut sealed, OWNER, &fields, &ring(&RING));
     assert_eq!((sealing.unopened.len(), &sealed["key"]), (1, &conf["key"]));
     assert_eq!(sealed_field(&conf["key"]).as_deref(), Some(""));
     assert_eq!(sealed_field(&json!({"a": [{"b": conf["key"]}]})).as_deref(), Some("a.b"));
@@ -203,4 +206,24 @@ proptest! {
         // Whatever it says, it is only read.
         let _ = ring(&RING).open(&text, PLACE);
     }
+}
+
+#[test]
+fn a_value_opens_in_its_own_object_only_and_those_of_before_are_sealed_anew() {
+    let keyring = ring(&RING);
+    let owner = |object| Owner { object, part: "http-logger" };
+    let sealed = owner("routes/1").seal("secret", "auth_header", &keyring);
+    let open = |object, field, text: &str| owner(object).open(text, field, &keyring);
+    let current = Opened::Current("secret".to_owned());
+    assert_eq!(open("routes/1", "auth_header", &sealed), current);
+    for (object, field) in [("routes/2", "auth_header"), ("routes/1", "uri"), ("", "auth_header")] {
+        let expected = Opened::Unopened(Certainty::Marked);
+        assert_eq!(open(object, field, &sealed), expected, "{object} {field}");
+    }
+    let before = keyring.seal("secret", "http-logger.auth_header");
+    assert_eq!(open("routes/1", "auth_header", &before), Opened::Stale("secret".to_owned()));
+    let mut conf = json!({"auth_header": before});
+    assert_eq!(seal_fields(&mut conf, owner("routes/1"), &["auth_header"], &keyring).changed, 1);
+    let text = conf["auth_header"].as_str().expect("a text");
+    assert_eq!(open("routes/1", "auth_header", text), current);
 }

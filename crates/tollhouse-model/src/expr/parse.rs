@@ -3,8 +3,6 @@
 //! What the grammar accepts is APISIX's; where it accepts what can never hold, the problem is a
 //! warning.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -14,6 +12,7 @@ use super::pattern::{Case, Pattern};
 use super::{Logic, Node};
 use crate::Problems;
 use crate::limits::EXPRESSION_DEPTH_MAX;
+use crate::network;
 use crate::reader::{Reader, type_name};
 use crate::variable::Variable;
 
@@ -211,7 +210,7 @@ impl Parser<'_> {
         };
         let mut networks: Vec<IpNet> = Vec::with_capacity(items.len());
         for item in items {
-            let Some(network) = item.as_str().and_then(network_of) else {
+            let Some(network) = item.as_str().and_then(network::parse) else {
                 let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
                 let hint = "write an address such as 10.0.0.1 or a network such as 10.0.0.0/8";
                 self.error(item, &format!("invalid ip address: {shown}"), hint);
@@ -258,9 +257,4 @@ fn operator_name(value: &Value) -> Option<&'static str> {
     let names = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
     let text = value.as_str()?;
     names.into_iter().find(|name| name.eq_ignore_ascii_case(text))
-}
-
-fn network_of(text: &str) -> Option<IpNet> {
-    let address = text.parse::<IpAddr>().ok().map(IpNet::from);
-    address.or_else(|| text.parse::<IpNet>().ok())
 }

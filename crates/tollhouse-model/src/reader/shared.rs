@@ -1,7 +1,6 @@
 //! What several nouns share: ids, names, labels, hosts, client networks, time-outs.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde_json::Value;
@@ -10,7 +9,7 @@ use super::scalar::pattern_reason;
 use super::{Fields, Reader, Unknown};
 use crate::expr::Expr;
 use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
-use crate::{Id, Timeouts};
+use crate::{Id, Timeouts, network};
 
 /// Said of texts that are no address.
 const ADDRESS_HINT: &str = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
@@ -119,10 +118,7 @@ impl Reader<'_> {
     /// An address or a network; host bits of a network are dropped.
     pub(crate) fn network(&mut self, value: &Value) -> Option<IpNet> {
         let text = self.text(value)?;
-        let network = match text.parse::<IpAddr>() {
-            Ok(address) => Some(IpNet::from(address)),
-            Err(_) => text.parse::<IpNet>().ok().map(|network| network.trunc()),
-        };
+        let network = network::parse(text);
         if network.is_none() {
             self.error(value, "object matches none of the required", ADDRESS_HINT);
         }

@@ -9,6 +9,11 @@ use super::reference::{SecretRef, is_reference};
 pub trait SecretSource {
     /// The value; `None` where this source has none.
     fn fetch(&self, reference: &SecretRef) -> Option<String>;
+
+    /// Whether the reference may be answered at all; a source that answers from a list refuses all other names.
+    fn may_read(&self, _reference: &SecretRef) -> bool {
+        true
+    }
 }
 
 /// Variables of the process, looked up by a closure: what reads the real ones lives elsewhere.
@@ -43,6 +48,10 @@ impl SecretSource for [&dyn SecretSource] {
     fn fetch(&self, reference: &SecretRef) -> Option<String> {
         self.iter().find_map(|source| source.fetch(reference))
     }
+
+    fn may_read(&self, reference: &SecretRef) -> bool {
+        self.iter().any(|source| source.may_read(reference))
+    }
 }
 
 /// Whether any text within `value` is meant as a reference. A conf without one needs no resolving.
@@ -76,6 +85,10 @@ impl Unanswered {
         let reference = &self.reference;
         match self.answer {
             NoAnswer::Unknown => format!("nothing answers for {reference}"),
+            NoAnswer::Unlisted => format!(
+                "{reference} is not read: its variable must be listed in secrets.env of the bootstrap file, and not \
+                 begin with TOLLHOUSE_"
+            ),
             NoAnswer::Empty => format!("what {reference} stands for is empty"),
             NoAnswer::NotA(expected) => {
                 format!("what {reference} stands for is not {}", expected.name())
@@ -89,6 +102,8 @@ impl Unanswered {
 pub enum NoAnswer {
     /// No source knows it, or it lacks a part. It stands as it is written.
     Unknown,
+    /// The source may not read it. The text of the reference stays.
+    Unlisted,
     /// The value is empty, which is what stands there now.
     Empty,
     /// The value is not what is expected in its place, where the reference still stands.
@@ -144,7 +159,11 @@ fn answer(
 ) -> Option<NoAnswer> {
     let text = value.as_str()?;
     let fetch = |source: &dyn SecretSource| source.fetch(&SecretRef::parse(text)?);
-    let Some(found) = source.and_then(fetch) else { return Some(NoAnswer::Unknown) };
+    let Some(found) = source.and_then(fetch) else {
+        let may_read = |reference| source.is_none_or(|source| source.may_read(&reference));
+        let is_unlisted = SecretRef::parse(text).is_some_and(|reference| !may_read(reference));
+        return Some(if is_unlisted { NoAnswer::Unlisted } else { NoAnswer::Unknown });
+    };
     // Who knows of references alone answers with the reference, which is not to be read as anything.
     if is_reference(&found) && SecretRef::parse(&found) == SecretRef::parse(text) {
         return None;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 pub fn query_argument<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> {
     query.split(|&byte| byte == b'&').find_map(|pair| {
         let (key, value) = split_at_first(pair, b'=');
-        decodes_to(key, name.as_bytes()).then(|| decoded(value))
+        decodes_to(key, name.as_bytes()).then(|| decode_argument(value))
     })
 }
 
@@ -71,7 +71,8 @@ fn decodes_to(encoded: &[u8], plain: &[u8]) -> bool {
     decode(encoded).eq(plain.iter().copied())
 }
 
-fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
+/// A part of a query or form with `%XX` and `+` decoded; incomplete escapes stay.
+pub fn decode_argument(value: &[u8]) -> Cow<'_, [u8]> {
     if value.iter().any(|&byte| byte == b'%' || byte == b'+') {
         return Cow::Owned(decode(value).collect());
     }

@@ -7,18 +7,18 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustls::server::{Accepted, Acceptor};
 use rustls::{ProtocolVersion, ServerConnection};
 use rustls_pki_types::CertificateDer;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tollhouse_telemetry::HandshakeFailure;
 
 use super::HostTerms;
 use super::failure::failure_of;
+use crate::stream::{receive, send, send_parts, shut_down};
 
 /// Ciphertext read at a time: two whole records, so that a fast sender costs half the calls.
 const READ_BYTES: usize = 32 * 1024;
@@ -43,7 +43,7 @@ thread_local! {
 /// A client's stream.
 #[derive(Debug)]
 pub struct ServerTls {
-    tcp: TcpStream,
+    tcp: Arc<TcpStream>,
     session: Session,
     /// What was read and has not been given to the session: before its first message all of it, later
     /// ciphertext whose turn comes once the plaintext before it has been fetched; empty but for fast
@@ -80,6 +80,15 @@ pub struct Hello<'a> {
     pub only_protocol: Option<&'a [u8]>,
 }
 
+/// Why the terms of a host are not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// No host has that name.
+    UnknownName,
+    /// As many handshakes as allowed are under way.
+    Limit,
+}
+
 /// How a handshake came to nothing.
 #[derive(Debug)]
 pub struct HandshakeError {
@@ -102,19 +111,18 @@ impl HandshakeError {
 
 impl ServerTls {
     /// A connection just accepted.
-    pub fn new(tcp: TcpStream) -> Self {
+    pub fn new(tcp: impl Into<Arc<TcpStream>>) -> Self {
         let session = Session::Hello { acceptor: Acceptor::default(), received: 0 };
-        Self { tcp, session, waiting: Vec::new(), has_said_end: false }
+        Self { tcp: tcp.into(), session, waiting: Vec::new(), has_said_end: false }
     }
 
     /// The same where something of what the client says has been read already.
-    pub fn behind(tcp: TcpStream, received: Vec<u8>) -> Self {
+    pub fn behind(tcp: Arc<TcpStream>, received: Vec<u8>) -> Self {
         Self { waiting: received, ..Self::new(tcp) }
     }
 
-    /// Goes on with the handshake. `choose` is asked once, for the terms of the host that the client
-    /// means; without any it is refused with the alert `unrecognized_name`. The client's first
-    /// message may be `hello_bytes_max` long, with everything that came along.
+    /// Goes on with the handshake. `choose` is asked once, with the client's whole first message, for the terms of
+    /// the host that it means; an unknown name is refused with the alert `unrecognized_name`. That message may be `hello_bytes_max` long, with everything that came along.
     ///
     /// # Errors
     /// The handshake has come to nothing. An alert has been sent where one could be.
@@ -122,7 +130,7 @@ impl ServerTls {
         &mut self,
         context: &mut Context<'_>,
         hello_bytes_max: usize,
-        choose: &mut dyn FnMut(&Hello<'_>) -> Option<HostTerms>,
+        choose: &mut dyn FnMut(&Hello<'_>) -> Result<HostTerms, Refusal>,
     ) -> Poll<Result<(), HandshakeError>> {
         loop {
             match &mut self.session {
@@ -161,13 +169,13 @@ impl ServerTls {
         READ_ROOM.with_borrow_mut(|room| {
             loop {
                 let received_before = std::mem::take(&mut self.waiting);
-                let mut read = ReadBuf::new(room);
+                let mut read = 0;
                 if received_before.is_empty() {
-                    ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))
+                    read = ready!(receive(&self.tcp, context, room))
                         .map_err(|error| HandshakeError::gone(&error))?;
                 }
                 let mut bytes = match received_before.as_slice() {
-                    [] => read.filled(),
+                    [] => &room[..read],
                     before => before,
                 };
                 let Session::Hello { acceptor, received } = &mut self.session else {
@@ -205,7 +213,7 @@ impl ServerTls {
                         }
                         Err((error, mut alert)) => {
                             // Whoever has sent nonsense may not read; nothing depends on it.
-                            let _ = alert.write(&mut Socket { tcp: &mut self.tcp, context });
+                            let _ = alert.write(&mut Socket { tcp: &self.tcp, context });
                             let failure = failure_of(&error);
                             let error = HandshakeError::new(failure, error.to_string());
                             return Poll::Ready(Err(error));
@@ -226,7 +234,7 @@ impl ServerTls {
         &mut self,
         context: &mut Context<'_>,
         accepted: Accepted,
-        choose: &mut dyn FnMut(&Hello<'_>) -> Option<HostTerms>,
+        choose: &mut dyn FnMut(&Hello<'_>) -> Result<HostTerms, Refusal>,
     ) -> Result<(), HandshakeError> {
         let hello = accepted.client_hello();
         let name = hello.server_name().map(plain_name);
@@ -235,15 +243,22 @@ impl ServerTls {
             first.filter(|_| offered.next().is_none())
         });
         let terms = choose(&Hello { server_name: name.as_deref(), only_protocol });
-        let mut socket = Socket { tcp: &mut self.tcp, context };
-        let Some(terms) = terms else {
-            // As above.
-            let _ = socket.write(&UNRECOGNIZED_NAME);
-            let cause = match name {
-                Some(name) => format!("it asks for {name:?}"),
-                None => "it names no host".to_owned(),
-            };
-            return Err(HandshakeError::new(HandshakeFailure::NoCertificate, cause));
+        let mut socket = Socket { tcp: &self.tcp, context };
+        let terms = match terms {
+            Ok(terms) => terms,
+            Err(Refusal::Limit) => {
+                let cause = "as many as limits.handshakes_per_worker allows are under way";
+                return Err(HandshakeError::new(HandshakeFailure::Limit, cause));
+            }
+            Err(Refusal::UnknownName) => {
+                // As above.
+                let _ = socket.write(&UNRECOGNIZED_NAME);
+                let cause = match name {
+                    Some(name) => format!("it asks for {name:?}"),
+                    None => "it names no host".to_owned(),
+                };
+                return Err(HandshakeError::new(HandshakeFailure::NoCertificate, cause));
+            }
         };
         match accepted.into_connection(terms.config) {
             Ok(mut session) => {
@@ -271,15 +286,14 @@ impl ServerTls {
             return Poll::Ready(self.feed(context, &waiting).map(|()| true));
         }
         READ_ROOM.with_borrow_mut(|room| {
-            let mut read = ReadBuf::new(room);
-            ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))?;
-            if read.filled().is_empty() {
+            let read = ready!(receive(&self.tcp, context, room))?;
+            if read == 0 {
                 if let Session::Open(session) = &mut self.session {
                     session.read_tls(&mut io::empty())?;
                 }
                 return Poll::Ready(Ok(false));
             }
-            Poll::Ready(self.feed(context, read.filled()).map(|()| true))
+            Poll::Ready(self.feed(context, &room[..read]).map(|()| true))
         })
     }
 
@@ -310,7 +324,7 @@ impl ServerTls {
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Session::Open(session) = &mut self.session else { return Poll::Ready(Ok(())) };
         while session.wants_write() {
-            match session.write_tls(&mut Socket { tcp: &mut self.tcp, context }) {
+            match session.write_tls(&mut Socket { tcp: &self.tcp, context }) {
                 Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
@@ -336,11 +350,7 @@ impl ServerTls {
                     }
                     read => return Poll::Ready(read),
                 },
-                Session::Plain => {
-                    let mut read = ReadBuf::new(buffer);
-                    ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))?;
-                    return Poll::Ready(Ok(read.filled().len()));
-                }
+                Session::Plain => return receive(&self.tcp, context, buffer),
                 Session::Hello { .. } => return Poll::Ready(Ok(0)),
             }
             ready!(self.poll_receive(context))?;
@@ -363,7 +373,7 @@ impl ServerTls {
         ready!(self.poll_send(context))?;
         let taken = match &mut self.session {
             Session::Open(session) => session.writer().write_vectored(parts)?,
-            Session::Plain => return Pin::new(&mut self.tcp).poll_write_vectored(context, parts),
+            Session::Plain => return send_parts(&self.tcp, context, parts),
             Session::Hello { .. } => return Poll::Ready(Err(ErrorKind::NotConnected.into())),
         };
         if let Poll::Ready(sent) = self.poll_send(context) {
@@ -380,7 +390,7 @@ impl ServerTls {
     pub(crate) fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.say_end();
         ready!(self.poll_send(context))?;
-        Pin::new(&mut self.tcp).poll_shutdown(context)
+        Poll::Ready(shut_down(&self.tcp))
     }
 
     /// Says the farewell if there is room for it now.
@@ -398,7 +408,7 @@ impl ServerTls {
         }
     }
 
-    pub(crate) fn tcp(&self) -> &TcpStream {
+    pub(crate) fn tcp(&self) -> &Arc<TcpStream> {
         &self.tcp
     }
 
@@ -479,20 +489,20 @@ fn cipher_name(suite: rustls::CipherSuite) -> Option<&'static str> {
 
 /// The socket as the session layer writes to it: at once, or not at all.
 struct Socket<'a, 'c> {
-    tcp: &'a mut TcpStream,
+    tcp: &'a TcpStream,
     context: &'a mut Context<'c>,
 }
 
 impl Write for Socket<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        now(Pin::new(&mut *self.tcp).poll_write(self.context, bytes))
+        now(send(self.tcp, self.context, bytes))
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         // A plain send costs the kernel less than a vector of one.
         match parts {
             [part] => self.write(part),
-            _ => now(Pin::new(&mut *self.tcp).poll_write_vectored(self.context, parts)),
+            _ => now(send_parts(self.tcp, self.context, parts)),
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::fake::FakeHead;
 use crate::answer::{Answer, AnswerBody};
 use crate::edits::{HeaderEdits, RequestEdits};
-use crate::response::{BodyFilter, Effect};
+use crate::response::{BodyFilter, Effect, FilterFailure};
 
 /// What the request phases came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,15 @@ impl Reply {
         let headers = kept.chain(added).collect();
         Self { status, headers, body: text(&bytes), bytes, shared: None }
     }
+
+    /// Answer to the client in the place of a body that a filter refuses.
+    pub(super) fn refused(failure: FilterFailure) -> Self {
+        let (status, code) = match failure {
+            FilterFailure::NoMemory => (503, "memory_limit"),
+            FilterFailure::Unreadable => (502, "answer_unreadable"),
+        };
+        Self { status, headers: Vec::new(), body: code.into(), bytes: code.into(), shared: None }
+    }
 }
 
 /// What changed about a request, a line each.
@@ -149,7 +158,7 @@ pub(super) fn filtered(
     filters: &mut [(Effect, Box<dyn BodyFilter>)],
     pieces: &[&str],
     trailers: &str,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, FilterFailure> {
     let mut body = Vec::new();
     let lines = trailers.lines().map(|line| format!("{line}\r\n"));
     let mut section: Vec<u8> = lines.collect::<String>().into_bytes();
@@ -166,11 +175,14 @@ pub(super) fn filtered(
                 filter.trailers(&mut section);
             }
             filter.filter(&piece, index >= last, &mut out);
+            if let Some(failure) = filter.failure() {
+                return Err(failure);
+            }
             if *effect == Effect::Rewrites {
                 piece = out;
             }
         }
         body.extend_from_slice(&piece);
     }
-    body
+    Ok(body)
 }

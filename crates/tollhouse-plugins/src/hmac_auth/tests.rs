@@ -52,6 +52,28 @@ fn a_good_signature_passes_with_each_algorithm() {
 }
 
 #[test]
+fn all_lines_of_a_signed_header_are_signed_and_other_spellings_are_refused() {
+    let request = |signed: &str, lines: &str| {
+        let text = format!("my-key\nGET /hello\ndate: {DATE}\nx-amount: {signed}\n");
+        let signature = signature(Algorithm::HmacSha256, &text);
+        let header = authorization("hmac-sha256", "@request-target date x-amount", &signature);
+        format!("GET /hello HTTP/1.1\nDate: {DATE}\n{lines}{header}\n")
+    };
+    for (signed, lines, passes) in [
+        ("1", "x-amount: 1\n", true),
+        ("1, 2", "x-amount: 1\nX-Amount: 2\n", true),
+        ("1", "x-amount: 1\nx-amount: 1000\n", false),
+        ("1", "x-amount: 1000\nx-amount: 1\n", false),
+        ("1", "x-amount:\nx-amount: 1\n", false),
+        ("1", "x-amount: 1\nX_Amount: 1000\n", false),
+        ("1", "x-amount: 1\nX-Amounts: 1000\n", true),
+    ] {
+        let outcome = harness(&json!({})).request(&request(signed, lines));
+        assert_eq!(outcome.passes(), passes, "{signed} {lines}");
+    }
+}
+
+#[test]
 fn a_known_answer_of_another_implementation_is_accepted() {
     // python3: hmac.new(b"my-secret", b"my-key\nGET /hello\ndate: …\n", sha256)
     assert_eq!(

@@ -265,7 +265,7 @@ fn hidden_tokens_do_not_reach_the_node_whoever_passes() {
         }
         let request = format!("GET / HTTP/1.1\nCookie: a=b; jwt={token};c=d\n\n");
         let outcome = harness(&conf).request(&request);
-        assert_eq!(outcome.edits, "+Cookie: a=b; c=d\n+X-Consumer-Username: jack\n");
+        assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n+Cookie: a=b; c=d\n");
     }
     let conf = json!({"anonymous_consumer": "nobody"});
     assert_eq!(message(&sent(&conf, &token(&json!({})))), "Invalid user authorization");

@@ -1,7 +1,7 @@
 //! What nodes are told of a user.
 
 use serde_json::{Map, Value};
-use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::{Carrier, RequestContext};
 
 use super::config::Config;
 use crate::shared::auth::base64::encode_base64;
@@ -67,6 +67,9 @@ impl Headers {
                 return Err(TooLong);
             }
             cx.set_header(name, value.as_bytes());
+            if name == "Authorization" {
+                cx.edits().identities.explain(Carrier::Authorization);
+            }
         }
         Ok(())
     }

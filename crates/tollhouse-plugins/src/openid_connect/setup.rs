@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_model::schema::Schema;
 use tollhouse_model::secret::is_reference;
-use tollhouse_plugin::{ConfError, Scope};
+use tollhouse_plugin::{ConfError, Remark, Scope};
 
 use super::config::{Config, Par, SameSiteName, Session, Storage, UnauthAction};
 use crate::shared::auth::jwt::Algorithm;
@@ -84,6 +84,28 @@ fn check(config: &Config) -> Result<(), ConfError> {
     Ok(())
 }
 
+/// A warning where bearer tokens count that were issued for anything.
+pub(super) fn remarks(conf: &Value) -> Vec<Remark> {
+    let is = |value: &Value| value.as_bool() == Some(true);
+    let takes_tokens = is(&conf["bearer_only"])
+        || is(&conf["use_jwks"])
+        || ["public_key", "introspection_endpoint"].iter().any(|name| conf[name].is_string());
+    let audience = &conf["claim_validator"]["audience"];
+    let asks = is(&audience["required"])
+        || is(&audience["match_with_client_id"])
+        || conf["required_scopes"].as_array().is_some_and(|scopes| !scopes.is_empty())
+        || conf["claim_schema"].is_object();
+    if !takes_tokens || asks {
+        return Vec::new();
+    }
+    vec![Remark {
+        field: "claim_validator",
+        reason: "neither an audience nor scopes are asked for: any token of the provider is accepted, also one that \
+                 was issued to another client for another service",
+        hint: "set claim_validator.audience.match_with_client_id, or required_scopes",
+    }]
+}
+
 /// The provider, which confs that name the same share.
 fn provider(config: &Config, scope: &Scope<'_>) -> Arc<Provider> {
     let is_in_ms = config.timeout >= MILLISECONDS_FROM && config.timeout.is_multiple_of(1_000);
@@ -91,7 +113,7 @@ fn provider(config: &Config, scope: &Scope<'_>) -> Arc<Provider> {
     let Config { discovery, ssl_verify, .. } = config;
     let key = format!("openid provider {discovery} {ssl_verify} {timeout_ms}");
     scope.keep(&key, || {
-        let source = Source::Discovery(discovery.clone());
+        let source = Source::address(discovery);
         Provider::new(source, Duration::from_millis(timeout_ms), (*ssl_verify).into())
     })
 }

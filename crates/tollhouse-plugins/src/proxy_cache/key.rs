@@ -1,6 +1,8 @@
 //! What tells requests apart: keys made of texts and variables, and the values of the headers that
 //! an answer varies by.
 
+use std::borrow::Cow;
+
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{RequestContext, ResponseContext};
 
@@ -12,6 +14,8 @@ pub(super) struct Parts(Vec<Part>);
 const HOST: &str = "host";
 /// The request header that says who asks.
 const AUTHORIZATION: &str = "authorization";
+/// The request header that browsers keep sessions in.
+const COOKIE: &str = "cookie";
 
 #[derive(Debug)]
 enum Part {
@@ -28,19 +32,10 @@ impl Parts {
         Self(parts.iter().map(part).collect())
     }
 
-    /// Appends the values; an absent variable is empty.
-    pub fn render(&self, request: &dyn Lookup, out: &mut Vec<u8>) {
-        for part in &self.0 {
-            match part {
-                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Variable(name) => {
-                    out.extend_from_slice(&request.variable(name).unwrap_or_default());
-                    if *name == Variable::Host {
-                        write_port(request, out);
-                    }
-                }
-            }
-        }
+    /// Appends the values, each with its length, so that no two lists look alike; an absent variable is
+    /// empty.
+    pub fn write(&self, request: &dyn Lookup, out: &mut Vec<u8>) {
+        self.0.iter().for_each(|part| write_part(&part.value(request), out));
     }
 
     /// Whether requests with other credentials have other keys.
@@ -49,12 +44,39 @@ impl Parts {
         self.0.iter().any(|part| matches!(part, Part::Variable(name) if *name == wanted))
     }
 
+    /// Whether requests with other cookies, or another value of one of them, have other keys.
+    pub fn names_cookie(&self) -> bool {
+        let all = Variable::Header(COOKIE.into());
+        let names = |name: &Variable| *name == all || matches!(name, Variable::Cookie(_));
+        self.0.iter().any(|part| matches!(part, Part::Variable(name) if names(name)))
+    }
+
     /// Whether the values together are neither empty nor `0`.
     pub fn is_set(&self, request: &dyn Lookup) -> bool {
-        let mut value = Vec::new();
-        self.render(request, &mut value);
+        let value: Vec<u8> = self.0.iter().flat_map(|part| part.value(request).into_owned()).collect();
         !value.is_empty() && value != b"0"
     }
+}
+
+impl Part {
+    fn value<'r>(&'r self, request: &'r dyn Lookup) -> Cow<'r, [u8]> {
+        match self {
+            Part::Text(text) => Cow::Borrowed(text.as_bytes()),
+            Part::Variable(name) => {
+                let mut value = request.variable(name).unwrap_or_default();
+                if *name == Variable::Host {
+                    write_port(request, value.to_mut());
+                }
+                value
+            }
+        }
+    }
+}
+
+/// Appends a part of a key with its length.
+pub(super) fn write_part(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    out.extend_from_slice(value);
 }
 
 /// Appends the port that the client names beside the host: nodes see it, and answers may name it.
@@ -69,21 +91,19 @@ fn write_port(request: &dyn Lookup, out: &mut Vec<u8>) {
 
 /// A request's values of the headers that answers vary by.
 pub(super) fn signature(cx: &RequestContext<'_>, names: &[String]) -> Vec<u8> {
-    joined(names.iter().map(|name| cx.header_list(name)))
+    joined(names.iter().map(|name| cx.header(name)))
 }
 
 /// The same, when the answer is there.
 pub(super) fn signature_of_response(cx: &ResponseContext<'_>, names: &[String]) -> Vec<u8> {
-    joined(names.iter().map(|name| cx.request_header_list(name)))
+    joined(names.iter().map(|name| cx.request_header(name)))
 }
 
 /// Values with their lengths, so that no two lists look alike.
 fn joined<T: AsRef<[u8]>>(values: impl Iterator<Item = Option<T>>) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {
-        let value = value.as_ref().map_or(&[][..], AsRef::as_ref);
-        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
-        out.extend_from_slice(value);
+        write_part(value.as_ref().map_or(&[][..], AsRef::as_ref), &mut out);
     }
     out
 }

@@ -10,6 +10,7 @@ use super::Strategy;
 use super::disk::{Bounds, DiskZone, Place};
 use super::item::{Stored, VaryIndex, shared_body};
 use super::memory::MemoryZone;
+use super::owner::Owner;
 use super::zones;
 
 #[derive(Clone)]
@@ -87,8 +88,8 @@ pub(super) struct Keeper {
     pub index: Option<VaryIndex>,
     /// For a new index.
     pub generation: u64,
-    /// Whether the request has credentials that the key says nothing of.
-    pub is_personal: bool,
+    /// Owner of the answer.
+    pub owner: Owner,
 }
 
 /// Collects a body, and keeps the answer when all of it has passed.

@@ -1,7 +1,7 @@
 //! What proxy-cache keeps, for whom and how long, in memory and on the disk.
 
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome, Reply, configure};
-use tollhouse_plugin::{PluginType, Services};
+use tollhouse_plugin::{Carrier, Identity, PluginType, Services};
 
 use super::*;
 use crate::key_auth::KeyAuth;
@@ -178,11 +178,98 @@ fn answers_to_credentials_are_kept_only_where_they_may_be_shared() {
         let found = verdicts(&mut harness(conf.clone()), &[request, request], head);
         assert_eq!(found, expected, "{conf} {head}");
     }
-    let mut harness = harness(json!({}));
-    for expected in ["MISS", "HIT"] {
-        let reply = exchange_as(&mut harness, request, "200", "x", Some("jack"));
-        assert_eq!(reply.header(STATUS_HEADER), Some(expected));
+    // A consumer explains the credentials that it was found by, and no others.
+    for (explains, expected) in [(true, ["MISS", "HIT"]), (false, ["MISS", "MISS"])] {
+        let mut harness = harness(json!({}));
+        for expected in expected {
+            let mut exchange = FakeExchange::parse(request, harness.now_ms);
+            if explains {
+                exchange.edits.identities.explain(Carrier::Authorization);
+            }
+            let reply = finish(&mut harness, &mut exchange, "x", Some("jack"));
+            assert_eq!(reply.header(STATUS_HEADER), Some(expected));
+        }
     }
+}
+
+/// One exchange of a request that something has been noted of.
+fn finish(
+    harness: &mut Harness,
+    request: &mut FakeExchange,
+    body: &str,
+    consumer: Option<&str>,
+) -> Reply {
+    match harness.run_as(request, consumer).answer {
+        Some(answer) => answer,
+        None => harness.respond(request, "200", &[body]),
+    }
+}
+
+/// Page that a user gets whom a plugin has found by this name and these rights.
+fn page_of(harness: &mut Harness, (name, grant): (&str, &str), body: &str) -> String {
+    let mut request = FakeExchange::parse(GET, harness.now_ms);
+    let (name, grant) = (name.as_bytes(), grant.as_bytes());
+    request.edits.identities.note(Identity { by: "openid-connect", name, grant });
+    finish(harness, &mut request, body, None).body
+}
+
+#[test]
+fn users_that_plugins_have_found_see_their_own_unless_the_conf_says_otherwise() {
+    for (isolation, expected) in
+        [(true, ["alice", "alice's app", "bob"]), (false, ["alice", "alice", "alice"])]
+    {
+        let mut harness = harness(json!({"consumer_isolation": isolation}));
+        let users = [("alice", "all"), ("alice", "read"), ("bob", "all")];
+        let bodies = ["alice", "alice's app", "bob"];
+        for (user, (body, expected)) in users.into_iter().zip(bodies.into_iter().zip(expected)) {
+            assert_eq!(page_of(&mut harness, user, body), expected);
+            assert_eq!(page_of(&mut harness, user, "newer"), expected);
+        }
+        // Who is not known sees none of theirs, where they are kept apart.
+        let stranger = exchange(&mut harness, GET, "200", "stranger");
+        assert_eq!(stranger.body, if isolation { "stranger" } else { "alice" });
+    }
+}
+
+#[test]
+fn answers_to_cookies_are_kept_only_where_they_may_be_shared() {
+    let alice = "GET /a HTTP/1.1\nCookie: sid=alice\n\n";
+    let bob = "GET /a HTTP/1.1\nCookie: sid=bob\n\n";
+    for (conf, head, expected) in [
+        (json!({}), "200", "MISS MISS MISS"),
+        (json!({}), "200\nCache-Control: max-age=60, must-revalidate", "MISS MISS MISS"),
+        (json!({}), "200\nCache-Control: public", "MISS HIT HIT"),
+        (json!({}), "200\nCache-Control: s-maxage=60", "MISS HIT HIT"),
+        (json!({}), "200\nVary: Accept, Cookie", "MISS MISS HIT"),
+        (json!({"cache_key": ["$uri", "$http_cookie"]}), "200", "MISS MISS HIT"),
+        (json!({"cache_key": ["$uri", "$cookie_sid"]}), "200", "MISS MISS HIT"),
+        (json!({"consumer_isolation": false}), "200", "MISS HIT HIT"),
+    ] {
+        let found = verdicts(&mut harness(conf.clone()), &[alice, bob, alice], head);
+        assert_eq!(found, expected, "{conf} {head}");
+    }
+    // What was kept of a request without cookies is for all.
+    let found = verdicts(&mut harness(json!({})), &["GET /a HTTP/1.1\n\n", alice], "200");
+    assert_eq!(found, "MISS HIT");
+}
+
+#[test]
+fn nothing_is_kept_of_users_who_have_no_name_or_are_found_too_late() {
+    for (isolation, expected) in [(true, "second"), (false, "first")] {
+        let mut harness = harness(json!({"consumer_isolation": isolation}));
+        for body in ["first", "second"] {
+            let mut request = FakeExchange::parse(GET, harness.now_ms);
+            request.edits.identities.note_nameless();
+            let reply = finish(&mut harness, &mut request, body, None);
+            assert_eq!(reply.body, if body == "first" { body } else { expected });
+        }
+    }
+    let mut harness = harness(json!({}));
+    let mut request = FakeExchange::parse(GET, harness.now_ms);
+    assert!(harness.run(&mut request).passes());
+    request.edits.identities.note(Identity { by: "late", name: b"alice", grant: b"" });
+    harness.respond(&mut request, "200", &["alice"]);
+    assert_eq!(exchange(&mut harness, GET, "200", "anybody").body, "anybody");
 }
 
 #[test]

@@ -22,14 +22,20 @@ fn the_uri_is_replaced_and_the_query_kept() {
         ("/x$uri", "/old", "uri /x/old\n"),
         ("/x/$arg_a", "/old?a=b%20c", "uri /x/b%20c?a=b%20c\n"),
         ("/x/${arg_none}", "/old", "uri /x/\n"),
-        ("/$arg_a", "/old?a=b%3Fc", "uri /b%253Fc?a=b%3Fc\n"),
-        ("/$arg_a", "/old?a=b%3Fc%3Fd%20e", "uri /b%253Fc%253Fd%20e?a=b%3Fc%3Fd%20e\n"),
+        ("/$arg_a", "/old?a=b%3Fc", "uri /b%3Fc?a=b%3Fc\n"),
+        ("/$arg_a", "/old?a=b%3Fc%3Fd%20e", "uri /b%3Fc%3Fd%20e?a=b%3Fc%3Fd%20e\n"),
         (
             "/a?p=$arg_q",
             "/?q=1%20H%0d%0aB:%3f%23",
             "uri /a?p=1%20H%0D%0AB:%3F%23&q=1%20H%0d%0aB:%3f%23\n",
         ),
         ("/a b", "/old", "uri /a%20b\n"),
+        ("/x%2F$arg_a", "/old?a=%25", "uri /x%252F%25?a=%25\n"),
+        ("/x?p=$arg_a", "/old?a=1%26b%3D2%2B", "uri /x?p=1%26b%3D2%2B&a=1%26b%3D2%2B\n"),
+        ("/x?p=${arg_none ?? a&b}", "/old", "uri /x?p=a%26b\n"),
+        ("/x$request_uri", "/old?a=%20", "uri /x/old?a=%20\n"),
+        ("/x?$args", "/old?a=1", "uri /x?a=1\n"),
+        ("/x?back=$request_uri", "/old?a=1", "uri /x?back=/old%3Fa%3D1\n"),
         ("/same", "/same", ""),
     ] {
         assert_eq!(edits(json!({ "uri": uri }), target), expected, "{uri} for {target}");

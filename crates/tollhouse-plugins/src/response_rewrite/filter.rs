@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::{BodyFilter, HeldBody};
+use tollhouse_plugin::{BodyFilter, FilterFailure, HeldBody};
 
 use super::{Filter, Reach};
 use crate::shared::confs::substitute;
@@ -25,6 +25,7 @@ pub(super) struct Filters {
     encoding: Option<Encoding>,
     body: HeldBody,
     bytes_max: u64,
+    is_unreadable: bool,
 }
 
 impl Filters {
@@ -34,11 +35,11 @@ impl Filters {
         body: HeldBody,
         bytes_max: u64,
     ) -> Filters {
-        Filters { filters, encoding, body, bytes_max }
+        Filters { filters, encoding, body, bytes_max, is_unreadable: false }
     }
 
-    /// Replaces what each filter finds; a search that takes too long finds nothing.
-    fn rewritten(&self, mut body: Vec<u8>) -> Vec<u8> {
+    /// Replaces what each filter finds; `None` where a search takes too long to say.
+    fn rewritten(&self, mut body: Vec<u8>) -> Option<Vec<u8>> {
         let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
         for Filter { pattern, replacement, reach } in self.filters.iter() {
             let next = match reach {
@@ -48,43 +49,48 @@ impl Filters {
                     substitute::every(pattern, &body, replacement, bytes_max).map(Some)
                 }
             };
-            match next {
-                Ok(Some(next)) => body = next,
-                Ok(None) => {}
-                Err(_) => tracing::debug!("a filter of response-rewrite took too long"),
+            if let Some(next) = next.ok()? {
+                body = next;
             }
         }
-        body
+        Some(body)
     }
 }
 
 impl BodyFilter for Filters {
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        let room = self.bytes_max.saturating_sub(self.body.len() as u64);
-        let taken = usize::try_from(room).unwrap_or(usize::MAX).min(input.len());
-        self.body.push(&input[..taken]);
+        self.is_unreadable |= (self.body.len() + input.len()) as u64 > self.bytes_max;
+        if self.is_unreadable {
+            return;
+        }
+        self.body.push(input);
         if !is_last || self.body.has_failed() {
             return;
         }
         let body = self.body.take();
         let body = match self.encoding {
-            Some(encoding) => match encoding.decode(&body, self.bytes_max) {
-                Some(decoded) => decoded,
-                None => {
-                    tracing::debug!("a body is not in the encoding that its head names");
-                    body
-                }
-            },
-            None => body,
+            // An empty body is empty in any encoding.
+            Some(encoding) if !body.is_empty() => encoding.decode(&body, self.bytes_max),
+            _ => Some(body),
         };
-        out.extend(self.rewritten(body));
+        match body.and_then(|body| self.rewritten(body)) {
+            Some(body) => out.extend(body),
+            None => self.is_unreadable = true,
+        }
     }
 
     fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
         if is_last { self.body.len() + input_bytes } else { 0 }
     }
 
-    fn has_failed(&self) -> bool {
-        self.body.has_failed()
+    fn failure(&self) -> Option<FilterFailure> {
+        match self.is_unreadable {
+            true => Some(FilterFailure::Unreadable),
+            false => self.body.has_failed().then_some(FilterFailure::NoMemory),
+        }
+    }
+
+    fn holds_body(&self) -> bool {
+        true
     }
 }

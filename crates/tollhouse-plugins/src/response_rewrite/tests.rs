@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use tollhouse_plugin::HeldBody;
+use tollhouse_plugin::{FilterFailure, HeldBody};
 use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
 
 use super::*;
@@ -118,25 +118,55 @@ fn an_encoded_body_is_decoded_for_filters() {
     let mut filter = Filters::new(filters, None, held(), 10_000);
     let mut out = Vec::new();
     filter.filter(&[b'x'; 600], false, &mut out);
-    assert!(!filter.has_failed());
+    assert_eq!(filter.failure(), None);
     filter.filter(&[b'x'; 600], false, &mut out);
     filter.filter(b"", true, &mut out);
-    assert!(filter.has_failed() && out.is_empty());
+    assert_eq!(filter.failure(), Some(FilterFailure::NoMemory));
+    assert!(out.is_empty());
+}
 
-    let conf = json!({"filters": [{"regex": "hello", "replace": "bye"}]});
-    for (encoding, body, header) in
-        [("zstd", "hello", Some("zstd")), ("identity", "bye", None), ("gzip", "bye", None)]
-    {
-        let reply = respond(&conf, &format!("{HEAD}\nContent-Encoding: {encoding}"), &["hello"]);
-        assert_eq!((reply.body.as_str(), reply.header("content-encoding")), (body, header));
+#[test]
+fn a_body_that_filters_cannot_read_is_refused_and_none_of_it_shown() {
+    let conf = json!({"filters": [{"regex": "hello", "replace": "bye"}], "max_resp_body_size": 11});
+    for (lines, body, status) in [
+        ("Content-Encoding: identity", "hello", 200),
+        ("Content-Encoding: zstd", "hello", 502),
+        ("Content-Encoding: gzip, gzip", "hello", 502),
+        // It is not what its head says.
+        ("Content-Encoding: gzip", "hello", 502),
+        ("Content-Encoding: gzip", "", 200),
+        ("X-A: 1", "hello world", 200),
+        ("X-A: 1", "hello world!", 502),
+        ("Content-Length: 12", "", 502),
+    ] {
+        let head = format!("200\n{lines}");
+        let reply = respond(&conf, &head, &[body]);
+        assert_eq!(reply.status, status, "{lines} {body}");
+        assert!(!reply.body.contains("hello"), "{lines}: {}", reply.body);
+        assert_eq!(reply.header("content-encoding"), None, "{lines}");
+    }
+    let mut exchange = FakeExchange::parse("HEAD / HTTP/1.1\n\n", 0);
+    let head = "200\nContent-Encoding: zstd\nContent-Length: 12";
+    let reply = Harness::new::<ResponseRewrite>(&conf).respond(&mut exchange, head, &[]);
+    assert_eq!(reply.status, 200, "there is nothing to hide");
+}
+
+#[test]
+fn nodes_are_asked_for_what_filters_can_read() {
+    let filters = json!({"filters": [{"regex": "hello", "replace": "bye"}]});
+    for (conf, expected) in [(filters, Some(Encoding::READABLE)), (json!({"body": "x"}), None)] {
+        let mut exchange = FakeExchange::parse("GET / HTTP/1.1\nAccept-Encoding: zstd\n\n", 0);
+        assert!(Harness::new::<ResponseRewrite>(&conf).run(&mut exchange).passes());
+        assert_eq!(exchange.edits.answer_codings, expected, "{conf}");
     }
 }
 
 #[test]
-fn a_body_that_is_too_long_is_cut() {
-    let filters = json!([{"regex": "o", "replace": "0", "scope": "global"}]);
-    let conf = json!({"max_resp_body_size": 8, "filters": filters});
-    assert_eq!(respond(&conf, HEAD, &["hello ", "world"]).body, "hell0 w0");
+fn the_first_colon_of_an_added_line_ends_its_name() {
+    let line = "Link: <https://cdn.example:8443/a.css/>; rel=preload";
+    let reply = respond(&json!({"headers": {"add": [line, "X-B: a/"]}}), HEAD, &["x"]);
+    assert_eq!(reply.header("link"), Some("<https://cdn.example:8443/a.css/>; rel=preload"));
+    assert_eq!(reply.header("x-b"), Some("a/"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) mod batch;
 mod bodies;
 mod entry;
 pub(crate) mod file;
+pub(crate) mod folder;
 mod format;
 pub(crate) mod kafka;
 mod pending;

@@ -90,10 +90,7 @@ impl Shared {
 /// Where the provider's addresses come from, and what tells it from others.
 fn source(provider: &OAuth2Provider) -> (Source, String) {
     match provider {
-        OAuth2Provider::Issuer(issuer) => {
-            let address = format!("{issuer}/.well-known/openid-configuration");
-            (Source::Discovery(address), issuer.clone())
-        }
+        OAuth2Provider::Issuer(issuer) => (Source::issuer(issuer), issuer.clone()),
         OAuth2Provider::Addresses { authorization_url, token_url, user_info_url, jwk_set_url } => {
             let document = Document {
                 authorization_endpoint: Some(authorization_url.clone()),
@@ -116,9 +113,10 @@ impl Logins for ClientLogins {
             match self.0.admit(cx, None).await {
                 Admission::Answered(answer) => Err(answer),
                 Admission::Passes(who, cookies) => {
-                    let token = who.and_then(|who| who.access_token);
                     // Whoever passes is somebody; nothing else is ever asked of the engine here.
-                    let token = token.ok_or_else(|| Box::new(Answer::status(401)))?;
+                    let who = who.ok_or_else(|| Box::new(Answer::status(401)))?;
+                    who.note(cx, "oauth2");
+                    let token = who.access_token.ok_or_else(|| Box::new(Answer::status(401)))?;
                     cx.set_header("Authorization", format!("Bearer {token}").as_bytes());
                     Ok(cookies)
                 }
@@ -133,7 +131,7 @@ mod tests {
     use tollhouse_plugin::testing::FakeExchange;
     use tollhouse_plugin::{Memory, NoConsumers};
     use tollhouse_testkit::IdentityProvider;
-    use tollhouse_testkit::identity_provider::{Behaviour, CLIENT};
+    use tollhouse_testkit::identity_provider::CLIENT;
 
     use super::*;
 
@@ -181,9 +179,7 @@ mod tests {
     #[test]
     fn a_user_logs_in_with_a_document_or_with_addresses_and_nodes_get_the_token() {
         let provider = IdentityProvider::start().at(NOW);
-        // The document is where its issuer is, which is not where this one says that it is.
-        let issuer = provider.url("");
-        provider.behave("/.well-known/openid-configuration", Behaviour::Honest);
+        let issuer = provider.issuer();
         let addresses = json!({"authorization_url": provider.url("/authorize"),
             "token_url": provider.url("/token")});
         for mut config in [json!({ "issuer": issuer }), addresses] {

@@ -68,8 +68,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (arrivals, unsent) = (presence.arrivals(), presence.unsent());
-    // Windows do not grow: what clients send ahead is short.
-    let codec = Connection::server(limits(), &MemoryBudget::new(0), server.now_ms());
+    // Windows do not grow, and what lies unread is bounded by the connection's window.
+    let codec = Connection::server(limits(), &MemoryBudget::unlimited(), server.now_ms());
     let session = Session::new(codec);
     let link = Link {
         budget: Budget::new(server.budget.clone(), Rc::clone(&unsent)),
@@ -115,6 +115,7 @@ fn limits() -> Limits {
         stream_window_bytes_max: STREAM_WINDOW_BYTES,
         window_growth_bytes: 0,
         connection_window_bytes: CONNECTION_WINDOW_BYTES,
+        unread_bytes: CONNECTION_WINDOW_BYTES,
         output_bytes: OUTPUT_BYTES,
         resets,
         // Who is silent is asked for a sign of life, and ended by the roster.

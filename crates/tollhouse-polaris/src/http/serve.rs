@@ -35,6 +35,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long requests under way may take once the listener is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// How long a connection without any request is waited for then: it was opened while there was a listener, and its first
+/// request may be on its way.
+const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(500);
+
 /// Whose connection a request came on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
@@ -114,7 +118,9 @@ async fn connection(
         .header_read_timeout(HEAD_TIME_MAX)
         .max_buf_size(CONNECTION_BUFFER_BYTES_MAX);
     let calls = TowerToHyperService::new(router);
+    let (first, mut has_asked) = watch::channel(false);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        first.send_replace(true);
         request.extensions_mut().insert(Peer(peer));
         calls.call(request)
     });
@@ -122,6 +128,8 @@ async fn connection(
     let mut connection = pin!(builder.serve_connection(stream, service));
     let stopped = async move {
         let _ = stopping.wait_for(|is_over| *is_over).await;
+        let asked = has_asked.wait_for(|has_asked| *has_asked);
+        let _ = tokio::time::timeout(FIRST_REQUEST_WAIT, asked).await;
     };
     let ended = tokio::select! {
         ended = &mut connection => ended,

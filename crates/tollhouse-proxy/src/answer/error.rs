@@ -26,10 +26,11 @@ pub(crate) async fn answer(
     error: GatewayError,
 ) -> After {
     let code = error.code;
-    note(cx, code);
-    if code == ErrorCode::DownstreamGone {
+    if code == ErrorCode::DownstreamGone || cx.client.link.stream.withdrawn().is_some() {
+        note_withdrawn(cx, code);
         return After::Close;
     }
+    note(cx, code);
     let (status, content_type, page) = match in_shenyus_words(cx, code) {
         Some((status, body)) => {
             cx.state.record.status = status;
@@ -101,6 +102,16 @@ pub(crate) async fn answer_panic(cx: &mut Exchange<'_>) -> After {
     *cx.body = RequestPump::none();
     cx.body.received = received;
     answer(cx, None, ErrorCode::InternalPanic.into()).await
+}
+
+/// Notes that a request ended early, because its client left or its stream was cut; the status stays the one that was
+/// sent.
+pub(crate) fn note_withdrawn(cx: &mut Exchange<'_>, code: ErrorCode) {
+    let record = &mut cx.state.record;
+    record.code = Some(code);
+    if record.status == 0 {
+        record.status = code.status();
+    }
 }
 
 /// Refuses bytes that are no request: nothing in the head can be relied on.

@@ -38,17 +38,17 @@ pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &Relaye
     let shows_status = state.response.status >= 500 || worker.settings.show_upstream_status;
     let statuses = shows_status.then(|| state.record.upstream_statuses());
     // The two lines of a switch say all there is to say about the connection.
-    let connection = if state.response.status == 101 {
-        ConnectionNote::None
+    let (connection, framing) = if state.response.status == 101 {
+        (ConnectionNote::None, Framing::Omitted)
     } else {
-        keep_alive::note(decided.after, state.head.version)
+        (keep_alive::note(decided.after, state.head.version), decided.delivery.framing)
     };
     let out = &mut state.out_down;
     out.clear();
     RelayedResponse {
         head: &state.response,
         bytes: node,
-        framing: decided.delivery.framing,
+        framing,
         trailers: decided.trailers,
         facts: ServerFacts { lines: &lines, connection },
         upstream_status: statuses.as_deref().and_then(FieldValue::parse),

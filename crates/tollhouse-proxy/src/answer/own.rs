@@ -17,6 +17,7 @@ use crate::grpc;
 use crate::plugins::chains::Chains;
 use crate::plugins::prepared::Kind;
 use crate::plugins::response_phase::{self, HeadView, PreparedHead};
+use crate::transfer::relay::RelayError;
 
 /// Longest body that is copied behind its head.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
@@ -72,9 +73,28 @@ pub(crate) async fn send(
     // Plugins see one answer of a request: a node's that has broken before it began is not seen
     // again.
     let seen_by = chains.filter(|chains| chains.see_answers());
-    let (status, body) = match seen_by.filter(|_| !cx.state.plugins.has_seen_answer) {
+    let asked = match seen_by.filter(|_| !cx.state.plugins.has_seen_answer) {
         Some(chains) => ask_plugins(cx, chains, &answer),
-        None => (answer.status, Cow::Borrowed(answer.body)),
+        None => Ok((answer.status, Cow::Borrowed(answer.body))),
+    };
+    let (none, refusal);
+    let (answer, status, body) = match asked {
+        Ok((status, body)) => (answer, status, body),
+        Err(code) => {
+            cx.state.record.code = Some(code);
+            (none, refusal) = (HeaderEdits::default(), page::for_code(cx.worker, code));
+            let (content_type, page) = (refusal.0, &refusal.1[..]);
+            let (status, declared_bytes) = (code.status(), Some(page.len() as u64));
+            let refused = OwnAnswer {
+                status,
+                content_type,
+                headers: &none,
+                body: page,
+                declared_bytes,
+                ..answer
+            };
+            (refused, status, Cow::Borrowed(page))
+        }
     };
     if call::is_to_be_translated(cx, status, answer.headers) {
         let refusal = Refusal { status, content_type: answer.content_type, body: &body };
@@ -151,11 +171,14 @@ fn outgoing(cx: &Exchange<'_>, status: u16, bytes: usize, declared: Option<u64>)
 }
 
 /// Shows the answer to plugins; returns status and body as they go out.
+///
+/// # Errors
+/// A plugin has to read the body, and cannot.
 fn ask_plugins<'a>(
     cx: &mut Exchange<'_>,
     chains: &Chains<'_>,
     answer: &OwnAnswer<'a>,
-) -> (u16, Cow<'a, [u8]>) {
+) -> Result<(u16, Cow<'a, [u8]>), ErrorCode> {
     let outgoing =
         |cx: &Exchange<'_>, status| outgoing(cx, status, answer.body.len(), answer.declared_bytes);
     let facts = ResponseFacts {
@@ -168,16 +191,20 @@ fn ask_plugins<'a>(
     let head = PreparedHead { content_type: answer.content_type, headers: answer.headers };
     // Plugins may ask for the status as a variable.
     cx.state.record.status = answer.status;
-    let facts = response_phase::run(cx, chains, HeadView::Other(&head), facts);
+    let facts = response_phase::run(cx, chains, HeadView::Other(&head), facts)?;
     let mut body = Cow::Borrowed(answer.body);
     if outgoing(cx, facts.status).delivery().has_body {
         for (effect, filter) in &mut cx.state.plugins.filters {
             let mut out = Vec::new();
             filter.filter(&body, true, &mut out);
+            if let Some(failure) = filter.failure() {
+                cx.state.plugins.forget_answer();
+                return Err(RelayError::from(failure).code());
+            }
             if *effect == Effect::Rewrites {
                 body = Cow::Owned(out);
             }
         }
     }
-    (facts.status, body)
+    Ok((facts.status, body))
 }

@@ -230,6 +230,7 @@ impl Plugins {
             filter: conf.meta.filter.clone(),
             error_response: conf.meta.error_response.clone(),
             is_auth: plugin.type_name().is_some(),
+            judges_path: plugin.judges_path,
             run_policy: plugin.run_policy,
             handler,
         })

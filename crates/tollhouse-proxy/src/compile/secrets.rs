@@ -99,14 +99,14 @@ impl References<'_> {
                     "it is never taken for the secret itself: give it a value"
                 }
                 NoAnswer::NotA(_) => "give it a value that can stand in this field",
-                NoAnswer::Unknown | NoAnswer::Empty => continue,
+                NoAnswer::Unknown | NoAnswer::Unlisted | NoAnswer::Empty => continue,
             };
             return Err(
                 Problem::error(format!("{path}.{}", one.field), one.reason()).with_hint(hint)
             );
         }
         // An empty text is a value where it is no secret.
-        unanswered.retain(|one| one.answer == NoAnswer::Unknown);
+        unanswered.retain(|one| matches!(one.answer, NoAnswer::Unknown | NoAnswer::Unlisted));
         Ok(Resolved { conf: Cow::Owned(resolved), unanswered })
     }
 }

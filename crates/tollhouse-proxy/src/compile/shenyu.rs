@@ -225,6 +225,7 @@ fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) 
         filter: None,
         error_response: None,
         is_auth: false,
+        judges_path: chain.judges_paths(),
         run_policy: RunPolicy::Both,
         upstreams: steps,
         handler,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
+use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRoute, Upstream};
 
 use super::object::Object;
@@ -16,6 +17,7 @@ use crate::snapshot::{Reference, Target};
 /// The stream routes that serve, as they were read.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
+    listened: ListenedPorts,
     routes: HashMap<Id, Kept>,
     by_service: HashMap<Id, HashSet<Id>>,
     next_place: u64,
@@ -29,6 +31,11 @@ struct Kept {
 }
 
 impl Streams {
+    /// No routes; connections arrive on these ports.
+    pub(super) fn new(listened: ListenedPorts) -> Self {
+        Self { listened, ..Self::default() }
+    }
+
     pub(super) fn contains(&self, id: &Id) -> bool {
         self.routes.contains_key(id)
     }
@@ -111,6 +118,8 @@ impl Compiler {
             let problem = Problem::warning(format!("{path}.protocol"), reason);
             problems.push(problem.with_hint("it has no effect"));
         }
+        problems
+            .extend(self.streams.listened.warning(route.server_port, path).into_iter().collect());
         if !problems.has_errors() || fallback == Fallback::Refuse {
             self.streams.keep(route);
             touched.stream_routes.push(id);

@@ -8,8 +8,9 @@ use std::task::{Context, Poll};
 
 use tollhouse_net::Stream;
 use tollhouse_net::server_tls::ServerTls;
+use tollhouse_telemetry::ErrorCode;
 
-use crate::http2::stream::Http2Stream;
+use crate::http2::stream::{Http2Stream, WebSocketCheck, Withdrawal};
 
 /// One side's bytes.
 #[derive(Debug)]
@@ -122,6 +123,41 @@ impl Carrier {
     pub fn note_silence(&self) {
         if let Self::Http2(stream) = self {
             stream.note_silence();
+        }
+    }
+
+    /// Reason why work for the client's stream should stop: it has ended before its time.
+    #[inline]
+    pub fn withdrawn(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Http2(stream) => stream.withdrawn(),
+        }
+    }
+
+    /// A handle that tells the same while the stream is borrowed; `None` for a socket.
+    #[inline]
+    pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Http2(stream) => stream.withdrawal(),
+        }
+    }
+
+    /// The check of a node's answer, where the client asks for a WebSocket over HTTP/2.
+    pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Http2(stream) => stream.websocket(),
+        }
+    }
+
+    /// Whether the client's requests go over node connections of their own, because it takes back too many.
+    #[inline]
+    pub(crate) fn is_kept_apart(&self) -> bool {
+        match self {
+            Self::Socket(_) => false,
+            Self::Http2(stream) => stream.is_kept_apart(),
         }
     }
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tollhouse_http::element::FieldValue;
 use tollhouse_http::{RequestHead, Version};
-use tollhouse_net::Stream;
 use tollhouse_net::server_tls::ServerTls;
+use tollhouse_net::{Departure, Stream};
 use tollhouse_stdx::wheel::Timer;
 use tollhouse_telemetry::ErrorCode;
 
@@ -169,6 +169,16 @@ impl Client {
         const HTTP: FieldValue<'_> = FieldValue::literal("http");
         const HTTPS: FieldValue<'_> = FieldValue::literal("https");
         if self.is_encrypted() { HTTPS } else { HTTP }
+    }
+
+    /// A watch on the client's socket, for requests that are pending.
+    pub(crate) fn departure(&self, worker: &Worker) -> Option<Departure> {
+        match &self.link.stream {
+            Carrier::Socket(stream) => {
+                Departure::watch(stream, worker.settings.on_client_half_close)
+            }
+            Carrier::Http2(_) => None,
+        }
     }
 
     /// Ties the deadline to the task that polls this; once, before anything else.

@@ -1,5 +1,5 @@
-//! The handshake of a client's TLS: bounded in number, in time and in what the client may say
-//! before anything is known of it.
+//! The handshake of a client's TLS: bounded in time and in what the client may say before anything is known of it,
+//! and in number from the client's whole first message on; silent connections are counted apart (`silence.rs`).
 
 use std::cell::OnceCell;
 use std::future::poll_fn;
@@ -9,11 +9,12 @@ use std::task::Poll;
 
 use rustls_pki_types::CertificateDer;
 use tollhouse_model::certificate::CertificateView;
-use tollhouse_net::server_tls::stream::HandshakeError;
+use tollhouse_net::server_tls::stream::{HandshakeError, Refusal};
 use tollhouse_net::server_tls::{ClientVerifier, Hello, HostTerms, ServerTls};
 use tollhouse_telemetry::{ConnectionRefusal, HandshakeFailure};
 
 use super::carrier::Carrier;
+use super::silence::Silence;
 use crate::snapshot::certificates::{Certificates, TlsHost};
 use crate::worker::Worker;
 
@@ -137,15 +138,9 @@ pub(crate) async fn run(
     carries: Carries,
 ) -> Shaken {
     let limits = &worker.settings.limits;
-    worker.metrics.downstream_tls_handshakes_open.increment();
-    // Counted before the limit is looked at and taken back by the guard, however the handshake
-    // ends: also when this future is dropped.
-    let _under_way = UnderWay(worker);
-    if worker.metrics.downstream_tls_handshakes_open.value() > limits.handshakes_per_worker {
-        let cause = "as many as limits.handshakes_per_worker allows are under way";
-        fail(worker, client, &HandshakeError::new(HandshakeFailure::Limit, cause));
-        return Shaken::Failed;
-    }
+    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let mut silence = Some(Silence::begin(worker, client.ip(), task));
+    let mut under_way = None;
     let timer = worker.wheel.timer();
     let time_ms = u64::try_from(limits.handshake_time.as_millis()).unwrap_or(u64::MAX);
     timer.arm(worker.clock.refresh().saturating_add(time_ms));
@@ -154,12 +149,20 @@ pub(crate) async fn run(
         timer.set_waker(context.waker());
         let late = timer.expired(worker.clock.now_ms());
         let Some(tls) = stream.server_tls_mut() else { return Poll::Ready(Ok(())) };
-        let mut choose = |hello: &Hello<'_>| choose(worker, hello, carries, &mut chosen);
+        let mut choose = |hello: &Hello<'_>| {
+            silence = None;
+            under_way = Some(UnderWay::begin(worker).ok_or(Refusal::Limit)?);
+            choose(worker, hello, carries, &mut chosen).ok_or(Refusal::UnknownName)
+        };
         match tls.poll_handshake(context, limits.client_hello_bytes, &mut choose) {
             // A handshake that ends with the last bytes in time is none that is late.
             Poll::Pending if late => {
                 let cause = "limits.handshake_time is over";
                 Poll::Ready(Err(HandshakeError::new(HandshakeFailure::Timeout, cause)))
+            }
+            Poll::Pending if silence.as_ref().is_some_and(Silence::is_displaced) => {
+                let cause = "it was silent, and newer connections took its place";
+                Poll::Ready(Err(HandshakeError::new(HandshakeFailure::Silent, cause)))
             }
             polled => polled,
         }
@@ -227,6 +230,16 @@ fn fail(worker: &Worker, client: SocketAddr, error: &HandshakeError) {
 
 /// Counts a handshake as under way until it is dropped, however it ends.
 struct UnderWay<'w>(&'w Worker);
+
+impl<'w> UnderWay<'w> {
+    /// Counts one more, unless as many as allowed are under way.
+    fn begin(worker: &'w Worker) -> Option<Self> {
+        let open = &worker.metrics.downstream_tls_handshakes_open;
+        open.increment();
+        let begun = Self(worker);
+        (open.value() <= worker.settings.limits.handshakes_per_worker).then_some(begun)
+    }
+}
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {

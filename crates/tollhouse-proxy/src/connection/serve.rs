@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use tollhouse_net::Departure;
+
 use super::after::After;
 use super::client::{Arrival, Client};
 use crate::answer::error;
@@ -16,6 +18,7 @@ use crate::worker::Worker;
 /// Serves one connection to its end.
 pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
     client.attach().await;
+    let departure = client.departure(worker);
     loop {
         if client.wait(worker).await == Arrival::Gone {
             client.link.stream.try_say_end();
@@ -32,10 +35,11 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
         // What a request needs to be served lives in the core's memory and not in the connection's
         // task: an idle connection would hold 2 KB for it.
         let room = worker.take_room();
-        let mut served = room.occupy(|| exchange(worker, client, &mut state));
+        let mut served = room.occupy(|| exchange(worker, client, departure.as_ref(), &mut state));
         let served_as = (&mut served).await;
         worker.give_room(served.vacate());
         worker.give_state(state);
+        client.timer.cancel_nudge();
         let after = match served_as {
             Served::Exchange(after) => after,
             Served::Nothing => Box::pin(server::connection(worker, client)).await,
@@ -62,7 +66,12 @@ enum Served {
 }
 
 /// Serves one request: read the head, serve it, step over it in the buffer.
-async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState) -> Served {
+async fn exchange(
+    worker: &Worker,
+    client: &mut Client,
+    departure: Option<&Departure>,
+    state: &mut RequestState,
+) -> Served {
     let arrival = client.read_head(worker, &mut state.head).await;
     state.record.started_ms = worker.clock.now_ms();
     client.requests += 1;
@@ -84,7 +93,9 @@ async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState
     let head = &state.head;
     let limit = worker.settings.limits.body_bytes;
     let mut body = RequestPump::new(head.head_bytes, head.body, head.expectation, limit);
-    let after = pipeline::serve(&mut Exchange::new(worker, client, state, &mut body)).await;
+    let mut cx = Exchange::new(worker, client, state, &mut body);
+    cx.departure = departure;
+    let after = pipeline::serve(&mut cx).await;
     // Only now: the log has shown bytes of the head.
     if after == After::KeepAlive {
         client.link.buffer.consume(body.end_in_buffer());

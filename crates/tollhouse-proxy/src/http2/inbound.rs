@@ -136,6 +136,14 @@ impl Inbound {
         read
     }
 
+    /// Drops all unread bytes; returns how many of them are data.
+    pub(super) fn discard(&mut self) -> usize {
+        let unread = self.data.len() - self.data_read;
+        (self.data, self.data_read) = (Vec::new(), 0);
+        (self.staged, self.staged_read) = (Vec::new(), 0);
+        unread
+    }
+
     /// Whether the peer's end of stream is all there is to read.
     pub(super) fn is_at_end(&self) -> bool {
         self.is_closed && self.staged_read == self.staged.len()

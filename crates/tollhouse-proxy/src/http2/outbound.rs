@@ -81,6 +81,11 @@ impl Outbound {
         self.is_head
     }
 
+    /// The handshake with a node, where the client asks for a WebSocket.
+    pub(super) fn handshake(&self) -> Option<&Handshake> {
+        self.handshake.as_deref()
+    }
+
     /// Whether all of the message has been handed to the codec.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.step, Step::Ended | Step::Swallowing(_))

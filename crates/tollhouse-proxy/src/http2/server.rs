@@ -4,9 +4,10 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use tollhouse_h2::{ErrorCode as Http2Code, StreamId};
+use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_telemetry::ErrorCode;
 
+use super::cancellations::{Conduct, Share};
 use super::connection::{self, Moved};
 use super::head::Kind;
 use super::limits;
@@ -26,6 +27,9 @@ use crate::worker::Worker;
 
 /// How often the protocol's own deadlines are looked at, in milliseconds.
 const TICK_MS: u64 = 1000;
+
+/// Requests more than were answered that a connection may take back while its address has none left.
+const CANCELLED_ALLOWED_IN_A_FLOOD: u64 = 10;
 
 /// What a client of HTTP/2 begins with, as far as the parser of HTTP/1.1 has read when it gives up
 /// (RFC 9113 §3.4).
@@ -48,8 +52,11 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         failed_since_ms: None,
         liveness: Liveness::default(),
         holds_memory: true,
+        reported: Report::default(),
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
+    // Requests that are under way are taken back with the connection.
+    serving.report_cancellations(worker.clock.now_ms(), client, session.open_streams());
     // Whoever still serves a stream of it stops; only then is the connection over.
     session.lose();
     poll_fn(|context| {
@@ -77,6 +84,15 @@ struct Serving<'a> {
     liveness: Liveness,
     /// Whether it has had a request since it last gave back what it need not hold without one.
     holds_memory: bool,
+    /// Counts of its last report to the core's table of addresses.
+    reported: Report,
+}
+
+/// Requests that were taken back and that were answered, since the connection began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Report {
+    cancelled: u64,
+    answered: u64,
 }
 
 impl Serving<'_> {
@@ -89,13 +105,14 @@ impl Serving<'_> {
             client.requests += 1;
             start(worker, session, client, opened);
         }
+        let now_ms = worker.clock.now_ms();
+        self.report_cancellations(now_ms, client, 0);
         if read == Moved::Lost {
             return Poll::Ready(Moved::Lost);
         }
         // Streams run between reading and writing, so that what they answer at once leaves in the
         // write below, all of it in one.
         session.wake_ready();
-        let now_ms = worker.clock.now_ms();
         self.look_at_deadlines(now_ms, client);
         if self.liveness.look(session, now_ms) == Look::Dead {
             return Poll::Ready(Moved::Lost);
@@ -111,6 +128,36 @@ impl Serving<'_> {
         }
         client.timer.arm(self.next_look_ms(now_ms));
         Poll::Pending
+    }
+
+    /// Reports what its client has taken back since the last report, and acts on the answer; `lost` requests are
+    /// taken back with the connection.
+    fn report_cancellations(&mut self, now_ms: u64, client: &Client, lost: u32) {
+        let (worker, session) = (self.worker, self.session);
+        let (received, caused, refused, answered) = session.with_codec(|codec| {
+            let seen = codec.counters();
+            (seen.resets_received, seen.resets_caused, seen.refused_streams, seen.completed_streams)
+        });
+        // Refused streams have cost nothing: clients open many before they know how many they may.
+        let cancelled = received + caused.saturating_sub(refused) + u64::from(lost);
+        let report = Report { cancelled, answered };
+        let before = std::mem::replace(&mut self.reported, report);
+        if before.cancelled == cancelled && worker.cancellations.is_empty() {
+            session.set_conduct(Conduct::Usual);
+            return;
+        }
+        let share = Share {
+            cancelled: cancelled - before.cancelled,
+            answered: report.answered - before.answered,
+        };
+        let conduct = worker.cancellations.report(client.peer.address.ip(), share, now_ms);
+        session.set_conduct(conduct);
+        // Of the others from there, those that take back little go on.
+        let own = cancelled.saturating_sub(report.answered);
+        if conduct == Conduct::Flooding && own > CANCELLED_ALLOWED_IN_A_FLOOD {
+            let reason = "too many requests from this address were taken back";
+            session.with_codec(|codec| codec.close(Http2Code::ENHANCE_YOUR_CALM, reason));
+        }
     }
 
     /// Begins to drain, or closes, where it is time.
@@ -191,7 +238,7 @@ async fn serve(worker: Rc<Worker>, session: Rc<Session>, mut client: Client, ope
     .await;
     let mut state = worker.take_state();
     let room = worker.take_room();
-    let mut served = room.occupy(|| exchange(&worker, &session, &mut client, &mut state, opened));
+    let mut served = room.occupy(|| exchange(&worker, &mut client, &mut state, opened.kind));
     (&mut served).await;
     worker.give_room(served.vacate());
     worker.give_state(state);
@@ -199,14 +246,8 @@ async fn serve(worker: Rc<Worker>, session: Rc<Session>, mut client: Client, ope
 }
 
 /// Serves one request; afterwards the stream is let go of, which resets it if it has no whole answer.
-async fn exchange(
-    worker: &Worker,
-    session: &Session,
-    client: &mut Client,
-    state: &mut RequestState,
-    opened: Opened,
-) {
-    let refusal = match opened.kind {
+async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState, kind: Kind) {
+    let refusal = match kind {
         Kind::Exchange | Kind::WebSocket => None,
         Kind::Connect => Some(ErrorCode::MethodNotAllowed),
         Kind::UnknownProtocol => Some(ErrorCode::MethodNotImplemented),
@@ -234,27 +275,7 @@ async fn exchange(
     let head = &state.head;
     let limit = worker.settings.limits.body_bytes;
     let mut body = RequestPump::new(head.head_bytes, head.body, head.expectation, limit);
-    let mut cx = Exchange::new(worker, client, state, &mut body);
-    if !served_to_end(session, opened.stream, &mut cx).await {
-        let record = &mut cx.state.record;
-        record.code = Some(ErrorCode::DownstreamGone);
-        if record.status == 0 {
-            record.status = ErrorCode::DownstreamGone.status();
-        }
-        account::served(&cx);
-    }
-}
-
-/// Runs the pipeline; `false` where the client has taken the request back, and it was dropped.
-async fn served_to_end(session: &Session, stream: StreamId, cx: &mut Exchange<'_>) -> bool {
-    let mut serving = std::pin::pin!(pipeline::serve(cx));
-    poll_fn(|context| match serving.as_mut().poll(context) {
-        Poll::Ready(_) => Poll::Ready(true),
-        // Asked last: what can still be said of the request is said.
-        Poll::Pending if session.is_broken(stream) => Poll::Ready(false),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
+    pipeline::serve(&mut Exchange::new(worker, client, state, &mut body)).await;
 }
 
 /// Adds what the codec has counted to the metrics.

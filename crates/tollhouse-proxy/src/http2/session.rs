@@ -10,11 +10,14 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use tollhouse_h2::{
-    Connection, ConnectionError, Counters, ErrorCode, Event, Limits, Role, StreamId,
+    Bucket, Connection, ConnectionError, Counters, ErrorCode, Event, Limits, Rate, ResetCause,
+    Role, StreamId,
 };
 use tollhouse_http::{RequestHead, ResponseHead};
 use tollhouse_stdx::MemoryBudget;
+use tollhouse_telemetry::ErrorCode as GatewayCode;
 
+use super::cancellations::Conduct;
 use super::head::{DecodedHead, Kind};
 use super::inbound::{Inbound, Room};
 use super::liveness::Signs;
@@ -39,6 +42,11 @@ pub(super) const STREAMS_ASSUMED: u32 = 100;
 /// For how long a node that has refused a stream gets no further one, in milliseconds.
 const REFUSAL_PAUSE_MS: u64 = 1000;
 
+/// Resets that a node gets on one connection, here at most 110 in 30 seconds and 170 in a minute. Netty ends a
+/// connection, with all calls on it, at 200 in 30 seconds, and Armeria at 400 in a minute. Beyond this rate, cancelled
+/// streams end by themselves, and the connection takes no further requests.
+const NODE_RESETS: Rate = Rate { burst: 50, per_second: 2 };
+
 /// One connection.
 pub(crate) struct Session {
     state: RefCell<State>,
@@ -54,6 +62,8 @@ pub(crate) struct Session {
     is_suspect: Cell<bool>,
     /// Until when the node gets no further stream, since it has refused one.
     refusing_until_ms: Cell<u64>,
+    /// How clients from its address behave.
+    conduct: Cell<Conduct>,
 }
 
 struct State {
@@ -69,6 +79,10 @@ struct State {
     crowded: Vec<StreamId>,
     /// Whether the socket is of no use any more.
     is_lost: bool,
+    /// Streams that a node may still be told to end early.
+    resets: Bucket,
+    /// Cancelled streams that were not reset and are still open at the node.
+    abandoned: u32,
 }
 
 /// What a stream holds.
@@ -81,6 +95,10 @@ struct Held {
     is_broken: bool,
     /// Whether the node has done nothing about it, so that it may be sent again.
     is_refused: bool,
+    /// Whether it was cut for want of memory.
+    is_unbudgeted: bool,
+    /// Whether it was cancelled without a reset: what the node still sends is dropped.
+    is_abandoned: bool,
     /// How often anything had come when it was opened.
     opened_at: u64,
 }
@@ -130,6 +148,8 @@ impl Session {
             written_request: RequestHead::default(),
             crowded: Vec::new(),
             is_lost: false,
+            resets: Bucket::default(),
+            abandoned: 0,
         };
         Self {
             state: RefCell::new(state),
@@ -140,6 +160,7 @@ impl Session {
             received: Cell::new(0),
             is_suspect: Cell::new(false),
             refusing_until_ms: Cell::new(0),
+            conduct: Cell::default(),
         }
     }
 
@@ -193,7 +214,7 @@ impl Session {
                     opened.push(Opened { stream, kind });
                 }
                 Event::Response { stream, status, ends } => {
-                    if let Some(held) = find(streams, stream) {
+                    if let Some(held) = find_awaited(streams, stream) {
                         let asked_head = held.outbound.is_head();
                         held.inbound
                             .begin(|out| decoded.write_response(status, ends, asked_head, out));
@@ -202,7 +223,7 @@ impl Session {
                     }
                 }
                 Event::Interim { stream, status } => {
-                    let Some(held) = find(streams, stream) else { continue };
+                    let Some(held) = find_awaited(streams, stream) else { continue };
                     if held.inbound.staged_bytes() > INTERIM_BYTES_MAX {
                         codec.reset(stream, ErrorCode::ENHANCE_YOUR_CALM);
                         break_off(streams, stream);
@@ -213,6 +234,10 @@ impl Session {
                 }
                 Event::Data { stream, data, ends } => {
                     let Some(held) = find(streams, stream) else { continue };
+                    if held.is_abandoned {
+                        codec.consume(stream, data.len());
+                        continue;
+                    }
                     if !data.is_empty() && !held.inbound.takes_data() {
                         // Of an answer that has no body, whatever its sender thinks.
                         codec.reset(stream, ErrorCode::PROTOCOL_ERROR);
@@ -223,29 +248,20 @@ impl Session {
                     held.wake();
                 }
                 Event::Trailers { stream } => {
-                    if let Some(held) = find(streams, stream) {
+                    if let Some(held) = find_awaited(streams, stream) {
                         held.inbound.end(decoded.lines());
                         held.wake();
                     }
                 }
-                Event::Reset { stream, code, .. } => {
-                    if code == ErrorCode::REFUSED_STREAM
-                        && let Some(held) = find(streams, stream)
-                    {
-                        held.is_refused = true;
+                Event::Reset { stream, code, cause } => {
+                    if code == ErrorCode::REFUSED_STREAM {
                         self.refusing_until_ms.set(now_ms + REFUSAL_PAUSE_MS);
                     }
-                    break_off(streams, stream);
+                    note_reset(streams, stream, code, cause);
                 }
                 // Of a client, this changes nothing: streams that it has opened are served.
                 Event::GoAway { last_stream, .. } if codec.role() == Role::Client => {
-                    for held in streams.iter_mut().flatten() {
-                        if held.stream.number() > last_stream {
-                            held.is_refused = true;
-                            held.is_broken = true;
-                            held.wake();
-                        }
-                    }
+                    refuse_beyond(streams, last_stream);
                 }
                 Event::GoAway { .. } | Event::Settings | Event::Pong { .. } => {}
             }
@@ -314,6 +330,19 @@ impl Session {
     /// What the codec has counted.
     pub(super) fn counters(&self) -> Counters {
         *self.state.borrow().codec.counters()
+    }
+
+    /// Lets go of what was abandoned and has ended; closes a connection on which nothing else is left.
+    pub(super) fn look_at_abandoned(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.abandoned > 0 {
+            state.release_abandoned();
+        }
+    }
+
+    /// Streams that are held.
+    pub(super) fn open_streams(&self) -> u32 {
+        self.state.borrow().codec.open_streams()
     }
 
     /// Whether any stream is held.
@@ -385,6 +414,8 @@ impl Session {
             task: Some(task.clone()),
             is_broken: false,
             is_refused: false,
+            is_unbudgeted: false,
+            is_abandoned: false,
             opened_at: self.received.get(),
         };
         put(streams, held);
@@ -416,9 +447,39 @@ impl Session {
         }
     }
 
-    /// Whether a stream has ended before its time: whoever works on it need not go on.
-    pub(super) fn is_broken(&self, stream: StreamId) -> bool {
-        find(&mut self.state.borrow_mut().streams, stream).is_none_or(|held| held.is_broken)
+    /// Reason why work for a client's stream should stop: it has ended before its time. Requests of a flooding
+    /// client are finished nevertheless, so that each keeps its place until then.
+    pub(super) fn withdrawn(&self, stream: StreamId) -> Option<GatewayCode> {
+        let mut state = self.state.borrow_mut();
+        match find(&mut state.streams, stream) {
+            Some(held) if !held.is_broken => None,
+            Some(held) if held.is_unbudgeted => Some(GatewayCode::MemoryLimit),
+            _ if self.conduct.get() == Conduct::Flooding => None,
+            _ => Some(GatewayCode::DownstreamGone),
+        }
+    }
+
+    /// How clients from its address behave.
+    pub(super) fn conduct(&self) -> Conduct {
+        self.conduct.get()
+    }
+
+    pub(super) fn set_conduct(&self, conduct: Conduct) {
+        self.conduct.set(conduct);
+    }
+
+    /// Whether a client asks for a WebSocket by a stream.
+    pub(super) fn asks_websocket(&self, stream: StreamId) -> bool {
+        let mut state = self.state.borrow_mut();
+        find(&mut state.streams, stream).is_some_and(|held| held.outbound.handshake().is_some())
+    }
+
+    /// Whether a node that says `accept` has understood that it is asked for a WebSocket.
+    pub(super) fn accepts_switch(&self, stream: StreamId, accept: &[u8]) -> bool {
+        let mut state = self.state.borrow_mut();
+        let held = find(&mut state.streams, stream);
+        let handshake = held.and_then(|held| held.outbound.handshake());
+        handshake.is_some_and(|handshake| handshake.is_accepted(accept))
     }
 
     /// Reads what a stream has received; the stream's task is woken when there is more.
@@ -449,7 +510,8 @@ impl Session {
     pub(super) fn write(&self, stream: StreamId, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, written_head, crowded, is_lost, .. } = &mut *state;
-        let Some(held) = find(streams, stream).filter(|_| !*is_lost) else { return gone() };
+        let held = find(streams, stream).filter(|held| !*is_lost && !held.is_broken);
+        let Some(held) = held else { return gone() };
         let mut sender = Sender { codec, stream, head: written_head };
         let written = held.outbound.write(&mut sender, parts);
         let written = match written {
@@ -481,9 +543,14 @@ impl Session {
     }
 
     /// Lets go of a stream. One whose answer is not complete is reset, so that nobody takes what was
-    /// sent for all of it.
+    /// sent for all of it; or left to itself, where a node has been told so too often.
     pub(super) fn release(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
+        if state.has_no_reset_for(stream) {
+            state.abandon(stream);
+            drop(state);
+            return self.wake();
+        }
         let State { codec, streams, rooms, crowded, .. } = &mut *state;
         crowded.retain(|other| *other != stream);
         let held = take(streams, stream);
@@ -503,6 +570,48 @@ impl Session {
         }
         drop(state);
         self.wake();
+    }
+}
+
+impl State {
+    /// Whether a stream to a node is cancelled, and the node has had as many resets as it may get.
+    fn has_no_reset_for(&mut self, stream: StreamId) -> bool {
+        let codec = &self.codec;
+        let is_cancelled = codec.role() == Role::Client
+            && !self.is_lost
+            && codec.failure().is_none()
+            && codec.is_unfinished(stream)
+            && find(&mut self.streams, stream).is_some_and(|held| !held.is_broken);
+        is_cancelled && !self.resets.take(NODE_RESETS, codec.now_ms())
+    }
+
+    /// Leaves a stream to end by itself at the node, on a connection that takes no further ones.
+    fn abandon(&mut self, stream: StreamId) {
+        let Some(held) = find(&mut self.streams, stream) else { return };
+        held.is_abandoned = true;
+        held.task = None;
+        let unread = held.inbound.discard();
+        self.abandoned += 1;
+        self.codec.consume(stream, unread);
+        self.codec.forget_waiting(stream);
+        self.codec.drain();
+    }
+
+    /// Releases abandoned streams that have ended at the node.
+    fn release_abandoned(&mut self) {
+        let Self { codec, streams, abandoned, .. } = self;
+        for place in streams.iter_mut() {
+            let is_over = |held: &&mut Held| held.is_abandoned && !codec.is_unfinished(held.stream);
+            if let Some(held) = place.as_mut().filter(is_over) {
+                codec.release(held.stream);
+                *abandoned -= 1;
+                *place = None;
+            }
+        }
+        // Only cancelled streams are left.
+        if *abandoned > 0 && *abandoned == codec.open_streams() {
+            codec.close(ErrorCode::NO_ERROR, "all that is left was cancelled");
+        }
     }
 }
 
@@ -528,8 +637,17 @@ impl Held {
             inbound.push(&[], true);
         }
         let outbound = Outbound::new(decoded.is_head(), handshake);
-        let (task, is_broken, is_refused) = (None, false, false);
-        Self { stream, inbound, outbound, task, is_broken, is_refused, opened_at: 0 }
+        Self {
+            stream,
+            inbound,
+            outbound,
+            task: None,
+            is_broken: false,
+            is_refused: false,
+            is_unbudgeted: false,
+            is_abandoned: false,
+            opened_at: 0,
+        }
     }
 
     fn wake(&self) {
@@ -552,9 +670,33 @@ fn find(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
     held.filter(|held| held.stream == stream)
 }
 
+/// The stream, unless it was abandoned.
+fn find_awaited(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
+    find(streams, stream).filter(|held| !held.is_abandoned)
+}
+
 fn take(streams: &mut [Option<Held>], stream: StreamId) -> Option<Held> {
     find(streams, stream)?;
     streams.get_mut(stream.slot())?.take()
+}
+
+/// Breaks off the streams that a node says it has not dealt with.
+fn refuse_beyond(streams: &mut [Option<Held>], last_stream: u32) {
+    let refused = |held: &&mut Held| held.stream.number() > last_stream;
+    for held in streams.iter_mut().flatten().filter(refused) {
+        held.is_refused = true;
+        held.is_broken = true;
+        held.wake();
+    }
+}
+
+/// Notes why a stream was reset, and breaks it off.
+fn note_reset(streams: &mut [Option<Held>], stream: StreamId, code: ErrorCode, cause: ResetCause) {
+    if let Some(held) = find(streams, stream) {
+        held.is_unbudgeted = cause == ResetCause::Memory;
+        held.is_refused |= code == ErrorCode::REFUSED_STREAM;
+    }
+    break_off(streams, stream);
 }
 
 fn break_off(streams: &mut [Option<Held>], stream: StreamId) {

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tollhouse_h2::StreamId;
+use tollhouse_telemetry::ErrorCode;
 
+use super::cancellations::Conduct;
 use super::session::Session;
 
 /// A stream of a connection that others share; let go of when it is dropped.
@@ -14,6 +16,39 @@ pub struct Http2Stream {
     session: Rc<Session>,
     /// None while a stream to a node has not been opened: its head does that.
     id: Option<StreamId>,
+}
+
+/// Tells whether a client's stream has ended before its time, also while the stream itself is borrowed.
+#[derive(Debug)]
+pub(crate) struct Withdrawal {
+    session: Rc<Session>,
+    id: StreamId,
+}
+
+impl Withdrawal {
+    /// Reason why work for the stream should stop.
+    #[inline]
+    pub(crate) fn cause(&self) -> Option<ErrorCode> {
+        self.session.withdrawn(self.id)
+    }
+}
+
+/// A WebSocket that a client asks for by an extended CONNECT (RFC 8441).
+#[derive(Debug)]
+pub(crate) struct WebSocketCheck<'a> {
+    session: &'a Session,
+    id: StreamId,
+}
+
+impl WebSocketCheck<'_> {
+    /// Whether the client can take a node's answer: `accept` is its `Sec-WebSocket-Accept`. Any other success than
+    /// a switch would mean to the client that the WebSocket is open.
+    pub(crate) fn takes(&self, status: u16, accept: &[u8]) -> bool {
+        match status {
+            101 => self.session.accepts_switch(self.id, accept),
+            status => !(200..300).contains(&status),
+        }
+    }
 }
 
 impl Http2Stream {
@@ -65,6 +100,28 @@ impl Http2Stream {
             Some(id) => self.session.shut_down(id),
             None => Ok(()),
         }
+    }
+
+    /// Reason why work for the client's stream should stop: it has ended before its time.
+    pub(crate) fn withdrawn(&self) -> Option<ErrorCode> {
+        self.id.and_then(|id| self.session.withdrawn(id))
+    }
+
+    /// A handle that tells the same while the stream is borrowed.
+    pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
+        let session = Rc::clone(&self.session);
+        self.id.map(|id| Withdrawal { session, id })
+    }
+
+    /// The check of a node's answer, where the client asks for a WebSocket.
+    pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
+        let id = self.id.filter(|id| self.session.asks_websocket(*id))?;
+        Some(WebSocketCheck { session: &self.session, id })
+    }
+
+    /// Whether requests of its client go over connections of their own.
+    pub(crate) fn is_kept_apart(&self) -> bool {
+        self.session.conduct() != Conduct::Usual
     }
 
     /// Whether what passes is encrypted.

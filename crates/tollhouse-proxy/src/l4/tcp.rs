@@ -64,7 +64,7 @@ async fn serve(mut entry: Entry, options: StreamOptions, stream: TcpStream, peer
     let _open = Open::new(&worker);
     let local = stream.local_addr().unwrap_or(peer);
     let ends = Ends { client: peer, peer, local, listener: local };
-    let first = FirstBytes::Link(Link::new(Stream::Plain(stream)));
+    let first = FirstBytes::Link(Link::new(Stream::from(stream)));
     let mut connection = Connection::new(&worker, Transport::Tcp, ends, first);
     connection.attach().await;
     let refusal = run(&mut connection, &mut entry, options).await.err();

@@ -3,11 +3,12 @@
 //!
 //! Nothing is queued once a session stands: what a socket does not take is dropped and counted, as any
 //! network does, and so is what the kernel has dropped before. Sources can be forged, so that sessions are
-//! bounded for a worker and for each address.
+//! bounded for a worker and for each address, and those that may be forged make room for newer ones.
 
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -146,6 +147,7 @@ impl Listener {
         let worker = &self.worker;
         match worker.sessions.get(&key) {
             Some(session) => {
+                session.note_follower(&worker.sessions);
                 if let Err(drop) = session.send(worker, datagram) {
                     worker.metrics.udp_datagrams_dropped.increment(drop);
                 }
@@ -190,7 +192,17 @@ async fn serve(
     connection.attach().await;
     connection.entry = Some(route);
     let snapshot = Arc::clone(&listener.worker.snapshot.take());
-    let refusal = relay(&mut connection, &listener, place.session(), snapshot).await.err();
+    let session = place.session();
+    let relayed = {
+        let mut relaying = pin!(relay(&mut connection, &listener, session, snapshot));
+        // Wherever it is: also while its node is looked for.
+        poll_fn(|context| match session.is_displaced() {
+            true => Poll::Ready(session.displaced()),
+            false => relaying.as_mut().poll(context),
+        })
+        .await
+    };
+    let refusal = relayed.err();
     finish::run(&mut connection, refusal);
 }
 
@@ -276,6 +288,7 @@ impl Answers<'_> {
             let answer = read.filled();
             self.session.touch(worker.clock.refresh());
             if !std::mem::replace(has_answered, true) {
+                self.session.note_answered(&worker.sessions);
                 self.note_answer(connection);
             }
             match self.listener.socket.try_send_to(answer, connection.ends.client) {

@@ -33,6 +33,8 @@ pub struct PluginStep {
     pub error_response: Option<Value>,
     /// Whether it finds out who asks.
     pub is_auth: bool,
+    /// Whether the node gets the path that the plugin has judged.
+    pub judges_path: bool,
     /// Whether it makes way for the route's own where it stands in a global rule.
     pub run_policy: RunPolicy,
     /// Upstreams that it may choose.
@@ -93,6 +95,8 @@ struct Links {
     phases: Phases,
     /// Whether the filter of any needs the request's body.
     filters_read_body: bool,
+    /// Whether the node gets the path that any of them has judged.
+    judges_path: bool,
 }
 
 impl Chain {
@@ -114,10 +118,12 @@ impl Chain {
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
         let phases = steps.iter().fold(Phases::NONE, |all, step| all.union(step.phases));
         let filters_read_body = steps.iter().any(|step| step.filter_reads_body());
+        let judges_path = steps.iter().any(|step| step.judges_path);
         if steps.is_empty() && off.is_empty() {
             return Self(None);
         }
-        Self(Some(Box::new(Links { steps: steps.into(), off, phases, filters_read_body })))
+        let steps = steps.into();
+        Self(Some(Box::new(Links { steps, off, phases, filters_read_body, judges_path })))
     }
 
     /// Of sets that do not go before one another: what one of them switches off, runs for another.
@@ -160,6 +166,12 @@ impl Chain {
     #[inline]
     pub(super) fn filters_read_body(&self) -> bool {
         self.0.as_ref().is_some_and(|links| links.filters_read_body)
+    }
+
+    /// Whether the node gets the path that any of them has judged.
+    #[inline]
+    pub fn judges_path(&self) -> bool {
+        self.0.as_ref().is_some_and(|links| links.judges_path)
     }
 
     /// Whether a plugin of that name runs.

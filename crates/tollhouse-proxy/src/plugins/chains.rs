@@ -112,6 +112,13 @@ impl<'s> Chains<'s> {
             || self.merged.iter().any(|step| step.filter_reads_body())
     }
 
+    /// Whether the node gets the path that any plugin has judged. A consumer's plugins join behind one
+    /// that has authenticated, which judges paths itself.
+    #[inline]
+    pub(crate) fn judges_path(&self) -> bool {
+        self.globals.judges_path() || self.route.is_some_and(Chain::judges_path)
+    }
+
     /// The step at `index` of all steps, those of global rules first.
     #[inline]
     pub(crate) fn step(&self, index: usize) -> Option<&'s PluginStep> {

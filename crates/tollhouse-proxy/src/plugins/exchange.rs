@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
+use tollhouse_plugin::exchange::join_line;
 use tollhouse_plugin::{BodyError, BodyExaminer, Consumer, LocalFuture, Moment, RequestEdits};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
-use crate::stages::{request_body, upstream_head};
+use crate::stages::{judged_path, request_body, upstream_head};
 
 impl Exchange<'_> {
     /// What a plugin learns of a body that could not be read. It may only answer that one is too
@@ -48,12 +49,26 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
         self.sent_uri()
     }
 
+    fn escaped_path(&self) -> Cow<'_, [u8]> {
+        judged_path::escaped(self)
+    }
+
     fn path_as_sent(&self) -> Option<&[u8]> {
         (!self.state.path_is_rewritten).then(|| self.matched_path())
     }
 
     fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
         self.state.head.fields.find(name, self.request_bytes())
+    }
+
+    fn client_header_list(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let mut values = self.state.head.fields.named(name, self.request_bytes());
+        let first = values.next()?;
+        let Some(second) = values.next() else { return Some(Cow::Borrowed(first)) };
+        let mut joined = first.to_vec();
+        join_line(&mut joined, name, second);
+        values.for_each(|value| join_line(&mut joined, name, value));
+        Some(Cow::Owned(joined))
     }
 
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {

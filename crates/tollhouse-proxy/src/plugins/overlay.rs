@@ -6,7 +6,9 @@
 //! a plugin that finds another client changes the address itself. Edits are
 //! well-formed lines (`HeaderEdits`), so they can be appended as they stand.
 
-use tollhouse_plugin::HeaderEdits;
+use tollhouse_plugin::exchange::join_line;
+use tollhouse_plugin::{Codings, HeaderEdits};
+use tollhouse_stdx::header_name::is_same_folded;
 
 /// Which way a head goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,28 @@ pub(crate) fn apply(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
         None => write_lines(out, edits, side),
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Has `out`, a whole head for a node, accept none but these codings.
+#[cold]
+pub(crate) fn narrow_codings(out: &mut Vec<u8>, codings: Codings) {
+    const NAME: &[u8] = b"accept-encoding";
+    let mut accepted: Option<Vec<u8>> = None;
+    for line in out.split(|&byte| byte == b'\n').skip(1) {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let value = line[colon + 1..].trim_ascii();
+        match &mut accepted {
+            _ if !line[..colon].eq_ignore_ascii_case(NAME) => {}
+            Some(accepted) => join_line(accepted, NAME, value),
+            None => accepted = Some(value.to_vec()),
+        }
+    }
+    drop_lines(out, |name| is_same_folded(name, NAME));
+    // The empty line moves behind what is added.
+    out.truncate(out.len() - 2);
+    out.extend_from_slice(b"Accept-Encoding: ");
+    out.extend_from_slice(&codings.narrow(accepted.as_deref()));
+    out.extend_from_slice(b"\r\n\r\n");
 }
 
 /// Appends the lines that are left, without the gateway's own.
@@ -120,6 +144,23 @@ mod tests {
         ];
         for (edit, expected) in cases {
             assert_eq!(edited(head, Side::Response, edit), expected);
+        }
+    }
+
+    #[test]
+    fn a_node_is_asked_for_codings_that_plugins_can_read() {
+        for (lines, expected) in [
+            ("A: 1\naccept-encoding: zstd, gzip\nAccept_Encoding: zstd\n", "Accept-Encoding: gzip"),
+            (
+                "A: 1\nAccept-Encoding: gzip;q=0.5\nAccept-Encoding: br\n",
+                "Accept-Encoding: gzip;q=0.5",
+            ),
+            ("A: 1\n", "Accept-Encoding: identity"),
+        ] {
+            let mut out = format!("GET / HTTP/1.1\n{lines}\n").replace('\n', "\r\n").into_bytes();
+            narrow_codings(&mut out, Codings::GZIP);
+            let out = String::from_utf8_lossy(&out).replace("\r\n", "\n");
+            assert_eq!(out, format!("GET / HTTP/1.1\nA: 1\n{expected}\n\n"), "{lines}");
         }
     }
 

@@ -1,12 +1,13 @@
 //! Runs the phases before a node is asked: rewrite, the consumer's plugins, access, before_proxy.
 
-use tollhouse_plugin::{Flow, Phases, RequestContext, Step};
+use std::mem::ManuallyDrop;
+
+use tollhouse_plugin::{Flow, Memory, Phases, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
 use super::prepared::Prepared;
-use super::state::put_back;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
@@ -32,19 +33,43 @@ pub(crate) async fn run<'s>(
     snapshot: &'s Snapshot,
     chains: &mut Chains<'s>,
 ) -> Result<Verdict<'s>, GatewayError> {
-    // Taken out for as long as plugins hold both them and the exchange.
-    let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
-    let mut prepared = std::mem::take(&mut exchange.state.plugins.prepared);
     let verdict = {
-        let cx = RequestContext::new(exchange, &snapshot.consumers, &mut memory);
-        Phasing { cx, prepared: &mut prepared, upstream: None }.run(snapshot, chains).await
+        let mut loan = Loan::new(exchange);
+        let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
+        Phasing { cx, prepared: &mut loan.prepared, upstream: None }.run(snapshot, chains).await
     };
-    put_back(&mut exchange.state.plugins.memory, memory);
-    put_back(&mut exchange.state.plugins.prepared, prepared);
     // Whatever plugins have made of a body that could not be read.
     match exchange.state.plugins.refused {
         Some(code) => Err(code.into()),
         None => verdict,
+    }
+}
+
+/// What plugins hold beside the exchange; put back into it in the end, also where the client leaves while a plugin
+/// waits: the log phase needs it.
+struct Loan<'x, 'e> {
+    exchange: &'x mut Exchange<'e>,
+    memory: ManuallyDrop<Memory>,
+    prepared: ManuallyDrop<Prepared>,
+}
+
+impl<'x, 'e> Loan<'x, 'e> {
+    #[inline]
+    fn new(exchange: &'x mut Exchange<'e>) -> Self {
+        let plugins = &mut exchange.state.plugins;
+        let memory = ManuallyDrop::new(std::mem::take(&mut plugins.memory));
+        let prepared = ManuallyDrop::new(std::mem::take(&mut plugins.prepared));
+        Self { exchange, memory, prepared }
+    }
+}
+
+impl Drop for Loan<'_, '_> {
+    /// What is in their places is empty and needs no drop.
+    #[inline]
+    fn drop(&mut self) {
+        let plugins = &mut self.exchange.state.plugins;
+        std::mem::swap(&mut plugins.memory, &mut self.memory);
+        std::mem::swap(&mut plugins.prepared, &mut self.prepared);
     }
 }
 

@@ -4,6 +4,7 @@ use tollhouse_http::ResponseHead as ParsedHead;
 use tollhouse_plugin::edits::length_bit;
 use tollhouse_plugin::response::ResponseFacts;
 use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
+use tollhouse_telemetry::ErrorCode;
 
 use super::chains::Chains;
 use super::state::put_back;
@@ -20,21 +21,24 @@ pub(crate) enum HeadView<'a> {
 
 /// Runs it; edits and filters are left in the exchange's state. Returns the facts with what
 /// changed.
+///
+/// # Errors
+/// A plugin has to read the body, and cannot: nothing that plugins have said is left then.
 pub(crate) fn run(
     exchange: &mut Exchange<'_>,
     chains: &Chains<'_>,
     head: HeadView<'_>,
     facts: ResponseFacts,
-) -> ResponseFacts {
+) -> Result<ResponseFacts, ErrorCode> {
     if !chains.has(Phases::RESPONSE) {
-        return facts;
+        return Ok(facts);
     }
     exchange.state.plugins.has_seen_answer = true;
     // Taken out for as long as plugins hold both them and the exchange.
     let mut edits = std::mem::take(&mut exchange.state.plugins.response_edits);
     let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
-    let facts = {
+    let (facts, is_refused) = {
         let exchange = &*exchange;
         let of_node;
         let head = match head {
@@ -55,13 +59,17 @@ pub(crate) fn run(
             }
             index += 1;
         }
-        cx.facts()
+        (cx.facts(), cx.is_refused())
     };
     let plugins = &mut exchange.state.plugins;
     put_back(&mut plugins.response_edits, edits);
     put_back(&mut plugins.filters, filters);
     put_back(&mut plugins.memory, memory);
-    facts
+    if is_refused {
+        plugins.forget_answer();
+        return Err(ErrorCode::AnswerUnreadable);
+    }
+    Ok(facts)
 }
 
 /// A node's head, as plugins see it.

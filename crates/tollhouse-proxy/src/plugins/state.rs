@@ -56,6 +56,12 @@ impl PluginState {
         }
     }
 
+    /// Drops what plugins have said of an answer that the client does not get: it is about another body.
+    pub(crate) fn forget_answer(&mut self) {
+        self.response_edits.clear();
+        self.filters.clear();
+    }
+
     fn clear(&mut self) {
         self.edits.clear();
         self.response_edits.clear();

@@ -37,6 +37,8 @@ impl PluginStep {
             filter: None,
             error_response: None,
             is_auth: false,
+            // Nothing that it refuses reaches a node.
+            judges_path: false,
             run_policy: RunPolicy::Both,
             upstreams: Vec::<StepUpstream>::new(),
         }

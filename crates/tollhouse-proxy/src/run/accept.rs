@@ -91,7 +91,7 @@ fn start_over(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transpor
     }
     let local = stream.local_addr().unwrap_or(peer);
     let stream = match transport {
-        Transport::Plain => Stream::Plain(stream),
+        Transport::Plain => Stream::from(stream),
         Transport::Tls => Stream::ServerTls(Box::new(ServerTls::new(stream))),
     };
     let client = Client::new(worker, stream, peer, local);
@@ -119,7 +119,7 @@ async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr, transpor
     entry.enter().await;
     let worker = Rc::clone(&entry.worker);
     let local = stream.local_addr().unwrap_or(peer);
-    let mut link = Link::new(Stream::Plain(stream));
+    let mut link = Link::new(Stream::from(stream));
     let ends = match proxy_header::read(&worker, &mut link, peer).await {
         Ok(None) => Proxied { client: peer, local },
         Ok(Some(proxied)) => proxied,

@@ -95,7 +95,9 @@ impl Attempt<'_> {
     ) -> Result<(), AttemptError> {
         let mut awaited = Awaited { connection, is_over: false };
         let answered = self.read_head(cx, awaited.connection).await;
-        awaited.is_over = true;
+        // The node is told that its answer is not wanted any more.
+        let is_withdrawn = answered.is_err() && cx.client.link.stream.withdrawn().is_some();
+        awaited.is_over = !is_withdrawn;
         answered
     }
 
@@ -111,7 +113,7 @@ impl Attempt<'_> {
         loop {
             poll_fn(|context| reader.poll(context, cx, connection)).await?;
             if !cx.state.response.is_interim() {
-                return self.check_switch(cx.state, connection.link.buffer.filled());
+                return self.check_switch(cx, connection.link.buffer.filled());
             }
             interim += 1;
             if interim > INTERIM_RESPONSES_MAX {
@@ -126,14 +128,25 @@ impl Attempt<'_> {
     }
 
     /// A node switches protocols only when it was asked to, and to nothing else.
-    fn check_switch(&self, state: &RequestState, node: &[u8]) -> Result<(), AttemptError> {
+    fn check_switch(&self, cx: &Exchange<'_>, node: &[u8]) -> Result<(), AttemptError> {
+        let state = &*cx.state;
         let to = state.response.fields.first(Known::Upgrade).unwrap_or_default();
         let is_meant =
             self.way.asks_upgrade(state) && to.bytes_in(node).eq_ignore_ascii_case(b"websocket");
-        if state.response.status == 101 && !is_meant {
+        let is_taken = !state.head.upgrade || self.is_taken(cx, node);
+        if (state.response.status == 101 && !is_meant) || !is_taken {
             return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
         }
         Ok(())
+    }
+
+    /// Whether a client that asks for a WebSocket over HTTP/2 can take the answer.
+    #[cold]
+    fn is_taken(&self, cx: &Exchange<'_>, node: &[u8]) -> bool {
+        let response = &cx.state.response;
+        let accept = response.fields.find(b"sec-websocket-accept", node).unwrap_or_default();
+        let websocket = cx.client.link.stream.websocket();
+        websocket.is_none_or(|websocket| websocket.takes(response.status, accept))
     }
 }
 
@@ -233,6 +246,9 @@ impl HeadReader<'_> {
                 }
                 Poll::Pending => break,
             }
+        }
+        if let Some(code) = cx.client.link.stream.withdrawn() {
+            return Poll::Ready(Err(AttemptError::last(code)));
         }
         let watched = self.watch(cx);
         if watched.is_ready() {

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tollhouse_plugin::Identity;
 use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
 use crate::connection::handshake::Checked;
@@ -14,6 +15,7 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 use crate::snapshot::certificates::ClientTerms;
+use crate::stages::judged_path;
 
 /// Refuses a request over TLS whose host asks for a certificate that the client has not shown.
 ///
@@ -28,13 +30,19 @@ pub(crate) fn check(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), Ga
 }
 
 fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
-    let host = std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default();
+    let host = host_of(cx);
     if snapshot.certificates.refuses(host) {
         // Who may come is not known; a new connection is told so in its handshake.
         return Err(ErrorCode::MisdirectedRequest.into());
     }
     let found = snapshot.certificates.find(host).and_then(|host| host.clients.as_ref());
-    let Some(terms) = found.filter(|terms| !terms.exempts(cx)) else { return Ok(()) };
+    let Some(terms) = found else { return Ok(()) };
+    // An exempt path is judged like any other: the node gets the one that was, and a path that it could
+    // read in another way is not exempt, whatever the settings allow elsewhere.
+    if terms.exempts(cx) && judged_path::apply_unambiguous(cx).is_ok() {
+        return Ok(());
+    }
+    let host = host_of(cx);
     let Some(peer) = cx.client.tls.as_deref().filter(|peer| *peer.name == *host) else {
         return Err(ErrorCode::MisdirectedRequest.into());
     };
@@ -50,6 +58,24 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
         HandshakeFailure::ClientCertificateMissing => ErrorCode::ClientCertificateMissing.into(),
         _ => ErrorCode::ClientCertificateInvalid.into(),
     })
+}
+
+/// Notes the certificate that the client has shown and that was found to be good, for plugins that keep users apart.
+#[inline]
+pub(crate) fn note_identity(cx: &mut Exchange<'_>) {
+    let Some(peer) = cx.client.tls.as_deref() else { return };
+    if peer.checked.as_ref().is_none_or(|checked| checked.verdict.is_err()) {
+        return;
+    }
+    let (name, grant) = peer.subject_and_serial();
+    let (name, grant) = (name.as_bytes(), grant.as_bytes());
+    let identity = Identity { by: "client-certificate", name, grant };
+    cx.state.plugins.edits.identities.note(identity);
+}
+
+/// The host of the request, in lower case and without its port.
+fn host_of<'a>(cx: &'a Exchange<'_>) -> &'a str {
+    std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default()
 }
 
 /// Checks what the client has shown by terms that came into service after its handshake.

@@ -70,7 +70,10 @@ pub(crate) async fn run(
     match relayed {
         Ok(()) => {}
         // A body that is broken from its first byte has kept even the head back.
-        Err(Broken { code, has_begun: false, .. }) => return Err(code.into()),
+        Err(Broken { code, has_begun: false, .. }) => {
+            cx.state.plugins.forget_answer();
+            return Err(code.into());
+        }
         Err(Broken { code, has_begun: true, is_between_pieces }) => {
             cx.state.record.code = Some(code);
             // A caller that gets messages, and no status behind them, would have to guess.
@@ -130,16 +133,21 @@ async fn relay_body<R: BodyRelay>(
     // say, and whether the node is still there, its connection finds out.
     let read_time = if cx.is_grpc() { Duration::MAX } else { way.timeouts().read };
     let mut relaying = Relaying { relay, moved: 0, send_failed: false, read_time };
-    let ended = poll_fn(|context| relaying.poll(context, cx, connection)).await;
-    let relay = relaying.relay;
-    let record = &mut cx.state.record;
-    let progress = relay.progress();
-    record.bytes_sent = progress.written;
-    record.body_bytes_sent = progress.written.saturating_sub(head_bytes);
+    let ended = poll_fn(|context| {
+        let polled = relaying.poll(context, cx, connection);
+        // Each time: a client that leaves ends the exchange between two polls.
+        let written = relaying.relay.progress().written;
+        let record = &mut cx.state.record;
+        record.bytes_sent = written;
+        record.body_bytes_sent = written.saturating_sub(head_bytes);
+        polled
+    })
+    .await;
+    let progress = relaying.relay.progress();
     // A client that is gone is not answered, whatever has been sent.
     ended.map_err(|code| Broken {
         code,
-        has_begun: progress.moved > 0 || code == ErrorCode::DownstreamGone,
+        has_begun: progress.written > 0 || code == ErrorCode::DownstreamGone,
         is_between_pieces: progress.waiting == Waiting::UpstreamRead,
     })
 }
@@ -208,6 +216,9 @@ impl<R: BodyRelay> Relaying<'_, R> {
                 }));
             }
             Poll::Pending => {}
+        }
+        if let Some(code) = cx.client.link.stream.withdrawn() {
+            return Poll::Ready(Err(code));
         }
         // As in an attempt: one deadline, set anew only where bytes have moved either way. The one
         // more makes the first look set it.

@@ -25,6 +25,13 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     if way.asks_upgrade(cx.state) && cx.state.head.body != BodyLength::None {
         return Err(ErrorCode::BadFraming.into());
     }
+    // A WebSocket over HTTP/2 is asked for by a method of its own, which no node behind this route would get.
+    if cx.state.head.upgrade
+        && !way.asks_upgrade(cx.state)
+        && cx.client.link.stream.websocket().is_some()
+    {
+        return Err(ErrorCode::MethodNotImplemented.into());
+    }
     // What is not counted has the largest number, and so none here.
     cx.state.record.upstream_count = way.upstream.number.wrapping_add(1);
     cx.begin_call()?;

@@ -9,6 +9,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::attempt::Answer;
 use super::route::{self, Next, Way};
+use super::{client_certificate, judged_path};
 use crate::answer::delivery::{Outgoing, final_status};
 use crate::answer::error;
 use crate::error::GatewayError;
@@ -32,7 +33,11 @@ pub(crate) async fn before_node<'s>(
     chains: &mut Chains<'s>,
 ) -> Result<Next<'s>, GatewayError> {
     cx.state.plugins.is_active = true;
+    client_certificate::note_identity(cx);
     route::enter(cx)?;
+    if chains.judges_path() {
+        judged_path::apply(cx)?;
+    }
     let verdict = request_phases::run(cx, snapshot, chains).await;
     // Also where a plugin has answered: the log shows the client that plugins have found.
     if let Some((address, _)) = cx.state.plugins.edits.remote {
@@ -102,9 +107,16 @@ fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
 /// Shows plugins the head of a node's answer. What they change is left in the exchange's state and
 /// in
 /// `answer`.
-pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut Answer) {
+///
+/// # Errors
+/// A plugin has to read the body, and cannot.
+pub(crate) fn on_answer(
+    cx: &mut Exchange<'_>,
+    chains: &Chains<'_>,
+    answer: &mut Answer,
+) -> Result<(), GatewayError> {
     if !chains.see_answers() {
-        return;
+        return Ok(());
     }
     answer.is_seen_by_plugins = true;
     let status = final_status(cx.state.response.status);
@@ -118,9 +130,10 @@ pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut
         client_is_http11: cx.state.head.version == Version::Http11,
     };
     let head = HeadView::OfNode(answer.connection.link.buffer.filled());
-    let facts = response_phase::run(cx, chains, head, facts);
+    let facts = response_phase::run(cx, chains, head, facts)?;
     // A switch of protocols has happened, whatever is said about it.
     if facts.status != sent && sent != 101 {
         answer.status = Some(final_status(facts.status));
     }
+    Ok(())
 }

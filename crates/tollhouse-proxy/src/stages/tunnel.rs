@@ -2,6 +2,7 @@
 //! sides have ended.
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, switched: Switched) -> After {
         let flow = tunnel.poll(context, &mut sides);
         if flow.is_ready() {
             return flow;
+        }
+        if client.link.stream.withdrawn().is_some() {
+            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
         // Either direction counts: a client that only listens is not idle.
         if moved != Some(tunnel.bytes()) {

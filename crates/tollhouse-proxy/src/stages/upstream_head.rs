@@ -116,8 +116,13 @@ impl NodeHead<'_> {
             upgrade: self.upgrade,
         }
         .write(out);
-        if state.plugins.is_active && !edits.headers.is_empty() {
-            overlay::apply(out, &edits.headers, Side::Request);
+        if state.plugins.is_active {
+            if !edits.headers.is_empty() {
+                overlay::apply(out, &edits.headers, Side::Request);
+            }
+            if let Some(codings) = edits.answer_codings {
+                overlay::narrow_codings(out, codings);
+            }
         }
     }
 }

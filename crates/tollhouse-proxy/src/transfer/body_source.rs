@@ -25,7 +25,16 @@ pub(crate) enum Arrived<'s> {
 }
 
 impl BodySource {
-    /// For a body delimited as its head says.
+    /// For a node's body, delimited as its head says.
+    #[inline]
+    pub(crate) fn for_answer(body: BodyLength) -> Self {
+        match body {
+            BodyLength::Chunked => BodySource::Chunked(ChunkedDecoder::for_answer()),
+            body => Self::new(body),
+        }
+    }
+
+    /// For a client's body, delimited as its head says.
     #[inline]
     pub(crate) fn new(body: BodyLength) -> Self {
         match body {

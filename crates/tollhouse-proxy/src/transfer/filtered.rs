@@ -34,6 +34,9 @@ pub(crate) struct FilteredRelay {
     /// The chain and its piece, while another thread has them.
     away: Option<Away>,
     passes_trailers: bool,
+    /// Whether a filter gives nothing before the body is whole: until then nothing is written, so that a failure
+    /// can be answered.
+    is_held: bool,
     /// How long the messages of a call may be, where that is limited.
     pub meter: Option<Box<MessageMeter>>,
     out_sent: usize,
@@ -63,8 +66,8 @@ impl Chain {
             }
             self.made.clear();
             filter.filter(&self.piece, is_last, &mut self.made);
-            if filter.has_failed() {
-                return Err(RelayError::MemoryLimit);
+            if let Some(failure) = filter.failure() {
+                return Err(failure.into());
             }
             if *effect == Effect::Rewrites {
                 std::mem::swap(&mut self.piece, &mut self.made);
@@ -90,10 +93,11 @@ impl FilteredRelay {
         filters: Filters,
     ) -> Self {
         Self {
-            source: BodySource::new(body),
+            source: BodySource::for_answer(body),
             is_finished: false,
             coding,
             passes_trailers: trailers.is_some(),
+            is_held: filters.iter().any(|(_, filter)| filter.holds_body()),
             chain: Chain { filters, trailers: trailers.unwrap_or_default(), ..Chain::default() },
             away: None,
             meter: None,
@@ -246,7 +250,9 @@ impl BodyRelay for FilteredRelay {
                 self.emit(is_last, out)?;
                 ready!(self.poll_away(context, out))?;
             }
-            ready!(self.poll_write(context, out, sides))?;
+            if !self.is_held || self.is_finished {
+                ready!(self.poll_write(context, out, sides))?;
+            }
             if sides.upstream.buffer.is_empty() || self.is_finished {
                 ready!(sides.downstream.stream.poll_flush(context))
                     .map_err(|_| RelayError::DownstreamGone)?;

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tollhouse_http::BodyLength;
 use tollhouse_http::chunked::LAST_CHUNK;
+use tollhouse_plugin::FilterFailure;
 use tollhouse_telemetry::ErrorCode;
 
 use super::body_source::{Arrived, BodySource};
@@ -38,8 +39,19 @@ pub(crate) enum RelayError {
     MessageTooLarge,
     /// A plugin had to hold the body, and there was no memory for it.
     MemoryLimit,
+    /// A plugin has to read the body, and cannot.
+    AnswerUnreadable,
     /// A plugin has panicked over the body.
     FilterPanicked,
+}
+
+impl From<FilterFailure> for RelayError {
+    fn from(failure: FilterFailure) -> Self {
+        match failure {
+            FilterFailure::NoMemory => Self::MemoryLimit,
+            FilterFailure::Unreadable => Self::AnswerUnreadable,
+        }
+    }
 }
 
 impl RelayError {
@@ -51,6 +63,7 @@ impl RelayError {
             RelayError::BadBody => ErrorCode::UpstreamBadResponse,
             RelayError::MessageTooLarge => ErrorCode::GrpcMessageTooLarge,
             RelayError::MemoryLimit => ErrorCode::MemoryLimit,
+            RelayError::AnswerUnreadable => ErrorCode::AnswerUnreadable,
             RelayError::FilterPanicked => ErrorCode::InternalPanic,
         }
     }
@@ -130,7 +143,7 @@ impl ResponseRelay {
         Self {
             out_sent: 0,
             ready: 0,
-            source: BodySource::new(body),
+            source: BodySource::for_answer(body),
             coding,
             owes_last_chunk: coding == Coding::Chunked && body != BodyLength::None,
             piece: Piece::default(),

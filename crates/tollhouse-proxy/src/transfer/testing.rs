@@ -122,5 +122,5 @@ async fn pair() -> (Link, Far) {
     let address = listener.local_addr().expect("an address");
     let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
     let (far, _) = far.expect("a connection");
-    (Link::new(Stream::Plain(near.expect("a connection"))), Far(far))
+    (Link::new(Stream::from(near.expect("a connection"))), Far(far))
 }

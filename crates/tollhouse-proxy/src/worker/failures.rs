@@ -102,6 +102,7 @@ fn is_operators_business(failure: HandshakeFailure) -> bool {
         HandshakeFailure::ClientGone
         | HandshakeFailure::NoTls
         | HandshakeFailure::Timeout
+        | HandshakeFailure::Silent
         | HandshakeFailure::HelloTooLong
         | HandshakeFailure::Broken => false,
         HandshakeFailure::NoCertificate

@@ -36,17 +36,26 @@ pub struct PoolKey {
     pub pool: u32,
     /// The name the TLS session was opened for.
     pub server_name: Option<Box<str>>,
-    /// Whom the node was told that it comes for, where it is told: it serves nobody else.
+    /// The client that it is reserved for: because the node was told of it, or because the client takes back so
+    /// many requests that others would suffer for it.
     pub comes_for: Option<Box<ComesFor>>,
 }
 
-/// Whom a connection to a node comes for, as the PROXY header that it began with says.
+/// The client of a connection to a node, and of the PROXY header that the connection may have begun with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComesFor {
     /// The client.
     pub client: SocketAddr,
     /// What it connected to.
     pub local: SocketAddr,
+}
+
+impl ComesFor {
+    /// All clients of an address, whatever they connect to.
+    pub(crate) fn address(client: SocketAddr) -> Self {
+        let client = SocketAddr::new(client.ip(), 0);
+        Self { client, local: client }
+    }
 }
 
 impl PoolKey {
@@ -303,7 +312,7 @@ mod tests {
             let metrics = Rc::new(Arc::new(Metrics::default()).for_core());
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let open = |name: &str, stream| {
-                let link = Link::new(Stream::Plain(stream));
+                let link = Link::new(Stream::from(stream));
                 UpstreamConnection::kept_under(key(name), link, &metrics)
             };
             test(&open, listener).await;

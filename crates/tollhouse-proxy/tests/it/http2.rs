@@ -405,7 +405,10 @@ fn a_websocket_over_a_stream_is_one_of_http_1_at_the_node() {
         }
         for path in ["/wrong", "/plain"] {
             let (response, _up) = client.send_request(websocket(path), false).expect("a stream");
-            assert_eq!(response.await.expect("an answer").status(), 502, "{path}");
+            let (head, mut body) = response.await.expect("an answer").into_parts();
+            assert_eq!(head.status, 502, "{path}");
+            let page = body.data().await.expect("a page").expect("an open stream");
+            assert!(page.starts_with(b"<html>"), "{path}: {page:?}");
         }
     });
     gateway.stop();
@@ -458,6 +461,27 @@ fn a_websocket_over_a_stream_carries_many_messages_and_ends_at_the_node_where_it
         waited.await.expect("no panic").expect("the node's side has ended");
     });
     gateway.stop();
+}
+
+#[test]
+fn a_websocket_on_a_route_without_any_is_refused_before_a_node_is_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let node = listener.local_addr().expect("an address").to_string();
+    let route = json!({"uri": "/*", "upstream": {"type": "roundrobin", "nodes": {node: 1}}});
+    let metrics = Arc::new(Metrics::new());
+    let options = Options { metrics: Arc::clone(&metrics), ..Options::default() };
+    let gateway = Gateway::start_with(&Arc::new(SnapshotCell::new(snapshot(route))), options);
+    with_client(&gateway, async |mut client| {
+        let (response, _up) = client.send_request(websocket("/"), false).expect("a stream");
+        let (head, mut body) = response.await.expect("an answer").into_parts();
+        assert_eq!(head.status, 501);
+        assert!(body.data().await.expect("a page").expect("an open stream").starts_with(b"<html>"));
+    });
+    gateway.stop();
+    listener.set_nonblocking(true).expect("a socket");
+    assert!(listener.accept().is_err(), "no connection has come");
+    let failed = "tollhouse_requests_failed_total{code=\"method_not_implemented\"} 1";
+    assert!(metrics.render().contains(failed), "{}", metrics.render());
 }
 
 #[test]

@@ -15,12 +15,12 @@ use crate::http2::{ask, echo, gateway, request, with_client};
 use crate::support::{Options, PATIENCE};
 
 /// What a connection begins with, and settings that say nothing.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// `GET / HTTP/2` for `a`, as fields.
 const FIELDS: &[u8] = b"\x82\x86\x84\x41\x01a";
 
-const HEADERS: u8 = 1;
+pub(crate) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
@@ -28,13 +28,13 @@ const WINDOW_UPDATE: u8 = 8;
 /// `ENHANCE_YOUR_CALM`.
 const CALM: u32 = 11;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// A request, and what makes an end of it: the client itself, or the server for a fault of the client.
-fn opened_and_reset(stream: u32, by_fault: bool) -> Vec<u8> {
+pub(crate) fn opened_and_reset(stream: u32, by_fault: bool) -> Vec<u8> {
     let end = match by_fault {
         // No window grows by nothing.
         true => frame(WINDOW_UPDATE, 0, stream, &[0; 4]),

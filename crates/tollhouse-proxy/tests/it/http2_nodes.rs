@@ -96,7 +96,7 @@ fn gateway(route: Value, upstream: Value, node: SocketAddr) -> Gateway {
     gateway_with(route, upstream, node, Options::default())
 }
 
-fn gateway_with(
+pub(crate) fn gateway_with(
     mut route: Value,
     mut upstream: Value,
     node: SocketAddr,

@@ -4,6 +4,7 @@
 mod connections;
 mod grpc_plugins;
 mod http2;
+mod http2_cancelled;
 mod http2_floods;
 mod http2_nodes;
 #[path = "../support/mod.rs"]

@@ -10,13 +10,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
+use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
 use tollhouse_proxy::worker::{Transport, WorkerListener};
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
-use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::CoreLog;
 
@@ -152,11 +153,13 @@ fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        ambiguous_paths: AmbiguousPaths::default(),
         tls: TlsSettings::default(),
         limits: Limits::default(),
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp {
             header: "x-real-ip".to_owned(),

@@ -50,7 +50,7 @@ enum Reason {
 impl From<&StoreError> for Reason {
     fn from(error: &StoreError) -> Self {
         match (error, error.kind()) {
-            (StoreError::Full { .. } | StoreError::OutOfRoom { .. }, _) => Self::NoRoom,
+            (error, _) if error.is_without_room() => Self::NoRoom,
             (_, ErrorKind::Refused) => Self::Contents,
             (_, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Fenced) => Self::Store,
         }

@@ -42,7 +42,7 @@ pub(super) async fn read_back(
         tracing::info!(
             services = totals.services,
             instances = totals.instances.total,
-            "registry read back; who was healthy has its full time"
+            "registry restored; healthy instances get a full TTL"
         );
     }
     Ok(())

@@ -62,11 +62,46 @@ fn paths_are_normalised_or_refused() {
 }
 
 #[test]
-fn an_encoded_slash_stays_as_it_was_sent() {
+fn an_encoded_slash_stays_escaped_in_one_spelling() {
     let options = NormalizeOptions { encoded_slash: true, ..Default::default() };
     check("/a%2Fb%20", options, Ok("/a%2Fb "));
     check("/a%2f/../b", options, Ok("/b"));
-    check("/..%2f", options, Ok("/..%2f"));
+    check("/..%2f", options, Ok("/..%2F"));
+}
+
+fn check_escaped(path: &str, options: NormalizeOptions, expected: Result<&str, BadPath>) {
+    let found = escaped_path(path.as_bytes(), &options);
+    let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert_eq!(found.as_deref().map_err(|bad| *bad), expected, "{path}");
+}
+
+#[test]
+fn an_escaped_path_has_one_spelling() {
+    for (path, expected) in [
+        ("/", Ok("/")),
+        ("/a/b.c/", Ok("/a/b.c/")),
+        ("/%61%2d%2E%5f%7e", Ok("/a-._~")),
+        ("/a%20b%c3%a9", Ok("/a%20b%C3%A9")),
+        ("/a%3fb%23%25", Ok("/a%3Fb%23%25")),
+        ("/a%3bb;c%21!%3a:", Ok("/a%3Bb;c%21!%3A:")),
+        ("/a%2541", Ok("/a%2541")),
+        ("/a\"<>\\^`{|}[]b", Ok("/a%22%3C%3E%5C%5E%60%7B%7C%7D[]b")),
+        ("//a///b//", Ok("/a/b/")),
+        ("/a/./%2e%2E/b", Ok("/b")),
+        ("/a%2fb", Ok("/a/b")),
+        ("/a/%2e%2e;/b", Ok("/a/..;/b")),
+        ("/%2e%2e", Err(BadPath::AboveRoot)),
+        ("/a%zz", Err(BadPath::Escape)),
+        ("/a%00", Err(BadPath::Nul)),
+    ] {
+        check_escaped(path, NormalizeOptions::default(), expected);
+    }
+    let slashes = NormalizeOptions { encoded_slash: true, ..Default::default() };
+    check_escaped("/a%2fb%2F/%61", slashes, Ok("/a%2Fb%2F/a"));
+    let servlet = NormalizeOptions { servlet_params: true, ..Default::default() };
+    check_escaped("/%61;x/b%20;y", servlet, Ok("/a/b%20"));
+    let plain = escaped_path(b"/a/b;c", &NormalizeOptions::default());
+    assert!(matches!(plain, Ok(Cow::Borrowed(_))), "{plain:?}");
 }
 
 #[test]
@@ -135,6 +170,23 @@ proptest! {
             // A decoded percent sign may begin another escape; all else is settled.
             if !once.contains(&b'%') {
                 prop_assert_eq!(normalized(&once, options), Ok(once));
+            }
+        }
+    }
+
+    #[test]
+    fn an_escaped_path_is_the_normalised_one_decoded_once(
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+        path in "/([ab./;\\\\ ]|%2[eEfF05]|%6[12]|%3[bB]|%5c){0,24}",
+        encoded_slash: bool,
+    ) {
+        let options = NormalizeOptions { encoded_slash, ..Default::default() };
+        for path in [path.into_bytes(), [b"/", &*bytes].concat()] {
+            let escaped = escaped_path(&path, &options).map(Cow::into_owned);
+            prop_assert_eq!(escaped.is_ok(), normalized(&path, options).is_ok());
+            if let Ok(escaped) = escaped {
+                prop_assert_eq!(normalized(&escaped, options), normalized(&path, options));
+                prop_assert_eq!(escaped_path(&escaped, &options), Ok(Cow::Borrowed(&*escaped)));
             }
         }
     }

@@ -66,6 +66,56 @@ pub fn uncover(written: &str, known: &str) -> Option<String> {
     Some(value.to_string())
 }
 
+/// Whether settings with covers in them differ from those that are known in more than secrets, numbers and switches.
+/// The rest decides where a secret is sent, or may: which members do is known to each plugin alone. Ports count.
+pub fn redirects(written: &str, known: &str) -> bool {
+    let parse = |text: &str| serde_json::from_str::<Value>(text.trim());
+    match (parse(written), parse(known)) {
+        (Ok(written), Ok(known)) => differ("", &written, &known, DEPTH_MAX),
+        _ => written.trim() != known.trim() && written.trim() != COVER,
+    }
+}
+
+fn differ(name: &str, written: &Value, known: &Value, depth: u8) -> bool {
+    match (written, known) {
+        (written, known) if written == known || *written == COVER => false,
+        (Value::Object(written), Value::Object(known)) => {
+            let names = written.keys().chain(known.keys().filter(|it| !written.contains_key(*it)));
+            names.filter(|name| !is_secret(name, written)).any(|name| {
+                let of =
+                    |members: &Map<String, Value>| members.get(name).cloned().unwrap_or_default();
+                differ(name, &of(written), &of(known), depth)
+            })
+        }
+        (Value::Array(written), Value::Array(known)) => {
+            let mut pairs = written.iter().zip(known);
+            written.len() != known.len()
+                || pairs.any(|(written, known)| differ(name, written, known, depth))
+        }
+        (written, known) if !is_filled(written) && !is_filled(known) => false,
+        (Value::String(text), Value::String(other)) if depth > 0 => {
+            match (inner(text, depth), inner(other, depth)) {
+                (Some(written), Some(known)) => differ(name, &written, &known, depth - 1),
+                _ => !is_quantity(name, written) || !is_quantity(name, known),
+            }
+        }
+        (written, known) => !is_quantity(name, written) || !is_quantity(name, known),
+    }
+}
+
+/// Whether a value is a number or a switch, as such or as text, and no port.
+fn is_quantity(name: &str, value: &Value) -> bool {
+    let is_one = match value {
+        Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => {
+            text.parse::<f64>().is_ok() || matches!(text.as_str(), "" | "true" | "false")
+        }
+        Value::Null => true,
+        Value::Array(_) | Value::Object(_) => false,
+    };
+    is_one && !name.to_ascii_lowercase().contains("port")
+}
+
 fn uncover_value(value: &mut Value, known: &Value, depth: u8) {
     match (value, known) {
         (Value::Object(members), Value::Object(known)) => {
@@ -188,6 +238,28 @@ mod tests {
                 assert_eq!(uncover(&covered, settings).as_deref(), Some(settings));
             }
         }
+    }
+
+    #[test]
+    fn beside_a_cover_only_numbers_switches_and_secrets_may_change() {
+        let known = r#"{"mode":"standalone","url":"redis:6379","password":"x","max":8,"on":"true","port":"1"}"#;
+        let with = |change: fn(&mut Value)| {
+            let mut written: Value = serde_json::from_str(known).expect("it is JSON");
+            written["password"] = COVER.into();
+            change(&mut written);
+            redirects(&written.to_string(), known)
+        };
+        assert!(!with(|_| {}));
+        assert!(!with(|it| it["max"] = 9.into()));
+        assert!(!with(|it| it["max"] = "9".into()));
+        assert!(!with(|it| it["on"] = "false".into()));
+        assert!(!with(|it| it["more"] = "".into()));
+        assert!(with(|it| it["url"] = "evil:6379".into()));
+        assert!(with(|it| it["mode"] = "cluster".into()));
+        assert!(with(|it| it["port"] = "2".into()));
+        assert!(with(|it| it["proxy"] = "evil:1".into()));
+        assert!(with(|it| it["url"] = Value::Null));
+        assert!(!redirects(COVER, "password=x"));
     }
 
     #[test]

@@ -108,6 +108,33 @@ fn a_deadline_in_the_past_fires_at_the_next_tick() {
 }
 
 #[test]
+fn a_nudge_wakes_once_beside_a_deadline_that_moves() {
+    let wheel = wheel();
+    let timer = wheel.timer();
+    let (count, waker) = counting_waker();
+    timer.set_waker(&waker);
+    timer.nudge(200);
+    timer.arm(60_000);
+    wheel.advance(190);
+    assert_eq!(woken(&count), 0);
+    wheel.advance(200);
+    assert_eq!(woken(&count), 1);
+    assert!(!timer.expired(200), "the deadline is still to come");
+    wheel.advance(59_990);
+    assert_eq!(woken(&count), 1);
+    wheel.advance(60_000);
+    assert_eq!(woken(&count), 2);
+
+    timer.arm(70_000);
+    timer.nudge(60_200);
+    timer.cancel_nudge();
+    wheel.advance(69_990);
+    assert_eq!(woken(&count), 2, "a nudge that was taken back");
+    wheel.advance(70_000);
+    assert_eq!(woken(&count), 3);
+}
+
+#[test]
 fn a_disarmed_timer_stays_silent_and_can_be_armed_again() {
     let wheel = wheel();
     let timer = wheel.timer();

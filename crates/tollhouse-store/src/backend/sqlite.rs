@@ -18,7 +18,7 @@ mod tests;
 mod writer;
 
 pub use outside::Progress;
-pub(super) use outside::{copy, read};
+pub(super) use outside::{copy, read, read_alone};
 
 use super::history::History;
 use crate::entry::{Entry, Listing, Revision};
@@ -51,12 +51,12 @@ impl SqliteStore {
     pub(super) fn open(directory: &Path, options: &Options) -> Result<Self, StoreError> {
         let lock = DirectoryLock::take(directory)?;
         let path = directory.join(file::STORE_FILE);
-        let StoreFile { connection, revision } = StoreFile::open(&path)?;
+        let file = StoreFile::open(&path)?;
         #[cfg(test)]
-        file::set_test_bounds(&connection, options).expect("the bounds are valid");
-        let history = Arc::new(History::new(revision, options.history));
+        file::set_test_bounds(&file.connection, options).expect("the bounds are valid");
+        let history = Arc::new(History::new(file.revision, options.history));
         let readers = Readers::start(&path)?;
-        let writer = WriterHandle::start(connection, path, Arc::clone(&history), options)?;
+        let writer = WriterHandle::start(file, path, Arc::clone(&history), options)?;
         Ok(Self { history, readers, writer, _lock: lock })
     }
 }

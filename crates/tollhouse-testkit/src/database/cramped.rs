@@ -1,16 +1,11 @@
 //! Databases on a file system of their own, which can be filled. It is seen by the database's own processes alone, and
 //! goes with them: such a database is not started again.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
 use super::{Database, Kind, postgres_programs};
-use crate::program;
-
-/// Bytes that are written at a time while there is room: large ones first, then what a page takes.
-const PIECES: [usize; 2] = [1 << 20, 4 << 10];
+use crate::{program, small_disk};
 
 /// What a MariaDB needs, with some room.
 const MARIADB_ROOM: &str = "96m";
@@ -80,10 +75,7 @@ impl Database {
     /// # Panics
     /// When it does not run, or has no file system of its own.
     pub fn fill(&self) {
-        let mut filling = File::create(self.filling()).expect("there is a file system");
-        for bytes in PIECES {
-            while filling.write_all(&vec![0; bytes]).is_ok() {}
-        }
+        small_disk::fill(&self.filling());
     }
 
     /// Gives it back.

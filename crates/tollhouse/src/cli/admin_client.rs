@@ -29,8 +29,6 @@ const REFUSAL_CHARS_MAX: usize = 500;
 /// An Admin API, connected to with the first request.
 pub struct AdminClient {
     authority: String,
-    /// A header that says who asks.
-    way: Option<&'static str>,
     credential: Option<(&'static str, String)>,
     runtime: Runtime,
     connection: Option<SendRequest<Full<Bytes>>>,
@@ -59,15 +57,9 @@ impl AdminClient {
         Ok(Self {
             authority: authority_of(url)?,
             credential: None,
-            way: None,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
             connection: None,
         })
-    }
-
-    /// Says from now on what writes, for those who read what was changed.
-    pub fn set_way(&mut self, way: &'static str) {
-        self.way = Some(way);
     }
 
     /// Sends this header from now on.
@@ -95,9 +87,6 @@ impl AdminClient {
         request = request.header("host", &self.authority).header("accept", "application/json");
         if let Some((name, value)) = &self.credential {
             request = request.header(*name, value);
-        }
-        if let Some(way) = self.way {
-            request = request.header("x-tollhouse-way", way);
         }
         request.body(Full::new(body)).context("the key or an id is no header text")
     }

@@ -94,7 +94,7 @@ enum BenchCommand {
     Suite(suite::SuiteArguments),
     /// Print a result again: as text, as a page, or for another program.
     Report(report::ReportArguments),
-    /// Two results beside each other: what became faster, what slower, what cannot be told.
+    /// Compare two results.
     Compare(compare::CompareArguments),
     /// Take wrk's options and print what wrk prints.
     Wrk(dialect::DialectArguments),

@@ -1,5 +1,5 @@
-//! `tollhouse certificates`: certificates that renew themselves, as a running gateway keeps them, and what
-//! responders say of those that it serves.
+//! `tollhouse certificates`: the certificates that a running gateway serves and their ends, those that renew
+//! themselves, and the answers of responders.
 
 use std::process::ExitCode;
 use tollhouse_control::terminal::printable_lines;
@@ -34,6 +34,16 @@ struct Answer {
     /// Absent from gateways that are older.
     #[serde(default)]
     staples: Vec<Staple>,
+    /// Absent from gateways that are older.
+    #[serde(default)]
+    served: Vec<Served>,
+}
+
+/// A certificate in service.
+#[derive(Debug, Deserialize)]
+struct Served {
+    ssl: String,
+    not_after: i64,
 }
 
 /// What a responder says of a certificate.
@@ -91,15 +101,36 @@ pub fn run(arguments: &CertificatesArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn describe(answer: &Answer) -> String {
-    let mut text = match &answer.directory {
+    let mut text = describe_served(answer);
+    text.push('\n');
+    text.push_str(&match &answer.directory {
         Some(directory) => describe_renewed(directory, &answer.list),
-        None => {
-            "no authority is configured; set acme.directory, acme.hosts and acme.agree\n".into()
-        }
-    };
+        None => "no certificate renews itself; to change that, set acme.directory, acme.hosts and \
+                 acme.agree\n"
+            .to_owned(),
+    });
     text.push_str(&describe_staples(&answer.staples));
     // Names and words of others must not reach a terminal as they are.
     printable_lines(&text)
+}
+
+/// Certificates in service, the one that ends first on top.
+fn describe_served(answer: &Answer) -> String {
+    if answer.served.is_empty() {
+        return "no certificate is in service\n".to_owned();
+    }
+    let mut table =
+        Table::new(&[("SSL", Align::Left), ("NAMES", Align::Left), ("NOT AFTER", Align::Left)]);
+    let mut served: Vec<&Served> = answer.served.iter().collect();
+    served.sort_by_key(|one| one.not_after);
+    for one in served {
+        let names = answer.staples.iter().filter(|staple| staple.ssl == one.ssl);
+        let mut names: Vec<&str> = names.flat_map(|it| &it.names).map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        table.push([one.ssl.clone(), names.join(" "), format_date(one.not_after)]);
+    }
+    table.render()
 }
 
 /// What responders say, of those certificates about which anybody is asked.
@@ -195,13 +226,25 @@ mod tests {
         let shown = describe(&serde_json::from_str(text).expect("an answer"));
         let lines: Vec<&str> = shown.lines().collect();
         assert!(
-            lines[3].starts_with("a.example  valid    Test CA  2026-01-01  2025-12-17 19:33"),
+            lines[5].starts_with("a.example  valid    Test CA  2026-01-01  2025-12-17 19:33"),
             "{shown}"
         );
-        assert!(lines[4].contains("acme_challenge_failed"), "{shown}");
+        assert!(lines[6].contains("acme_challenge_failed"), "{shown}");
         assert!(shown.contains("connection: refused?[2J\n  hint: check DNS\n"), "{shown}");
         let off = describe(&serde_json::from_str(r#"{"directory":null,"list":[]}"#).expect("one"));
         assert!(off.contains("acme.directory") && !off.contains("OCSP"), "{off}");
+    }
+
+    #[test]
+    fn served_certificates_are_listed_with_their_ends_the_first_on_top() {
+        let text = r#"{"directory":null,"list":[],"staples":[
+            {"ssl":"2","names":["b.test"],"responder":null,"state":"none","until":null,"next_attempt":null,
+             "last_error":null}],
+            "served":[{"ssl":"1","not_after":1798761600},{"ssl":"2","not_after":1767225600}]}"#;
+        let shown = describe(&serde_json::from_str(text).expect("an answer"));
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert_eq!(lines[1], "2    b.test  2026-01-01", "{shown}");
+        assert_eq!(lines[2], "1            2027-01-01", "{shown}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use tollhouse_config::{Bootstrap, Document, Format, Loaded};
+use tollhouse_config::{Bootstrap, Document, EnvironmentSecrets, Format, Loaded};
 use tollhouse_control::settings;
 use tollhouse_model::{Problem, Problems};
 
@@ -125,7 +125,14 @@ impl Check<'_> {
     fn resources(&mut self, name: &str, text: &str, format: Format) {
         let bootstrap = self.bootstrap_of_resources();
         let skipped = bootstrap.as_ref().map(|it| it.skip_plugins.as_slice()).unwrap_or_default();
-        let mut checked = resources::check(text, format, self.environment, skipped);
+        let names = bootstrap.as_ref().map(|it| it.secrets.env.as_slice()).unwrap_or_default();
+        let secrets = EnvironmentSecrets::new(names, self.environment);
+        let surrounding = resources::Surrounding {
+            environment: self.environment,
+            listed: &|name| secrets.variable(name),
+            skipped_plugins: skipped,
+        };
+        let mut checked = resources::check(text, format, surrounding);
         if let Some(bootstrap) = &bootstrap
             && !checked.shenyu.is_empty()
         {
@@ -137,6 +144,14 @@ impl Check<'_> {
                     checked.problems.push(Problem::error("shenyu", reason));
                 }
             }
+        }
+        // Without a configuration at hand, its listeners are unknown.
+        if let Some(bootstrap) = bootstrap.filter(|_| self.arguments.configuration.config.is_some())
+        {
+            let listened = settings::listened_ports(&bootstrap);
+            let warnings = checked.stream_routes.iter();
+            let warnings = warnings.filter_map(|(path, port)| listened.warning(*port, path));
+            checked.problems.extend(warnings.collect());
         }
         self.report.resources(name, &checked);
     }

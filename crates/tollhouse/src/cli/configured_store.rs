@@ -6,13 +6,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
-use tollhouse_control::feed::etcd;
+use tollhouse_control::feed::{etcd, lost_store};
 use tollhouse_control::secrets::shenyu_store::{self, ShenyuStore};
 use tollhouse_control::secrets::{self, sealed_store};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Listing, Location, Store, StoreError};
 
-use super::objects;
+use super::{gateway, objects};
 
 /// Whether other gateways have the store too.
 pub fn is_shared(bootstrap: &Bootstrap) -> bool {
@@ -79,11 +79,19 @@ impl OpenStore {
     /// # Errors
     /// The store cannot be opened, or its secrets are sealed with another keyring.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+        Self::open_unless_in_use(bootstrap, &gateway::way_through(bootstrap))
+    }
+
+    /// Opens it like [`OpenStore::open`]; `remedy` tells what to do while a gateway holds it.
+    ///
+    /// # Errors
+    /// As [`OpenStore::open`].
+    pub fn open_unless_in_use(bootstrap: &Bootstrap, remedy: &str) -> anyhow::Result<Self> {
         let runtime = runtime()?;
         let (store, keyring) = if is_shared(bootstrap) {
             runtime.block_on(open_shared(bootstrap))?
         } else {
-            runtime.block_on(open_own(bootstrap))?
+            runtime.block_on(open_own(bootstrap, remedy))?
         };
         Ok(Self { runtime, store, keyring })
     }
@@ -109,14 +117,16 @@ async fn open_shared(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, K
     Ok((joined.store, joined.keyring))
 }
 
-async fn open_own(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {
+async fn open_own(
+    bootstrap: &Bootstrap,
+    remedy: &str,
+) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {
+    lost_store::check(bootstrap)?;
     let store = match tollhouse_store::open(&Location::Directory(bootstrap.data_dir.clone())) {
         Ok(store) => store,
         Err(error @ StoreError::InUse { .. }) => {
-            return Err(error).context(
-                "a gateway runs with this data directory; write through it with \
-                 --admin http://127.0.0.1:9180 (its Admin API), or stop it first",
-            );
+            return Err(error)
+                .with_context(|| format!("a gateway runs with this data directory; {remedy}"));
         }
         Err(error) => return Err(error).context("failed to open the store"),
     };

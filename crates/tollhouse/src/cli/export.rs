@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use tollhouse_config::{Bootstrap, Format, declarative};
 use tollhouse_model::encryption::Form;
-use tollhouse_plugin::sealing;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 
 use super::configuration::Configuration;
 use super::objects::{self, Objects};
@@ -148,8 +148,13 @@ fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let Some(keyring) = secrets::keyring_if_any(bootstrap)? else { return Ok(()) };
     let keyring = keyring.with_form(Form::Marked);
     let catalogue = tollhouse_control::plugins::catalogue();
-    for ((kind, _), object) in found.iter_mut() {
-        sealing::reseal(*kind, &mut object.value, &catalogue, &keyring);
+    for ((kind, id), object) in found.iter_mut() {
+        sealing::reseal(
+            ObjectRef::new(*kind, id.as_str()),
+            &mut object.value,
+            &catalogue,
+            &keyring,
+        );
     }
     Ok(())
 }

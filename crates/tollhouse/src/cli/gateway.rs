@@ -55,6 +55,14 @@ fn default_url(bootstrap: &Bootstrap) -> anyhow::Result<String> {
     Ok(format!("http://{}", tollhouse_control::banner::reachable(*address)))
 }
 
+/// The way to write while a gateway with this configuration holds the store.
+pub fn way_through(bootstrap: &Bootstrap) -> String {
+    default_url(bootstrap).map_or_else(
+        |_| "stop it first".to_owned(),
+        |url| format!("write through it with --admin {url} (its Admin API), or stop it first"),
+    )
+}
+
 /// How else the registry is reached.
 pub fn other_ways(bootstrap: &Bootstrap) -> String {
     let listen = &bootstrap.listen;

@@ -246,7 +246,7 @@ fn carry_out(
 /// Asks whoever sits at the terminal.
 pub(super) fn agreed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        bail!("nobody is there to agree to these changes; add --yes to write them, or --dry-run");
+        bail!("not a terminal: confirm the changes with --yes, or look at them with --dry-run");
     }
     write!(std::io::stderr(), "write these changes? [y/N] ")?;
     let mut answer = String::new();

@@ -32,7 +32,7 @@ pub struct RequestsArguments {
     #[arg(long, value_name = "CODE", default_value = "")]
     code: String,
     /// Only this status, such as `502`, or class, such as `5xx`.
-    #[arg(long, value_name = "STATUS", default_value = "")]
+    #[arg(long, value_name = "STATUS", default_value = "", value_parser = parse_status)]
     status: String,
     /// Only requests that this route took, by its id.
     #[arg(long, value_name = "ID", default_value = "")]
@@ -73,6 +73,9 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
         if is_first {
             new.drain(..new.len().saturating_sub(arguments.lines));
         }
+        if is_first && new.is_empty() && !arguments.json {
+            eprintln!("{}", nothing_recorded(&wanted));
+        }
         let line = |row: &Value| if arguments.json { format!("{row}\n") } else { describe(row) };
         stdout::print(&new.iter().map(line).collect::<String>())?;
         if !arguments.follow {
@@ -81,6 +84,30 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
         is_first = false;
         client.wait(FOLLOW_INTERVAL);
     }
+}
+
+/// A status such as `502`, a class such as `5xx`, or nothing: the default, which is every status.
+fn parse_status(text: &str) -> Result<String, String> {
+    let is_status = |text: &str| text.parse().is_ok_and(|status: u16| (100..600).contains(&status));
+    let class = text.strip_suffix("xx").map(|digit| format!("{digit}00"));
+    match text.is_empty() || is_status(class.as_deref().unwrap_or(text)) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a status such as 502, or a class such as 5xx".to_owned()),
+    }
+}
+
+/// Said in the place of an empty list, with the conditions that emptied it.
+fn nothing_recorded(wanted: &[(&str, &str)]) -> String {
+    let conditions: Vec<String> = wanted
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{} {value}", if *name == "q" { "text" } else { name }))
+        .collect();
+    if conditions.is_empty() {
+        return "nothing recorded: no request since the start".to_owned();
+    }
+    let all = printable(&conditions.join(", "));
+    format!("nothing recorded with {all}; the gateway keeps the last 512 requests of each core")
 }
 
 /// How often each row was in an answer: two requests may look the same to the millisecond.
@@ -154,6 +181,23 @@ mod tests {
         let expected = "08:49:37.042Z 502 GET a/x?[2J? 3 ms route=r client=10.0.0.1 nodes=b:1,c:1 \
                         code=upstream_connect_failed\n";
         assert_eq!(describe(&row), expected);
+    }
+
+    #[test]
+    fn a_status_that_does_not_exist_is_refused() {
+        for good in ["502", "5xx", "100", ""] {
+            assert_eq!(parse_status(good).as_deref(), Ok(good));
+        }
+        for wrong in ["abc", "7xx", "5x", "50", "600", "xx"] {
+            assert!(parse_status(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_is_told_with_its_conditions() {
+        let told = nothing_recorded(&[("q", "a"), ("code", ""), ("status", "5xx")]);
+        assert!(told.starts_with("nothing recorded with text a, status 5xx; "), "{told}");
+        assert!(nothing_recorded(&[("q", "")]).contains("no request since the start"));
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
     let name = configured_store::name(bootstrap);
     if !configured_store::is_shared(bootstrap) {
         // What no key opens is told in the log.
-        OpenStore::open(bootstrap)?;
+        let remedy = "restart it: each start seals the secrets with the newest key";
+        OpenStore::open_unless_in_use(bootstrap, remedy)?;
         stdout::print(&format!("the secrets of {name} are sealed with the newest key\n"))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -96,7 +96,9 @@ fn describe(url: &str, answer: &Answer) -> String {
         text.push_str(&format!("  refused        {}\n", described(problem)));
     }
     for problem in problems.iter().take(PROBLEMS_SHOWN_MAX) {
-        text.push_str(&format!("  set aside      {}\n", described(problem)));
+        let is_warning = problem.get("severity").and_then(Value::as_str) == Some("warning");
+        let label = if is_warning { "warning  " } else { "set aside" };
+        text.push_str(&format!("  {label}      {}\n", described(problem)));
     }
     if let Some(more @ 1..) = problems.len().checked_sub(PROBLEMS_SHOWN_MAX) {
         text.push_str(&format!("  … and {more} further problems\n"));
@@ -124,13 +126,17 @@ mod tests {
     fn what_is_wrong_is_printed_line_by_line() {
         let answer = json!({
             "ready": false, "revision": 7, "routes": 2, "refused": [],
-            "problems": [{"path": "routes/1.uri", "reason": "is missing", "hint": "add it"}],
+            "problems": [
+                {"severity": "error", "path": "routes/1.uri", "reason": "is missing", "hint": "add it"},
+                {"severity": "warning", "path": "stream_routes/1", "reason": "no listener", "hint": ""},
+            ],
             "down": [{"part": "registry", "reason": "the port is taken"}],
         });
         let answer: Answer = serde_json::from_value(answer).expect("it is one");
         let expected = "http://a: not ready\n  configuration  revision 7, 2 routes\n  \
                         down           registry: the port is taken\n  \
-                        set aside      routes/1.uri: is missing; add it\n";
+                        set aside      routes/1.uri: is missing; add it\n  \
+                        warning        stream_routes/1: no listener\n";
         assert_eq!(describe("http://a", &answer), expected);
     }
 }

@@ -111,6 +111,26 @@ fn a_refused_request_gets_its_answer_and_no_invitation() {
 }
 
 #[test]
+fn a_refusal_by_a_plugin_is_read_whatever_the_client_still_sends() {
+    const BODY_BYTES: usize = 8_000_000;
+    let origin = Origin::named("a");
+    let refusing = serde_json::json!({"ip-restriction": {"whitelist": ["192.0.2.0/24"]}});
+    let route = serde_json::json!({
+        "id": "1", "uri": "/*", "plugins": refusing, "upstream": crate::support::upstream([origin.address()]),
+    });
+    let gateway = crate::support::gateway().resources(&crate::support::routes([route])).start();
+    let head = format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {BODY_BYTES}\r\n");
+    // The answer comes in the place of the invitation.
+    let answer = gateway.client().ask(format!("{head}Expect: 100-continue\r\n\r\n"));
+    assert_eq!((answer.status(), answer.field("connection")), (403, Some("close")));
+    // Whoever sends all of the body first reads the answer behind it.
+    let mut client = gateway.client();
+    client.send(format!("{head}\r\n")).send(vec![b'x'; BODY_BYTES]);
+    assert_eq!(client.answer().status(), 403);
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
 fn early_hints_reach_clients_that_know_them() {
     let origin = Origin::answering(
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n\

@@ -124,7 +124,7 @@ fn wrk_sees_no_error() {
     assert!(!text.contains("Socket errors") && !text.contains("Non-2xx"), "{text}");
 }
 
-fn python_script(name: &str) -> PathBuf {
+pub(crate) fn python_script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(name)
 }
 
@@ -139,7 +139,7 @@ fn pythons_client_keeps_one_connection_for_everything() {
 }
 
 /// The address that a server prints first.
-fn address_of(server: &Running) -> SocketAddr {
+pub(crate) fn address_of(server: &Running) -> SocketAddr {
     server.output().wait_line("an address", |line| line.trim().parse().ok())
 }
 

@@ -147,7 +147,11 @@ fn an_idle_connection_closes_without_an_answer() {
 #[test]
 fn a_client_that_has_said_everything_still_gets_its_answer() {
     let origin = echo_of_targets();
-    let gateway = gateway_to(&origin);
+    // However slow the origin is: by default, a FIN ends a request that is pending for long.
+    let gateway = gateway()
+        .set("on_client_half_close", "wait")
+        .resources(&everything_to(origin.address()))
+        .start();
     let mut client = gateway.client();
     client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
     client.half_close();

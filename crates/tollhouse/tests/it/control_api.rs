@@ -236,6 +236,7 @@ fn keys_of_consumers_may_stand_in_the_environment() {
     let origin = Origin::named("a");
     let gateway = gateway()
         .without_resources()
+        .set("secrets.env", "JACK_KEY, KEYS, NOT_SET")
         .variable("JACK_KEY", "out-of-the-environment")
         .variable("KEYS", r#"{"second": "out-of-an-object"}"#)
         .start();

@@ -139,6 +139,13 @@ fn an_etcd_that_was_restored_from_a_copy_is_taken_as_it_is_and_takes_writes() {
     for gateway in [&one, &other] {
         wait_for("the copy to serve", || (total(gateway) == Some(1)).then_some(()));
         assert_eq!(gateway.client().get("/").status(), 200, "what the copy has serves on");
+        wait_for("the report", || {
+            let text = gateway.output().text();
+            let mut errors = text.lines().filter(|line| line.contains("ERROR"));
+            errors.any(|line| line.contains("gone back from revision")).then_some(())
+        });
+        assert_eq!(gateway.metric("tollhouse_store_rewinds_total"), 1.0);
+        assert_eq!(gateway.metric("tollhouse_store_doubtful"), 1.0);
     }
     for (gateway, id) in [(&one, 20), (&other, 21)] {
         let answer = gateway.admin("PUT", &format!("/routes/{id}"), &later(id));
@@ -184,6 +191,29 @@ fn a_gateway_that_starts_without_its_etcd_serves_what_was_copied() {
         try_ask(again.admin_address(), &request)?.starts_with("HTTP/1.1 200").then_some(())
     });
     wait_status(&again, 404);
+}
+
+#[test]
+fn what_was_acknowledged_serves_though_etcd_and_gateway_are_killed_at_once() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let (one, other) = (sharing(&etcd).start(), sharing(&etcd).start());
+    for id in 0..20 {
+        let route = json!({"uri": format!("/{id}"), "upstream": upstream([origin.address()])});
+        put(&one, &format!("/routes/{id}"), &route);
+    }
+    assert_eq!(one.admin("DELETE", "/routes/7", &Value::Null).status(), 200);
+    wait_for("the last change", || (other.client().get("/7").status() == 404).then_some(()));
+    etcd.kill();
+    let killed = [one.kill(), other.kill()];
+    for gateway in killed {
+        let again = on(&etcd, gateway).start();
+        assert!(again.metric("tollhouse_store_copy_in_service") > 0.0);
+        for id in 0..20 {
+            let expected = if id == 7 { 404 } else { 200 };
+            assert_eq!(again.client().get(&format!("/{id}")).status(), expected, "{id}");
+        }
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn no_chunk_line_of_a_client_reaches_a_node() {
         "5\r\nhello\r\n0\r\n\r\n".to_owned(),
         format!("{zeros}5\r\nhello\r\n{zeros}\r\n\r\n"),
         "5;name=\"a;b\"\r\nhello\r\n0;x\r\n\r\n".to_owned(),
+        "5 ; a=b\r\nhello\r\n0\t;x\r\n\r\n".to_owned(),
         "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n".to_owned(),
         "5\r\nhello\r\n0\r\nConnection: close\r\nHost: b\r\nContent-Length: 3\r\n\r\n".to_owned(),
     ] {
@@ -63,13 +64,29 @@ fn a_size_beyond_32_bits_hides_no_request() {
 fn no_chunk_line_of_a_node_reaches_a_client() {
     let zeros = "0".repeat(40);
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let body = format!("{zeros}5;a=b\r\nhello\r\n{zeros};c\r\nX-Sum: 1\r\n\r\n");
-    let origin = Origin::answering(format!("{head}{body}"));
+    for body in [
+        format!("{zeros}5;a=b\r\nhello\r\n{zeros};c\r\nX-Sum: 1\r\n\r\n"),
+        "5 ; a=b\r\nhello\r\n0\r\n\r\n".to_owned(),
+        "5   \r\nhello\r\n0  \r\n\r\n".to_owned(),
+    ] {
+        let origin = Origin::answering(format!("{head}{body}"));
+        let gateway = gateway_to(&origin);
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").answer_head();
+            client.expect("5\r\nhello\r\n0\r\n\r\n");
+        }
+    }
+}
+
+#[test]
+fn a_size_padded_with_blanks_is_refused_in_a_request() {
+    let (origin, _told) = raw_origin("\r\n0\r\n\r\n");
     let gateway = gateway_to(&origin);
-    let mut client = gateway.client();
-    for _ in 0..2 {
-        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").answer_head();
-        client.expect("5\r\nhello\r\n0\r\n\r\n");
+    for body in ["5 \r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0  \r\n\r\n"] {
+        let mut client = gateway.client();
+        let answer = client.ask(format!("{CHUNKED}{body}"));
+        assert_eq!((answer.status(), answer.field("connection")), (400, Some("close")), "{body}");
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tollhouse_testkit::Gateway;
 use tollhouse_testkit::program::{self, Running, run_within};
 
+use crate::clients::{address_of, python_script};
 use crate::support::gateway;
 use crate::tls_support::{Authority, ssl};
 
@@ -100,6 +101,33 @@ fn the_suite_of_grpc_in_go_passes_through_the_gateway() {
 fn the_suite_of_grpc_in_java_passes_through_the_gateway() {
     let Some(java) = program::find(JAVA) else { return };
     suite_passes(&java, &Node::start(&java));
+}
+
+/// Calls of one connection, each of which brings two WINDOW_UPDATEs: twice the burst that is allowed.
+const PYTHON_CALLS: &str = "10000";
+
+fn call_from_python(python: &Path, address: SocketAddr, method: &str) {
+    let mut command = Command::new(python);
+    command.arg(python_script("grpc_calls.py")).arg("call");
+    command.arg(address.to_string()).args([method, PYTHON_CALLS]);
+    let ran = run_within(&mut command, PATIENCE);
+    assert!(ran.status.success() && ran.text.is_empty(), "{}", ran.text);
+}
+
+#[test]
+fn pythons_client_makes_short_calls_without_end_over_one_connection() {
+    let Some(python) = program::python() else { return };
+    let script = python_script("grpc_calls.py");
+    let server = Running::start(Command::new(&python).arg(script).arg("serve"));
+    let node = address_of(&server).to_string();
+    let resources = json!({ "routes": [{
+        "id": "calls", "uri": "/a.Echo/*", "upstream": { "scheme": "grpc", "nodes": { node: 1 } },
+    }]});
+    let gateway = gateway().registry().resources(&resources).start();
+    call_from_python(&python, gateway.address(), "/a.Echo/Say");
+    // Answered with a code, since it names no instance: as short an answer as there is.
+    let (registry, _) = gateway.registry_addresses();
+    call_from_python(&python, registry, "/v1.PolarisGRPC/Heartbeat");
 }
 
 #[test]

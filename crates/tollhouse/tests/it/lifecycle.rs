@@ -22,6 +22,25 @@ fn a_first_start_without_resources_shows_something() {
 }
 
 #[test]
+fn the_start_after_a_failed_first_one_names_the_console_and_the_place_of_its_key() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
+    let address = taken.local_addr().expect("a bound address").to_string();
+    let builder = gateway().without_resources().set("listen.http", &address);
+    let failure = builder.fail();
+    assert_eq!(failure.code, Some(1), "{}", failure.text);
+    assert!(!failure.text.contains("serving"), "nothing is in service: {}", failure.text);
+    drop(taken);
+    let gateway = builder.start();
+    let line = gateway
+        .output()
+        .wait_line("the console", |line| line.strip_prefix("Console: ").map(str::to_owned));
+    let (admin, folder) = (gateway.admin_address(), gateway.folder().display());
+    assert_eq!(line, format!("http://{admin}/ (key in {folder}/admin.key)"));
+    let text = gateway.output().text();
+    assert!(!text.contains(&gateway.admin_key()), "keys are not printed: {text}");
+}
+
+#[test]
 fn a_port_in_use_is_named_with_the_remedy() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
     let address = taken.local_addr().expect("a bound address").to_string();

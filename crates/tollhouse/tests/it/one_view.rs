@@ -111,23 +111,23 @@ fn services_are_asked_about_the_address_that_is_matched() {
     );
     let resources = routes([blocked, route("all", &node, json!({ "plugins": plugins }))]);
     let gateway = gateway().resources(&resources).start();
-    for (target, uri, real) in [
-        ("/a?b=%20c", "/a?b=%20c", "/a?b=%20c"),
-        ("/public/../admin", "/admin", "/public/../admin"),
-        ("/public/%2e%2e/admin?x", "/admin?x", "/public/%2e%2e/admin?x"),
-        ("//a/./b/%61", "/a/b/a", "//a/./b/%61"),
-        ("http://other.test/admin?x=1", "/admin?x=1", "/admin?x=1"),
-        ("http://other.test", "/", "/"),
-        ("http://other.test?x", "/?x", "/?x"),
-        ("/a%3Fb?", "/a%3Fb", "/a%3Fb?"),
-        ("/a%0d%0aX-Evil:%201", "/a%0D%0AX-Evil: 1", "/a%0d%0aX-Evil:%201"),
+    for (target, uri, real, sent) in [
+        ("/a?b=%20c", "/a?b=%20c", "/a?b=%20c", "/a?b=%20c"),
+        ("/public/../admin", "/admin", "/public/../admin", "/admin"),
+        ("/public/%2e%2e/admin?x", "/admin?x", "/public/%2e%2e/admin?x", "/admin?x"),
+        ("//a/./b/%61", "/a/b/a", "//a/./b/%61", "/a/b/a"),
+        ("http://other.test/admin?x=1", "/admin?x=1", "/admin?x=1", "/admin?x=1"),
+        ("http://other.test", "/", "/", "/"),
+        ("http://other.test?x", "/?x", "/?x", "/?x"),
+        ("/a%3Fb?", "/a%3Fb", "/a%3Fb?", "/a%3Fb?"),
+        ("/a%0d%0aX-Evil:%201", "/a%0D%0AX-Evil: 1", "/a%0d%0aX-Evil:%201", "/a%0D%0AX-Evil:%201"),
     ] {
         let answer = ask(&gateway, &format!("GET {target}"), &["Host: a"]);
         assert_eq!(answer.status(), 200, "{target}");
         let asked = judge.last_request();
         let told = (asked.field("x-forwarded-uri"), asked.field("x-real-uri"));
         assert_eq!(told, (Some(uri), Some(real)), "{target}");
-        assert_eq!(node.last_request().target(), real, "{target}");
+        assert_eq!(node.last_request().target(), sent, "{target}");
     }
     for target in ["/hidden", "//hidden", "/%68idden", "/x/../hidden", "http://a/hidden"] {
         assert_eq!(ask(&gateway, &format!("GET {target}"), &["Host: a"]).status(), 418, "{target}");

@@ -1,6 +1,7 @@
 //! proxy-cache, seen from outside: what is kept, for whom, and what clients are told about it.
 
 use serde_json::json;
+use tollhouse_testkit::Origin;
 
 use crate::cases::Bench;
 
@@ -10,6 +11,32 @@ fn answers_are_kept() {
     bench.put("/consumers", json!({"username": "jack", "plugins": {"key-auth": {"key": "one"}}}));
     bench.put("/consumers", json!({"username": "rose", "plugins": {"key-auth": {"key": "two"}}}));
     bench.check(include_str!("cases/tables/proxy_cache.txt"));
+}
+
+#[test]
+fn a_user_whom_an_authorization_service_lets_in_reads_no_page_of_another() {
+    let (bench, service) = (Bench::start(), Origin::named("yes"));
+    let uri = format!("http://{}/auth", service.address());
+    for strategy in ["memory", "disk"] {
+        let cache = json!({"cache_strategy": strategy, "cache_zone": match strategy {
+            "memory" => "memory_cache",
+            _ => "disk_cache_one",
+        }});
+        let auth = json!({"uri": uri, "request_headers": ["X-Session"]});
+        let plugins = json!({"proxy-cache": cache, "forward-auth": auth});
+        let host = format!("{strategy}.test");
+        bench.put(&format!("/routes/{strategy}"), bench.route(&host, plugins));
+        let mut client = bench.gateway.client();
+        for (user, verdict) in [("alice", "MISS"), ("bob", "MISS"), ("alice", "HIT")] {
+            let answer = client.ask(format!(
+                "GET /me HTTP/1.1\r\nHost: {host}\r\nX-Session: {user}\r\nX-Answer: 200 OK|Cache-Control: max-age=60||page of {user}\r\n\r\n"
+            ));
+            assert_eq!(answer.text(), format!("page of {user}"), "{strategy}");
+            if strategy == "memory" {
+                assert_eq!(answer.field("apisix-cache-status"), Some(verdict), "{user}");
+            }
+        }
+    }
 }
 
 #[test]

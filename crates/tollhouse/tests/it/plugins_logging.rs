@@ -113,7 +113,7 @@ fn entries_have_the_form_that_is_asked_for() {
 #[test]
 fn entries_are_written_to_files() {
     let bench = Bench::start();
-    let path = bench.gateway.folder().join("file.log");
+    let path = bench.gateway.folder().join("logs/file.log");
     let conf =
         json!({"path": path, "include_resp_body": true, "match": [[["arg_ab", "==", "cd"]]]});
     bench.put("/routes/f", bench.route("f.test", json!({"file-logger": conf})));

@@ -211,7 +211,7 @@ fn shenyus_oauth2_gives_nodes_the_token_of_who_has_logged_in() {
     let mut resources = objects(&pairs);
     resources["shenyu"]["plugins"][0]["config"] = json!({"client_id": CLIENT.0,
         "client_secret": CLIENT.1, "session_secret": "a secret of sixteen letters",
-        "issuer": provider.url("")});
+        "issuer": provider.issuer()});
     let gateway = gateway().resources(&resources).start();
     let mut browser = Browser::default();
     let back = provider.log_in(&location(&browser.get(&gateway, "/a?b=c")));

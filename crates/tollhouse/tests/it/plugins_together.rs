@@ -5,11 +5,11 @@ use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, Origin};
 
 use crate::cases::Bench;
-use crate::support::upstream;
+use crate::support::{gateway, upstream};
 
 #[test]
 fn consumers_bring_plugins_along() {
-    let bench = Bench::start();
+    let bench = Bench::with_gateway(gateway().set("secrets.env", "CARGO_MANIFEST_DIR"));
     let marked = |name: &str| json!({"headers": {"set": {"x-who": name}}});
     let rewritten = json!({"uri": "/kate", "headers": {"set": {"x-kate": "yes"}}});
     let refused = json!({"abort": {"http_status": 418, "body": "$consumer_name says no"}});
@@ -198,7 +198,7 @@ fn bodies_are_shown_to_those_who_decide() {
 
 #[test]
 fn a_number_may_come_from_the_environment_and_a_missing_one_refuses() {
-    let bench = Bench::start();
+    let bench = Bench::with_gateway(gateway().set("secrets.env", "CARGO_*, NOT_SET_ANYWHERE"));
     let limited =
         |name: &str| json!({"client-control": {"max_body_size": format!("$ENV://{name}")}});
     // What the package's version has in its second place is known here, and a number.

@@ -141,6 +141,17 @@ fn retries_are_bounded_by_number() {
 }
 
 #[test]
+fn the_only_node_of_an_upstream_is_tried_again_if_retries_ask_for_it() {
+    let refusing = ClosedPort::new();
+    for (members, tries) in [(json!({ "retries": 2 }), "502, 502, 502"), (json!({}), "502")] {
+        let resources = everything_with(upstream([refusing.address()]), members.clone());
+        let gateway = gateway().resources(&resources).start();
+        let answer = gateway.client().get("/");
+        assert_eq!(answer.field("x-apisix-upstream-status"), Some(tries), "{members}");
+    }
+}
+
+#[test]
 fn retries_are_bounded_by_time() {
     let (stuck, good) = (StuckPort::new(), Origin::named("good"));
     let slow = json!({ "timeout": { "connect": 0.2, "send": 5, "read": 5 } });

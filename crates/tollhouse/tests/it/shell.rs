@@ -72,6 +72,36 @@ fn a_backup_of_a_running_gateway_serves_elsewhere() {
 }
 
 #[test]
+fn a_backup_under_a_bare_name_goes_to_the_current_folder_with_its_keyring() {
+    let origin = Origin::named("a");
+    let gateway = filled(&origin);
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let mut backup = in_folder(gateway.folder(), &["backup", "--with-keyring", "b.db"]);
+    run_well(backup.current_dir(place.path()));
+    for name in ["b.db", "b.db.keyring"] {
+        assert!(place.path().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_gateway_whose_store_is_gone_does_not_begin_with_an_empty_one() {
+    let origin = Origin::named("a");
+    let gateway = filled(&origin);
+    let folder = gateway.folder().to_owned();
+    let next = gateway.kill();
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let failure = next.fail();
+    assert_eq!(failure.code, Some(1), "{}", failure.text);
+    assert!(failure.text.contains("store.db is missing"), "{}", failure.text);
+    assert!(failure.text.contains("--set store.allow_missing=true"), "{}", failure.text);
+    assert!(!folder.join("store.db").exists(), "nothing is made");
+    let gateway = next.set("store.allow_missing", "true").start();
+    assert_eq!(gateway.client().get("/demo").status(), 200);
+}
+
+#[test]
 fn a_backup_takes_the_keyring_along_where_that_is_asked_for() {
     let origin = Origin::named("a");
     let gateway = filled(&origin);

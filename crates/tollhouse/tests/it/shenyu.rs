@@ -278,6 +278,48 @@ fn requests_and_answers_are_changed_on_their_way() {
 }
 
 #[test]
+fn what_a_rule_takes_out_of_answers_is_never_shown_whatever_a_client_accepts() {
+    let origin = Origin::script(|connection: &mut Connection| {
+        while let Some(request) = connection.request() {
+            let accepted = request.field("accept-encoding").unwrap_or_default().to_owned();
+            let coding = if accepted == "identity" { "" } else { "Content-Encoding: gzip\r\n" };
+            let body =
+                if request.target() == "/packed" { "Content-Encoding: br\r\n" } else { coding };
+            connection.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{body}Content-Length: 18\r\n\r\n\
+                 {{\"secret\":1,\"a\":2}}"
+            ));
+        }
+    });
+    let rule = json!({"removeBodyKeys": ["$.secret"]});
+    let gateway =
+        serving(&[pair("modifyResponse", "/", Value::Null, rule), divide("/", &origin, json!({}))])
+            .start();
+    for (path, status, body) in [("/a", 200, "{\"a\":2}"), ("/packed", 502, "")] {
+        let answer = gateway
+            .client()
+            .ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n"));
+        assert_eq!(answer.status(), status, "{path}");
+        assert!(!answer.text().contains("secret") && answer.text().contains(body), "{path}");
+    }
+}
+
+#[test]
+fn bodies_without_a_declared_length_are_counted_by_divide() {
+    let origin = Origin::named("good");
+    let gateway = serving(&[divide("/", &origin, json!({"requestMaxSize": 10}))]).start();
+    for (framing, expected) in [
+        ("Content-Length: 10\r\n\r\n0123456789", 200),
+        ("Content-Length: 11\r\n\r\n0123456789a", 413),
+        ("Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n", 200),
+        ("Transfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n", 413),
+    ] {
+        let answer = gateway.client().ask(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}"));
+        assert_eq!(answer.status(), expected, "{framing}");
+    }
+}
+
+#[test]
 fn limits_and_breakers_answer_in_the_place_of_a_node() {
     let (closed, origin) = (ClosedPort::new(), Origin::named("good"));
     let gateway = serving(&[

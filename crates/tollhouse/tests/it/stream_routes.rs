@@ -3,10 +3,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
-use tollhouse_testkit::{Gateway, GatewayBuilder, Origin, RawClient};
+use tollhouse_testkit::program::run_well;
+use tollhouse_testkit::{ClosedPort, Gateway, GatewayBuilder, Origin, RawClient};
 
 use crate::support::{gateway, upstream};
 
@@ -364,4 +366,25 @@ fn a_successor_takes_the_listeners_over_and_open_connections_live_on() {
         assert_eq!(RawClient::connect(address).get("/").text(), "a");
         (successor.metric("tollhouse_stream_connections_total") > 0.0).then_some(())
     });
+}
+
+#[test]
+fn a_stream_route_that_no_listener_serves_is_named_in_the_answer_and_in_the_status() {
+    let address = ClosedPort::new().address();
+    let listener = json!({ "address": address.to_string() });
+    let gateway = stream_gateway(&listener).without_resources().start();
+    let on_port = |port: u16| json!({ "server_port": port, "upstream": upstream([address]) });
+    let answer = gateway.admin("PUT", "/stream_routes/1", &on_port(address.port()));
+    assert_eq!((answer.status(), answer.field("x-tollhouse-warning")), (201, None));
+    let answer = gateway.admin("PUT", "/stream_routes/2", &on_port(1));
+    let warning = answer.field("x-tollhouse-warning").unwrap_or_default();
+    assert!(warning.starts_with("nothing listens on port 1, "), "{warning}");
+    let url = format!("http://{}", gateway.control_address());
+    let status = wait_for("the warning", || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+        let text = run_well(command.args(["status", "--control", &url]));
+        text.contains("warning").then_some(text)
+    });
+    assert!(status.contains("nothing listens on port 1,"), "{status}");
+    assert!(!status.contains("set aside"), "it is in service: {status}");
 }

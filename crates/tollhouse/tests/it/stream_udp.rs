@@ -79,8 +79,10 @@ fn ten_thousand_sources_fill_no_more_than_the_table_and_a_session_keeps_its_node
         .set("limits.udp_sessions_per_address", "8")
         .resources(&everything_to([echo("one"), echo("other")]))
         .start();
+    // A second datagram shows that the session is in use.
     let client = socket();
     let before = ask(&client, address(&gateway), "x");
+    assert_eq!(ask(&client, address(&gateway), "x"), before);
     let memory = gateway.memory_before();
     for number in 0_u16..10_000 {
         let [high, low] = number.to_be_bytes();
@@ -88,10 +90,12 @@ fn ten_thousand_sources_fill_no_more_than_the_table_and_a_session_keeps_its_node
         let socket = UdpSocket::bind(source).expect("any address of this host");
         socket.send_to(b"flood", address(&gateway)).expect("sent");
     }
-    let dropped = "tollhouse_udp_datagrams_dropped_total{reason=\"limit\"}";
-    wait_for("the flood", || (gateway.metric(dropped) > 1000.0).then_some(()));
+    let displaced = "tollhouse_udp_sessions_displaced_total";
+    wait_for("the flood", || (gateway.metric(displaced) > 1000.0).then_some(()));
     assert!(gateway.metric("tollhouse_udp_sessions_open") <= SESSIONS);
     assert_eq!(ask(&client, address(&gateway), "x"), before, "its session stands");
+    // All places are taken, and the next client finds one.
+    assert!(!ask(&socket(), address(&gateway), "y").is_empty());
     let grown = gateway.memory_bytes_grown(memory);
     assert!(grown < 16 << 20, "{grown} bytes");
 }
@@ -156,7 +160,8 @@ fn one_address_has_no_more_sessions_than_it_may() {
         .resources(&everything_to([echo("one")]))
         .start();
     let clients = [socket(), socket()];
-    for client in &clients {
+    // In use: a session of one datagram would make room.
+    for client in [&clients[0], &clients[0], &clients[1], &clients[1]] {
         assert_eq!(ask(client, address(&gateway), "x"), "one:x");
     }
     let third = socket();

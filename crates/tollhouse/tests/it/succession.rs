@@ -7,8 +7,9 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 
 use serde_json::json;
+use tollhouse_testkit::load::{Load, Reuse};
 use tollhouse_testkit::patience::wait_for;
-use tollhouse_testkit::{Gateway, Origin};
+use tollhouse_testkit::{Gateway, Origin, RawClient};
 
 use crate::support::{gateway, upstream};
 
@@ -85,20 +86,57 @@ fn what_a_dead_successor_still_holds_is_asked_for_until_it_is_free() {
     let mut successor = ask_for_sockets(&gateway, GREETING);
     let mut accepted = [0];
     successor.read_exact(&mut accepted).expect("all has been let go of");
-    let lock = File::open(gateway.folder().join("store.lock")).expect("a store");
-    lock.lock().expect("the store is free");
-    let port = TcpListener::bind(grpc).expect("the registry's port is free");
+    let lock = |path: &str| {
+        let lock = File::open(gateway.folder().join(path)).expect("a store");
+        lock.lock().expect("the store is free");
+        lock
+    };
+    let locks = [lock("store.lock"), lock("registry/store.lock")];
     drop(successor);
     wait_for("the troubles", || (down(&gateway) == ["store", "registry"]).then_some(()));
     assert_eq!(gateway.client().get("/1").text(), "a", "what is in service serves");
     assert_eq!(gateway.metric("tollhouse_registry_down"), 1.0);
-    drop((lock, port));
+    drop(locks);
     wait_for("the end of troubles", || down(&gateway).is_empty().then_some(()));
     assert_eq!(gateway.metric("tollhouse_registry_down"), 0.0);
     wait_for("the Admin API", || {
         std::net::TcpStream::connect(gateway.admin_address()).is_ok().then_some(())
     });
     put(&gateway, "/2", &origin);
+    assert!(std::net::TcpStream::connect(grpc).is_ok());
+}
+
+#[test]
+fn a_client_of_the_registry_that_connects_during_a_hand_over_is_answered_after_it() {
+    let origin = Origin::named("a");
+    let gateway = with_store(&origin);
+    let (_, http) = gateway.registry_addresses();
+    let mut successor = ask_for_sockets(&gateway, GREETING);
+    let mut accepted = [0];
+    successor.read_exact(&mut accepted).expect("all has been let go of");
+    let mut clients: Vec<_> = (0..10).map(|_| RawClient::connect(http)).collect();
+    drop(successor);
+    for client in &mut clients {
+        assert_eq!(client.get("/naming/v1/namespaces").status(), 401, "it asks for a log-in");
+    }
+}
+
+#[test]
+fn an_upgrade_refuses_no_client_of_the_registry() {
+    let origin = Origin::named("a");
+    let gateway = with_store(&origin);
+    let (grpc, http) = gateway.registry_addresses();
+    let load = Load::start(http, 2, Reuse::Never, "/naming/v1/namespaces");
+    let successor = gateway.successor().flag("--upgrade");
+    let successor = successor.set("listen.registry_grpc", &grpc.to_string());
+    let successor = successor.set("listen.registry_http", &http.to_string()).start();
+    wait_for("the successor", || {
+        let down = successor.configuration()["down"].clone();
+        (down == json!([])).then_some(())
+    });
+    assert_eq!(successor.registry_addresses(), (grpc, http));
+    let report = load.stop();
+    assert!(report.lost.is_empty() && report.refused == 0, "{report:?}");
     assert!(std::net::TcpStream::connect(grpc).is_ok());
 }
 

@@ -253,8 +253,9 @@ fn half_open_handshakes_end_at_the_deadline_and_others_are_served() {
     let origin = Origin::named("hello");
     let gateway = gateway()
         .tls()
+        .set("workers", "1")
         .set("limits.handshake_time", "5s")
-        .set("limits.handshakes_per_worker", "600")
+        .set("limits.silent_connections_per_address", "600")
         .resources(&resources(&origin, &[ssl("1", &["a.test"], &pair)]))
         .start();
     let client = TlsOptions::new(&authority).build();
@@ -265,7 +266,7 @@ fn half_open_handshakes_end_at_the_deadline_and_others_are_served() {
         stream.write_all(&[22, 3, 1, 2, 0, 1]).expect("it takes them");
     }
     assert_eq!(client.get(gateway.tls_address(), "a.test", "/").status(), 200);
-    // Beyond the bound connections are closed at once.
+    // Beyond the bound the oldest are closed at once.
     waiting.extend((0..500).map(|_| open()));
     for stream in &mut waiting {
         stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
@@ -273,12 +274,45 @@ fn half_open_handshakes_end_at_the_deadline_and_others_are_served() {
         assert!(matches!(read, Ok(0) | Err(_)), "it is closed without a word: {read:?}");
     }
     assert_eq!(client.get(gateway.tls_address(), "a.test", "/").status(), 200);
-    let counts =
-        ["tls_handshake_timeout", "tls_handshake_limit"].map(|code| failed(&gateway, code));
-    assert!(counts[0] >= 500.0 && counts[1] >= 1.0, "{counts:?}");
+    let counts = ["tls_handshake_timeout", "tls_client_silent"].map(|code| failed(&gateway, code));
+    assert!(counts[0] >= 500.0 && counts[1] >= 400.0, "{counts:?}");
     wait_for("the handshakes to end", || {
         (gateway.metric("tollhouse_downstream_tls_handshakes_open") == 0.0).then_some(())
     });
+}
+
+#[test]
+fn silent_connections_of_one_address_keep_nobody_out() {
+    let authority = Authority::new("root");
+    let pair = authority.server(&["a.test"]);
+    let origin = Origin::named("hello");
+    let gateway = gateway()
+        .tls()
+        .set("workers", "1")
+        .set("limits.silent_connections_per_worker", "20")
+        .set("limits.silent_connections_per_address", "8")
+        .set("limits.handshakes_per_worker", "1")
+        .resources(&resources(&origin, &[ssl("1", &["a.test"], &pair)]))
+        .start();
+    let client = TlsOptions::new(&authority).build();
+    let open = || TcpStream::connect(gateway.tls_address()).expect("the kernel queues it");
+    // One that began its hello long before, and goes on with it byte by byte, is as silent as the others.
+    let mut silent = vec![open()];
+    silent[0].write_all(&[22, 3, 1, 2, 0, 1]).expect("it takes them");
+    for _ in 0..40 {
+        silent.extend((0..10).map(|_| open()));
+        assert_eq!(client.get(gateway.tls_address(), "a.test", "/").status(), 200);
+    }
+    let left = wait_for("the older ones to be closed", || {
+        let open = gateway.metric("tollhouse_downstream_connections_open");
+        (open <= 8.0).then_some(open)
+    });
+    assert!(left >= 1.0, "the newest ones may still speak");
+    assert!(failed(&gateway, "tls_client_silent") >= 300.0);
+    let mut byte = [0];
+    silent[0].set_read_timeout(Some(PATIENCE)).expect("an open socket");
+    let read = silent[0].read(&mut byte);
+    assert!(matches!(read, Ok(0) | Err(_)), "the oldest is closed: {read:?}");
 }
 
 #[test]
@@ -370,6 +404,7 @@ fn keys_come_out_of_the_environment() {
     let named = Pair { chain: "$env://THE_CERT".to_owned(), key: "$ENV://THE_KEY".to_owned() };
     let gateway = gateway()
         .tls()
+        .set("secrets.env", "THE_*")
         .variable("THE_CERT", &pair.chain)
         .variable("THE_KEY", &pair.key)
         .resources(&resources(&origin, &[ssl("1", &["a.test"], &named)]))

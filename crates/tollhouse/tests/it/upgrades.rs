@@ -145,6 +145,27 @@ fn only_websockets_pass() {
 }
 
 #[test]
+fn a_body_beside_an_offer_of_h2c_arrives_whole_and_the_offer_does_not() {
+    let origin = Origin::named("a");
+    let gateway = gateway_to(&origin);
+    let mut client = gateway.client();
+    for body in [
+        "Content-Length: 5\r\n\r\nhello",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ] {
+        let offer =
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+        let answer = client.ask(format!("POST / HTTP/1.1\r\nHost: a\r\n{offer}{body}"));
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "a"));
+        let seen = origin.last_request();
+        assert_eq!(seen.text(), "hello");
+        for name in ["upgrade", "http2-settings", "connection"] {
+            assert_eq!(seen.field(name), None, "{name}");
+        }
+    }
+}
+
+#[test]
 fn an_origin_that_switches_to_something_else_is_refused() {
     for upgrade in ["h2c", "websocket, h2c", ""] {
         let line =

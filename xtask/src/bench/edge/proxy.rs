@@ -15,16 +15,16 @@ use std::process::Command;
 const NAME: &str = "bench.test";
 
 /// A certificate with a key on P-256, signed by itself.
-pub(super) struct Certificate {
-    chain: PathBuf,
-    key: PathBuf,
+pub(crate) struct Certificate {
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
     /// Both in one file, as HAProxy reads them.
     both: PathBuf,
 }
 
 impl Certificate {
     /// Makes one in `folder`.
-    pub(super) fn make(folder: &Path) -> Result<Self> {
+    pub(crate) fn make(folder: &Path) -> Result<Self> {
         let made = Self {
             chain: folder.join("chain.pem"),
             key: folder.join("key.pem"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use tollhouse_stdx::Random;
-use tollhouse_store::{BoxFuture, Changes, Event, Listing, Store, StoreError};
+use tollhouse_store::{BoxFuture, Changes, Event, Listing, Revision, Store, StoreError};
 use tollhouse_telemetry::Metrics;
 
 use super::import::{Import, Part as ImportPart, Whole};
@@ -16,6 +16,7 @@ use super::seen::{Difference, Seen};
 use crate::feed::cluster_id::{self, ClusterId};
 use crate::feed::folder_marks::FolderMarks;
 use crate::feed::import_marker::ImportMarker;
+use crate::feed::store_copy::{CopyKeeper, StoreCopy};
 use crate::outages::{Outages, Part};
 
 /// How often what was read is compared with the store: lost events are a fault of some versions of etcd, which
@@ -38,6 +39,16 @@ pub struct SharedStore {
     pub cluster: ClusterId,
     /// Where differences are counted.
     pub metrics: Arc<Metrics>,
+    /// Where the objects are kept for times when it is away.
+    pub copy: Option<StoreCopy>,
+}
+
+impl SharedStore {
+    /// What keeps the objects for times when the store is away.
+    pub(super) fn copy_keeper(&self) -> Option<CopyKeeper> {
+        let copy = self.copy.clone()?;
+        Some(CopyKeeper::new(copy, Arc::clone(&self.metrics)))
+    }
 }
 
 /// Reading the store for an audit.
@@ -58,6 +69,14 @@ struct Marks {
     putting: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
+/// A store that is at an earlier revision than it was.
+struct Rewind {
+    /// Where it was.
+    from: Revision,
+    /// The report of it.
+    reason: String,
+}
+
 /// See the module.
 pub(super) struct Vigil {
     store: Arc<dyn Store>,
@@ -73,6 +92,10 @@ pub(super) struct Vigil {
     marks: Option<Marks>,
     /// Whether the last listing lacked most of what there was.
     doubted: bool,
+    /// The newest revision that the store is known to have had.
+    newest: Revision,
+    /// That it has gone back, until it has come past where it was.
+    rewind: Option<Rewind>,
     random: Random,
 }
 
@@ -119,6 +142,8 @@ impl Vigil {
             audit,
             marks: (folder == format!("{prefix}/")).then(|| Marks::new(prefix)),
             doubted: false,
+            newest: Revision::ZERO,
+            rewind: None,
             random: Random::from_process_entropy(),
         };
         vigil.audit_later();
@@ -147,6 +172,7 @@ impl Vigil {
         }
         let listed = Seen::from_listing(listing, &*self.is_object);
         let (missing, all) = (self.seen.missing_in(&listed), self.seen.len());
+        self.look_for_rewind(listing.revision, missing);
         let lacks_most = missing * 2 > all;
         if lacks_most && !std::mem::replace(&mut self.doubted, true) {
             self.doubt(&format!(
@@ -163,13 +189,21 @@ impl Vigil {
         self.audit_later();
         match whole {
             Whole::GivenUp => self.doubt_import(),
-            Whole::Yes | Whole::NotYet => self.outages.clear(Part::StoreContents),
+            Whole::Yes | Whole::NotYet => match &self.rewind {
+                Some(rewind) => self.doubt(&rewind.reason),
+                None => self.outages.clear(Part::StoreContents),
+            },
         }
         Ok(Judgement::Serve)
     }
 
     /// Takes note of a commit.
     pub(super) fn note(&mut self, changes: &Changes) -> Verdict {
+        self.newest = self.newest.max(changes.revision);
+        if self.rewind.as_ref().is_some_and(|rewind| rewind.from < changes.revision) {
+            self.rewind = None;
+            self.outages.clear(Part::StoreContents);
+        }
         // Of those that wait too: what they delete is not missing from the next listing.
         self.seen.note(&changes.events, &*self.is_object);
         if let Some(marks) = &mut self.marks {
@@ -180,6 +214,29 @@ impl Vigil {
             ImportPart::Held => Verdict::Hold,
             ImportPart::Last => Verdict::ReadAnew,
         }
+    }
+
+    /// Takes note of a revision that the store had before this process.
+    pub(super) fn had(&mut self, revision: Revision) {
+        self.newest = self.newest.max(revision);
+    }
+
+    /// A revision below one that was read: the store was put back to an older snapshot, or has lost commits that it had
+    /// confirmed. Revisions that were forgotten are another thing: they are below the newest one, which rises.
+    fn look_for_rewind(&mut self, now: Revision, missing: usize) {
+        let before = std::mem::replace(&mut self.newest, now);
+        // Of two that follow the store, the one of all objects tells it.
+        if now >= before || self.marks.is_none() {
+            return;
+        }
+        self.shared.metrics.process().store_rewinds.add(1);
+        let reason = format!(
+            "the store has gone back from revision {before} to {now}: it was put back to an older snapshot, or has lost \
+             commits that it had confirmed. What it holds now is served; {missing} objects that were in service are \
+             gone, and others may be older than they were. Look at the store, and repeat what was written since"
+        );
+        self.doubt(&reason);
+        self.rewind = Some(Rewind { from: before, reason });
     }
 
     /// Whether what comes is left aside for now.

@@ -137,7 +137,8 @@ fn standing(entry: &Followed, found: Option<&Found>) -> (SourceState, Option<Str
 }
 
 fn why_empty(selected: &Selected) -> String {
-    let Counts { total, filtered_out, isolated, weightless, unreachable, .. } = selected.counts;
+    let counts = selected.counts;
+    let Counts { total, filtered_out, isolated, weightless, unreachable, forbidden, .. } = counts;
     if total == 0 {
         return "the service has no instance".to_owned();
     }
@@ -149,6 +150,7 @@ fn why_empty(selected: &Selected) -> String {
         (isolated, "isolated"),
         (weightless, "of weight 0"),
         (unreachable, "without a usable host and port"),
+        (forbidden, "on this machine, where they may not be (registry.local_instances)"),
     ];
     let reasons = parts.iter().filter(|(count, _)| *count > 0);
     let reasons: Vec<String> = reasons.map(|(count, what)| format!("{count} {what}")).collect();

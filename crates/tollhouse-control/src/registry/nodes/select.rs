@@ -11,6 +11,8 @@ use serde::Serialize;
 use tollhouse_model::upstream::{Node, RegistryService};
 use tollhouse_upstream::PublishedNode;
 
+use super::reach::Reach;
+
 /// Longest host that is taken, in characters: a name of DNS.
 const HOST_CHARS_MAX: usize = 253;
 
@@ -48,6 +50,8 @@ pub struct Counts {
     pub weightless: usize,
     /// Without a port or a host that can be connected to.
     pub unreachable: usize,
+    /// At a listener of this gateway, or at an address of this machine that the registry's clients may not name.
+    pub forbidden: usize,
     /// Whose heartbeats do not come.
     pub unhealthy: usize,
     /// The rest.
@@ -66,10 +70,17 @@ pub(super) struct Selected {
 /// A selection under way.
 pub(super) struct Selection<'s> {
     service: &'s RegistryService,
-    /// Whether anybody asks how old nodes are.
-    wants_ages: bool,
+    ages: Ages,
+    reach: &'s Reach,
     counts: Counts,
     candidates: Vec<(PublishedNode, Health)>,
+}
+
+/// Whether nodes are told with their ages, which slow start needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ages {
+    Told,
+    Unused,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +90,8 @@ enum Health {
 }
 
 impl<'s> Selection<'s> {
-    pub(super) fn new(service: &'s RegistryService, wants_ages: bool) -> Self {
-        Self { service, wants_ages, counts: Counts::default(), candidates: Vec::new() }
+    pub(super) fn new(service: &'s RegistryService, ages: Ages, reach: &'s Reach) -> Self {
+        Self { service, ages, reach, counts: Counts::default(), candidates: Vec::new() }
     }
 
     /// Takes an instance into account.
@@ -97,6 +108,8 @@ impl<'s> Selection<'s> {
             counts.weightless += 1;
         } else if port == 0 || !can_be_connected_to(host) {
             counts.unreachable += 1;
+        } else if self.reach.forbids(host, port) {
+            counts.forbidden += 1;
         } else {
             let health = if facts.is_healthy { Health::Healthy } else { Health::Unhealthy };
             match health {
@@ -104,7 +117,7 @@ impl<'s> Selection<'s> {
                 Health::Unhealthy => counts.unhealthy += 1,
             }
             let node = Node { host: host.to_owned(), port, weight: facts.weight, priority: 0 };
-            let age = self.wants_ages.then_some(facts.age);
+            let age = (self.ages == Ages::Told).then_some(facts.age);
             self.candidates.push((PublishedNode { node, age }, health));
         }
     }
@@ -187,7 +200,8 @@ mod tests {
 
     fn select(threshold: f64, instances: &[InstanceFacts<'_>]) -> (Vec<u16>, Selected) {
         let service = service();
-        let mut selection = Selection::new(&service, false);
+        let reach = Reach::default();
+        let mut selection = Selection::new(&service, Ages::Unused, &reach);
         instances.iter().for_each(|facts| selection.take(facts));
         let (nodes, selected) = selection.finish(threshold);
         (nodes.iter().map(|published| published.node.port).collect(), selected)
@@ -257,7 +271,8 @@ mod tests {
             let version = version.map(str::to_owned);
             let service =
                 RegistryService { metadata: metadata.into_iter().collect(), version, ..service() };
-            let mut selection = Selection::new(&service, false);
+            let reach = Reach::default();
+            let mut selection = Selection::new(&service, Ages::Unused, &reach);
             instances.iter().for_each(|facts| selection.take(facts));
             let (nodes, selected) = selection.finish(0.0);
             let found: Vec<u16> = nodes.iter().map(|published| published.node.port).collect();
@@ -271,7 +286,8 @@ mod tests {
         let at = |host| InstanceFacts { host, ..facts(1) };
         let instances = [at("[::1]"), at("::1"), at("web"), at(""), at("a b"), at("web")];
         let service = service();
-        let mut selection = Selection::new(&service, true);
+        let reach = Reach::default();
+        let mut selection = Selection::new(&service, Ages::Told, &reach);
         instances.iter().for_each(|facts| selection.take(facts));
         let (nodes, selected) = selection.finish(0.0);
         let hosts: Vec<&str> = nodes.iter().map(|published| published.node.host.as_str()).collect();

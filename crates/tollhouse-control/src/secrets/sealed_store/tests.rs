@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollhouse_config::bootstrap::Secret;
-use tollhouse_plugin::sealing::PrivateKeys;
+use tollhouse_plugin::sealing::{ObjectRef, PrivateKeys};
 use tollhouse_store::{Location, Transaction};
 
 use super::*;
@@ -43,7 +43,12 @@ impl Place {
     async fn write(&self, keyring: Option<&Keyring>) {
         let mut jack = json!({"username": "jack", "plugins": {"key-auth": {"key": "jacks-key"}}});
         if let Some(keyring) = keyring {
-            sealing::seal(Kind::Consumer, &mut jack, &crate::plugins::catalogue(), keyring);
+            sealing::seal(
+                ObjectRef::new(Kind::Consumer, "jack"),
+                &mut jack,
+                &crate::plugins::catalogue(),
+                keyring,
+            );
         }
         let put = Transaction::new().put("/apisix/consumers/jack", jack.to_string());
         self.store.commit(put).await.expect("it can be written");
@@ -115,7 +120,7 @@ async fn everything_is_sealed_with_the_newest_key() {
         place.write(written).await;
         place.open(&place.bootstrap(&[NEW, OLD])).await.expect("both are known");
         let sealed = place.sealed_key().await;
-        let plain = ring(&[NEW]).hidden_in(&sealed, "key-auth.key");
+        let plain = ring(&[NEW]).hidden_in(&sealed, "consumers/jack key-auth.key");
         assert_eq!(plain.as_deref(), Some("jacks-key"), "the old key is needed no more");
         place.open(&place.bootstrap(&[NEW])).await.expect("it is known");
         let mut shared = place.bootstrap(&[OLD, NEW]);
@@ -126,7 +131,13 @@ async fn everything_is_sealed_with_the_newest_key() {
     }
     let mut jack = json!({"plugins": {"key-auth": {"key": place.sealed_key().await}}});
     let catalogue = crate::plugins::catalogue();
-    sealing::unseal(Kind::Consumer, &mut jack, &catalogue, &old, PrivateKeys::Opened);
+    sealing::unseal(
+        ObjectRef::new(Kind::Consumer, "jack"),
+        &mut jack,
+        &catalogue,
+        &old,
+        PrivateKeys::Opened,
+    );
     assert_eq!(jack["plugins"]["key-auth"]["key"], "jacks-key");
 }
 
@@ -137,7 +148,10 @@ async fn what_lies_open_in_a_store_without_a_keyring_is_sealed_with_the_one_that
     let bootstrap = place.bootstrap(&[]);
     let made = place.open(&bootstrap).await.expect("nothing is lost");
     let sealed = place.sealed_key().await;
-    assert_eq!(made.hidden_in(&sealed, "key-auth.key").as_deref(), Some("jacks-key"));
+    assert_eq!(
+        made.hidden_in(&sealed, "consumers/jack key-auth.key").as_deref(),
+        Some("jacks-key")
+    );
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::{Value, json};
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::Kind;
-use tollhouse_plugin::sealing;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_store::Location;
 
 use super::*;
@@ -60,7 +60,13 @@ impl Place {
     fn write(&self, number: usize, keyring: &Keyring) {
         let conf = json!({"key-auth": {"key": format!("key of {number}")}});
         let mut consumer = json!({"username": format!("c{number}"), "plugins": conf});
-        sealing::seal(Kind::Consumer, &mut consumer, &self.catalogue, keyring);
+        let name = format!("c{number}");
+        sealing::seal(
+            ObjectRef::new(Kind::Consumer, &name),
+            &mut consumer,
+            &self.catalogue,
+            keyring,
+        );
         self.put(&key_of(number), &consumer);
     }
 
@@ -88,7 +94,7 @@ impl Place {
     fn is_new(&self, number: usize) -> bool {
         let value = self.value(&key_of(number)).expect("it is there");
         let sealed = value["plugins"]["key-auth"]["key"].as_str().expect("text").to_owned();
-        let opened = ring(&[NEW]).hidden_in(&sealed, "key-auth.key");
+        let opened = ring(&[NEW]).hidden_in(&sealed, &format!("consumers/c{number} key-auth.key"));
         opened == Some(format!("key of {number}"))
     }
 }

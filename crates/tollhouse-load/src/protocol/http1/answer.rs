@@ -166,7 +166,7 @@ impl Answer {
         self.state = match self.head.body {
             BodyLength::None => State::Known(0),
             BodyLength::Known(bytes) => State::Known(bytes),
-            BodyLength::Chunked => State::Chunked(ChunkedDecoder::new()),
+            BodyLength::Chunked => State::Chunked(ChunkedDecoder::for_answer()),
             BodyLength::UntilClose => State::UntilClose,
         };
         self.take_body(rest)

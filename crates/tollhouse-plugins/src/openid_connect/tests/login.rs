@@ -86,7 +86,7 @@ fn a_callback_counts_once_and_for_the_browser_that_was_sent_alone() {
     let other_sent = other.get(&mut browsers, "/a");
     let other_back = provider.log_in(location(&other_sent));
     refused(&mut browsers, &mut browser, path_of(&other_back));
-    for target in ["/callback", "/callback?code=1", "/callback?state=&code=1", "/callback?state=9x"] {
+    for target in ["/callback?code=1", "/callback?state=&code=1", "/callback?state=9x"] {
         refused(&mut browsers, &mut browser, target);
     }
     let came_back = browser.get(&mut browsers, back);
@@ -381,4 +381,19 @@ fn the_provider_is_asked_again_without_a_word_to_the_user_after_an_interval() {
     let back = provider.log_in(location(&again));
     assert_eq!(location(&browser.get(&mut browsers, path_of(&back))), "/a");
     assert!(browser.get(&mut browsers, "/a").passes());
+}
+
+#[test]
+fn a_page_at_the_redirect_uri_is_sent_to_the_provider_and_served_to_who_has_logged_in() {
+    let provider = provider();
+    let conf = for_browsers(&provider, json!({"redirect_uri": "http://shop.test/"}));
+    let mut browsers = harness(&conf);
+    let mut browser = Browser::default();
+    let sent = browser.get(&mut browsers, "/");
+    assert_eq!(sent.status(), 302, "{sent:?}");
+    let back = provider.log_in(location(&sent));
+    let came_back = browser.get(&mut browsers, path_of(&back));
+    assert_eq!((came_back.status(), location(&came_back)), (302, "/"));
+    assert!(browser.get(&mut browsers, "/").passes());
+    assert_eq!(browser.get(&mut browsers, "/?code=1").status(), 500);
 }

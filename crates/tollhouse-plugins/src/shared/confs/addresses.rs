@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::Deref;
 
-use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use tollhouse_model::network;
 use tollhouse_plugin::ConfError;
 
 /// An address or a network, as written.
@@ -53,8 +53,7 @@ const IPV4_NETWORK: &str = concat!(
 );
 
 /// Roughly an IPv6 network: what passes though it is none is refused when it is read.
-const IPV6_NETWORK: &str =
-    "^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4})?/[0-9]{1,3}$";
+const IPV6_NETWORK: &str = r"^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4}|([0-9]{1,3}\.){3}[0-9]{1,3})?/[0-9]{1,3}$";
 
 /// A set of addresses; finding one costs a binary search, however many networks there are.
 #[derive(Debug, Default)]
@@ -88,8 +87,8 @@ impl Addresses {
 }
 
 fn range(text: &AddressText) -> Result<(u128, u128), ConfError> {
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let network = network.map_err(|_| format!("invalid ip address: {}", &**text))?;
+    let network = network::parse(text);
+    let network = network.ok_or_else(|| format!("invalid ip address: {}", &**text))?;
     Ok((number(network.network()), number(network.broadcast())))
 }
 
@@ -109,6 +108,10 @@ mod tests {
         Addresses::parse(&texts)
     }
 
+    fn addresses_of(texts: &[&str]) -> Addresses {
+        addresses(texts).expect("they are good")
+    }
+
     #[test]
     fn addresses_are_found_in_networks_that_overlap() {
         let list = ["10.0.0.0/8", "10.1.0.0/16", "127.0.0.1", "192.168.1.7/24", "fe80::/10", "::1"];
@@ -121,6 +124,10 @@ mod tests {
         for outside in ["9.255.255.255", "11.0.0.0", "127.0.0.2", "192.168.2.0", "::2", "ff::"] {
             assert!(!addresses.contains(outside.parse().unwrap()), "{outside}");
         }
+        let mapped = addresses_of(&["::ffff:192.0.2.0/120"]);
+        assert!(mapped.contains("192.0.2.9".parse().unwrap()));
+        assert!(mapped.contains("::ffff:192.0.2.9".parse().unwrap()));
+        assert!(!mapped.contains("192.0.3.0".parse().unwrap()));
         assert!(!Addresses::default().contains("127.0.0.1".parse().unwrap()));
     }
 

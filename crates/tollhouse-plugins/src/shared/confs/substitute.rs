@@ -48,12 +48,29 @@ impl Replacement {
         Ok(Replacement { parts: parts.into() })
     }
 
-    fn render(&self, value: &[u8], groups: &Groups, out: &mut Vec<u8>) {
+    fn render(&self, value: &[u8], groups: &Groups, write: &mut dyn FnMut(Written<'_>)) {
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Group(number) => out.extend_from_slice(group(value, groups, *number)),
+                Part::Text(text) => write(Written::Text(text.as_bytes())),
+                Part::Group(number) => write(Written::Value(group(value, groups, *number))),
             }
+        }
+    }
+}
+
+/// A part of a text in which something was replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Written<'a> {
+    /// Of the replacement.
+    Text(&'a [u8]),
+    /// Of the value that was searched.
+    Value(&'a [u8]),
+}
+
+impl<'a> Written<'a> {
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Written::Text(bytes) | Written::Value(bytes) => bytes,
         }
     }
 }
@@ -84,13 +101,27 @@ pub(crate) fn first(
     value: &[u8],
     replacement: &Replacement,
 ) -> Result<Option<(Vec<u8>, Groups)>, Exhausted> {
-    let Some(groups) = pattern.groups_at(value, 0)? else { return Ok(None) };
     let mut out = Vec::with_capacity(value.len());
+    let write = &mut |part: Written<'_>| out.extend_from_slice(part.bytes());
+    Ok(first_in_parts(pattern, value, replacement, write)?.map(|groups| (out, groups)))
+}
+
+/// The same, part by part.
+///
+/// # Errors
+/// The search was given up.
+pub(crate) fn first_in_parts(
+    pattern: &Pattern,
+    value: &[u8],
+    replacement: &Replacement,
+    write: &mut dyn FnMut(Written<'_>),
+) -> Result<Option<Groups>, Exhausted> {
+    let Some(groups) = pattern.groups_at(value, 0)? else { return Ok(None) };
     let Some(whole) = groups.first().cloned().flatten() else { return Ok(None) };
-    out.extend_from_slice(&value[..whole.start]);
-    replacement.render(value, &groups, &mut out);
-    out.extend_from_slice(&value[whole.end..]);
-    Ok(Some((out, groups)))
+    write(Written::Value(&value[..whole.start]));
+    replacement.render(value, &groups, write);
+    write(Written::Value(&value[whole.end..]));
+    Ok(Some(groups))
 }
 
 /// Replaces every occurrence, as far as `out_bytes_max` allows: what follows then stays.
@@ -110,7 +141,7 @@ pub(crate) fn every(
         let Some(groups) = pattern.groups_at(value, from)? else { break };
         let Some(whole) = groups.first().cloned().flatten() else { break };
         out.extend_from_slice(&value[copied..whole.start]);
-        replacement.render(value, &groups, &mut out);
+        replacement.render(value, &groups, &mut |part| out.extend_from_slice(part.bytes()));
         copied = whole.end;
         from = if whole.is_empty() { whole.end + 1 } else { whole.end };
     }

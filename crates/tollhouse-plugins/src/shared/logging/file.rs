@@ -1,71 +1,85 @@
-//! A file that entries are appended to, one line each, by a thread of its own: a disk that stalls
-//! holds up no request.
+//! Files that entries are appended to, one line each, by one thread for all of them: a disk that stalls holds up no
+//! request, and objects that name thousands of files take neither threads nor descriptors.
 //!
-//! The file is opened again when it has been moved away or removed, so that whoever rotates logs
-//! need not tell anybody.
+//! A file is opened again when it has been moved away or removed, so that logs can be rotated without telling
+//! anybody.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_plugin::Queues;
 
+use super::folder::LogPath;
 use super::pending::{ENTRIES_MAX, Pending};
 
-/// A log file; its thread begins with the first line and ends when nobody can write any more.
+/// Files that stay open between lines. One more closes the file whose last line is the oldest.
+const OPEN_MAX: usize = 64;
+
+/// A log file.
 #[derive(Debug)]
 pub(crate) struct LogFile {
-    path: PathBuf,
-    pending: Arc<Pending>,
-    queue: OnceLock<Sender<Vec<u8>>>,
+    target: Arc<Target>,
+    writer: Arc<LogWriter>,
 }
+
+#[derive(Debug)]
+struct Target {
+    path: LogPath,
+    pending: Pending,
+}
+
+/// The thread that writes all log files; it begins with the first line and ends with the last file.
+#[derive(Debug, Default)]
+pub(crate) struct LogWriter(OnceLock<Sender<(Arc<Target>, Vec<u8>)>>);
 
 impl LogFile {
     /// The file at `path`; nothing happens before the first line.
-    pub(crate) fn new(path: PathBuf, queues: Arc<Queues>) -> Self {
-        let pending = Arc::new(Pending::new(ENTRIES_MAX, queues));
-        Self { path, pending, queue: OnceLock::new() }
+    pub(crate) fn new(path: LogPath, queues: Arc<Queues>, writer: Arc<LogWriter>) -> Self {
+        let pending = Pending::new(ENTRIES_MAX, queues);
+        Self { target: Arc::new(Target { path, pending }), writer }
     }
 
     /// Appends a line, whose end is part of it; drops it where too many wait already.
     pub(crate) fn append(&self, line: Vec<u8>) {
-        let bytes = line.len();
-        if let Err(full) = self.pending.admit(bytes) {
+        let (bytes, Target { path, pending }) = (line.len(), &*self.target);
+        if let Err(full) = pending.admit(bytes) {
             if full.is_worth_a_line() {
-                let (path, dropped) = (self.path.display(), full.dropped);
-                tracing::warn!(%path, dropped, "too many log lines wait; lines are dropped");
+                let (path, dropped) = (path.whole(), full.dropped);
+                tracing::warn!(path = %path.display(), dropped, "too many log lines wait; lines are dropped");
             }
             return;
         }
-        let queue = self.queue.get_or_init(|| {
-            // What the queue holds is bounded by what is admitted.
-            let (sender, receiver) = mpsc::channel();
-            let (path, pending) = (self.path.clone(), Arc::clone(&self.pending));
-            let writer = std::thread::Builder::new().name("log-file".into());
-            if let Err(error) = writer.spawn(move || write_lines(&path, &receiver, &pending)) {
-                tracing::error!(%error, "failed to start the writer of a log file");
-            }
-            sender
-        });
-        if queue.send(line).is_err() {
-            self.pending.release(1, bytes);
+        let queue = self.writer.0.get_or_init(start);
+        if queue.send((Arc::clone(&self.target), line)).is_err() {
+            pending.release(1, bytes);
         }
     }
 }
 
-fn write_lines(path: &Path, lines: &Receiver<Vec<u8>>, pending: &Pending) {
-    let mut file = None;
+fn start() -> Sender<(Arc<Target>, Vec<u8>)> {
+    // What the queue holds is bounded by what each file admits.
+    let (sender, receiver) = mpsc::channel();
+    let writer = std::thread::Builder::new().name("log-files".into());
+    if let Err(error) = writer.spawn(move || write_lines(&receiver)) {
+        tracing::error!(%error, "failed to start the writer of log files");
+    }
+    sender
+}
+
+fn write_lines(lines: &Receiver<(Arc<Target>, Vec<u8>)>) {
+    let mut open = OpenFiles::default();
     let mut failures = 0_u64;
-    while let Ok(line) = lines.recv() {
-        if let Err(error) = write_line(&mut file, path, &line) {
-            file = None;
+    while let Ok((target, line)) = lines.recv() {
+        let Target { path, pending } = &*target;
+        if let Err(error) = open.write_line(path, &line) {
             failures += 1;
             if failures.is_power_of_two() {
-                let path = path.display();
-                tracing::warn!(%path, %error, failures, "failed to write a log file");
+                let path = path.whole();
+                tracing::warn!(path = %path.display(), %error, failures, "failed to write a log file");
             }
             pending.lose(1);
         }
@@ -73,33 +87,31 @@ fn write_lines(path: &Path, lines: &Receiver<Vec<u8>>, pending: &Pending) {
     }
 }
 
-fn write_line(file: &mut Option<File>, path: &Path, line: &[u8]) -> io::Result<()> {
-    let current = file.take().filter(|file| is_at(file, path));
-    let mut current = match current {
-        Some(current) => current,
-        None => open(path)?,
-    };
-    // One call a line: lines of several processes do not mix.
-    current.write_all(line)?;
-    *file = Some(current);
-    Ok(())
-}
+/// Open files, the one that was written last in front.
+#[derive(Default)]
+struct OpenFiles(Vec<(LogPath, File)>);
 
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o640);
-    match (options.open(path), path.parent()) {
-        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(parent)?;
-            options.open(path)
-        }
-        (opened, _) => opened,
+impl OpenFiles {
+    fn write_line(&mut self, path: &LogPath, line: &[u8]) -> io::Result<()> {
+        let found = self.0.iter().position(|(open, _)| open == path);
+        let file = found.map(|at| self.0.remove(at).1).filter(|file| is_at(file, &path.whole()));
+        let mut file = match file {
+            Some(file) => file,
+            None => path.open()?,
+        };
+        // One call a line: lines of several processes do not mix.
+        file.write_all(line)?;
+        self.0.truncate(OPEN_MAX - 1);
+        self.0.insert(0, (path.clone(), file));
+        Ok(())
     }
 }
 
 /// Whether `file` is still the one at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(named)) = (file.metadata(), std::fs::metadata(path)) else { return false };
+    let (Ok(open), Ok(named)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
+        return false;
+    };
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
@@ -110,24 +122,43 @@ mod tests {
     #[test]
     fn lines_go_to_the_file_of_that_name_whatever_became_of_the_last() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, moved) = (dir.path().join("logs/a.log"), dir.path().join("moved"));
-        let mut file = None;
-        write_line(&mut file, &path, b"1\n").unwrap();
-        write_line(&mut file, &path, b"2\n").unwrap();
+        let log = LogPath::parse(dir.path(), "logs/a.log").unwrap();
+        let (path, moved) = (log.whole(), dir.path().join("moved"));
+        let mut open = OpenFiles::default();
+        open.write_line(&log, b"1\n").unwrap();
+        open.write_line(&log, b"2\n").unwrap();
         std::fs::rename(&path, &moved).unwrap();
-        write_line(&mut file, &path, b"3\n").unwrap();
+        open.write_line(&log, b"3\n").unwrap();
         assert_eq!(std::fs::read_to_string(&moved).unwrap(), "1\n2\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "3\n");
         std::fs::remove_file(&path).unwrap();
-        write_line(&mut file, &path, b"4\n").unwrap();
+        open.write_line(&log, b"4\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "4\n");
     }
 
     #[test]
     fn a_file_that_cannot_be_written_is_an_error_not_an_end() {
         let dir = tempfile::tempdir().unwrap();
-        let mut file = None;
-        assert!(write_line(&mut file, dir.path(), b"1\n").is_err());
-        assert!(write_line(&mut file, &dir.path().join("a"), b"1\n").is_ok());
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        let path = |name| LogPath::parse(dir.path(), name).unwrap();
+        let mut open = OpenFiles::default();
+        assert!(open.write_line(&path("folder"), b"1\n").is_err());
+        assert!(open.write_line(&path("a"), b"1\n").is_ok());
+    }
+
+    #[test]
+    fn many_files_are_written_through_a_few_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |number: usize| LogPath::parse(dir.path(), &number.to_string()).unwrap();
+        let mut open = OpenFiles::default();
+        for round in ["1\n", "2\n"] {
+            (0..2 * OPEN_MAX).for_each(|file| {
+                open.write_line(&path(file), round.as_bytes()).unwrap();
+            });
+        }
+        assert_eq!(open.0.len(), OPEN_MAX);
+        for file in 0..2 * OPEN_MAX {
+            assert_eq!(std::fs::read_to_string(path(file).whole()).unwrap(), "1\n2\n");
+        }
     }
 }

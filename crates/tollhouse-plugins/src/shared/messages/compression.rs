@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{BodyFilter, ResponseContext};
+use tollhouse_plugin::{BodyFilter, Codings, ResponseContext};
 
 /// Bytes read from a decoder at a time.
 const PIECE_BYTES: usize = 8192;
@@ -162,27 +162,31 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
+    /// All of them, as plugins say which answers they read.
+    pub(crate) const READABLE: Codings = Codings::GZIP.union(Codings::BROTLI);
+
     /// The one that `Content-Encoding` names.
     pub(crate) fn named(name: &[u8]) -> Option<Encoding> {
-        match name {
+        match name.trim_ascii().to_ascii_lowercase().as_slice() {
             b"gzip" => Some(Encoding::Gzip),
             b"br" => Some(Encoding::Brotli),
             _ => None,
         }
     }
 
-    /// The first `bytes_max` bytes of what `body` stands for; `None` where it stands for nothing.
+    /// Decodes `body`; `None` where it is not in this encoding, or decodes to more than `bytes_max` bytes.
     pub(crate) fn decode(self, body: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
         let mut decoded = Vec::new();
+        let limit = bytes_max.saturating_add(1);
         let result = match self {
             Encoding::Gzip => {
-                flate2::read::MultiGzDecoder::new(body).take(bytes_max).read_to_end(&mut decoded)
+                flate2::read::MultiGzDecoder::new(body).take(limit).read_to_end(&mut decoded)
             }
-            Encoding::Brotli => brotli::Decompressor::new(body, PIECE_BYTES)
-                .take(bytes_max)
-                .read_to_end(&mut decoded),
+            Encoding::Brotli => {
+                brotli::Decompressor::new(body, PIECE_BYTES).take(limit).read_to_end(&mut decoded)
+            }
         };
-        result.ok().map(|_| decoded)
+        result.ok().filter(|bytes| *bytes as u64 <= bytes_max).map(|_| decoded)
     }
 }
 

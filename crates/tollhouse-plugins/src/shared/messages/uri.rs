@@ -1,44 +1,8 @@
-//! Writing paths and queries for nodes and for `Location`.
+//! Writing paths and queries for nodes and for `Location`: whatever is put into an address is encoded for
+//! the place where it goes.
 
+use tollhouse_model::variable::Variable;
 use tollhouse_plugin::RequestContext;
-
-/// Appends a decoded path as it may stand in a request line: whatever nginx encodes in whole URIs
-/// becomes `%XX`.
-pub(crate) fn encode_into(path: &[u8], out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in path {
-        if is_plain(byte) {
-            out.push(byte);
-        } else {
-            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        }
-    }
-}
-
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_graphic()
-        && !matches!(
-            byte,
-            b'"' | b'#' | b'%' | b'<' | b'>' | b'?' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}'
-        )
-}
-
-/// A decoded path as it may stand in a request line.
-pub(crate) fn encode(path: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(path.len() + 16);
-    encode_into(path, &mut out);
-    out
-}
-
-/// Encodes what stands before the first `?`, and leaves the query behind it as it is: there, only what
-/// no request line can hold is encoded, and that when it is written.
-pub(crate) fn encode_path(uri: &[u8]) -> Vec<u8> {
-    let at = uri.iter().position(|&byte| byte == b'?').unwrap_or(uri.len());
-    let mut out = Vec::with_capacity(uri.len() + 16);
-    encode_into(&uri[..at], &mut out);
-    out.extend_from_slice(&uri[at..]);
-    out
-}
 
 /// The query that the node would get: the client's, or what plugins made of it. An empty one counts
 /// as none.
@@ -59,19 +23,202 @@ pub(crate) fn append_query(uri: &mut Vec<u8>, query: &[u8]) {
     uri.extend_from_slice(query);
 }
 
+/// Encodes what browsers do not read as it stands: a backslash is a slash to them, and tabs and line
+/// ends are nothing, so that `/\evil.com` would lead away.
+fn write_as_browsers_read(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        if byte == b'\\' || byte.is_ascii_control() {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+/// The part of an address that comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Nothing is written yet: what comes may be a whole address.
+    Start,
+    /// Scheme, host and port.
+    Authority,
+    Path,
+    /// The query, or a fragment.
+    Query,
+}
+
+/// Treatment of an operator's own text in a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Literals {
+    /// Written as it is: the operator has encoded it.
+    AsWritten,
+    /// Encoded like a decoded path.
+    Encoded,
+}
+
+/// An address put together of texts and values.
+#[derive(Debug)]
+pub(crate) struct AddressWriter {
+    out: Vec<u8>,
+    literals: Literals,
+    /// Whether slashes stay escaped in the path that routes see, and so in what is taken from it.
+    keeps_slashes: bool,
+}
+
+impl AddressWriter {
+    pub(crate) fn new(cx: &RequestContext<'_>, literals: Literals) -> Self {
+        // Of an escaped path, a slash is escaped only where the operator has said so.
+        let keeps_slashes = cx.escaped_path().windows(3).any(|part| part == b"%2F");
+        Self { out: Vec::new(), literals, keeps_slashes }
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    fn place(&self) -> Place {
+        if self.out.is_empty() {
+            return Place::Start;
+        }
+        if self.out.iter().any(|byte| matches!(byte, b'?' | b'#')) {
+            return Place::Query;
+        }
+        let scheme = self.out.windows(3).position(|part| part == b"://");
+        let authority = match scheme {
+            Some(at) if !self.out[..at].contains(&b'/') => &self.out[at + 3..],
+            _ if self.out.starts_with(b"//") => &self.out[2..],
+            // A scheme, or the beginning of one.
+            _ if !self.out.contains(&b'/') => return Place::Authority,
+            _ => return Place::Path,
+        };
+        if authority.contains(&b'/') { Place::Path } else { Place::Authority }
+    }
+
+    /// Writes the operator's own text: it may begin the query.
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        let is_encoded = self.literals == Literals::Encoded
+            && matches!(self.place(), Place::Start | Place::Path);
+        if !is_encoded {
+            return self.out.extend_from_slice(text);
+        }
+        let at = text.iter().position(|&byte| byte == b'?').unwrap_or(text.len());
+        tollhouse_router::escape_into(&text[..at], &mut self.out);
+        self.out.extend_from_slice(&text[at..]);
+    }
+
+    /// Writes a decoded value: nothing in it ends the part of the address that it is put into.
+    pub(crate) fn value(&mut self, value: &[u8]) {
+        match self.place() {
+            Place::Start | Place::Authority => write_as_browsers_read(value, &mut self.out),
+            Place::Path => tollhouse_router::escape_into(value, &mut self.out),
+            Place::Query => escape_query_into(value, &mut self.out),
+        }
+    }
+
+    /// Writes a part of the path that routes see.
+    pub(crate) fn path_part(&mut self, part: &[u8]) {
+        if self.place() == Place::Query {
+            return escape_query_into(part, &mut self.out);
+        }
+        let mut rest = part;
+        while let Some(at) = rest.windows(3).position(|it| self.keeps_slashes && it == b"%2F") {
+            tollhouse_router::escape_into(&rest[..at], &mut self.out);
+            self.out.extend_from_slice(b"%2F");
+            rest = &rest[at + 3..];
+        }
+        tollhouse_router::escape_into(rest, &mut self.out);
+    }
+
+    /// Writes the value of a variable, or `default` where it has none.
+    pub(crate) fn variable(&mut self, cx: &RequestContext<'_>, variable: &Variable, default: &str) {
+        let Some(value) = cx.variables().variable(variable) else {
+            return self.value(default.as_bytes());
+        };
+        let in_query = self.place() == Place::Query;
+        match variable {
+            Variable::Uri if !in_query => self.out.extend_from_slice(&cx.escaped_path()),
+            Variable::RequestUri if !in_query => {
+                self.out.extend_from_slice(&cx.escaped_path());
+                if let Some(query) = cx.query().filter(|query| !query.is_empty()) {
+                    append_query(&mut self.out, query);
+                }
+            }
+            // Encoded already, for this place.
+            Variable::Args if in_query => self.out.extend_from_slice(&value),
+            Variable::Named(name) if name == "real_request_uri" && !in_query => {
+                write_as_browsers_read(&value, &mut self.out);
+            }
+            Variable::Named(name) if name == "is_args" => self.out.extend_from_slice(&value),
+            Variable::UriParam(_) => self.path_part(&value),
+            _ => self.value(&value),
+        }
+    }
+}
+
+/// Whether a variable brings the client's query into an address.
+pub(crate) fn brings_query(variable: &Variable) -> bool {
+    match variable {
+        Variable::Args | Variable::RequestUri => true,
+        Variable::Named(name) => name == "real_request_uri",
+        _ => false,
+    }
+}
+
+/// Appends a decoded value as it can stand in a query, as a name or as a value.
+fn escape_query_into(value: &[u8], out: &mut Vec<u8>) {
+    for &byte in value {
+        let is_plain = byte.is_ascii_alphanumeric() || b"-._~!$'()*,/:;@".contains(&byte);
+        if is_plain {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tollhouse_plugin::testing::FakeExchange;
+    use tollhouse_plugin::{Memory, NoConsumers};
+
     use super::*;
 
-    #[test]
-    fn what_cannot_stand_in_a_request_line_is_encoded() {
-        for (uri, expected) in [
-            ("/a/b-c_d.e~f!$&'()*+,;=:@", "/a/b-c_d.e~f!$&'()*+,;=:@"),
-            ("/a b#c%d\u{7f}é", "/a%20b%23c%25d%7F%C3%A9"),
-            ("/a|b?c d", "/a%7Cb?c d"),
-            ("", ""),
-        ] {
-            assert_eq!(String::from_utf8(encode_path(uri.as_bytes())).unwrap(), expected);
+    fn write(literals: Literals, parts: &[(&str, &str)]) -> String {
+        let mut exchange = FakeExchange::parse("GET /a HTTP/1.1\n\n", 0);
+        let mut memory = Memory::default();
+        let cx = RequestContext::new(&mut exchange, &NoConsumers, &mut memory);
+        let mut writer = AddressWriter::new(&cx, literals);
+        for (kind, part) in parts {
+            match *kind {
+                "text" => writer.text(part.as_bytes()),
+                "value" => writer.value(part.as_bytes()),
+                _ => writer.path_part(part.as_bytes()),
+            }
         }
+        String::from_utf8(writer.into_bytes()).expect("addresses of tests are text")
+    }
+
+    #[test]
+    fn values_are_encoded_for_where_they_go() {
+        for (parts, expected) in [
+            (&[("text", "/a/"), ("value", "b/c?d#e%f é")][..], "/a/b/c%3Fd%23e%25f%20%C3%A9"),
+            (&[("text", "/a?b="), ("value", "c&d=e+f%g?h /i")], "/a?b=c%26d%3De%2Bf%25g%3Fh%20/i"),
+            (&[("text", "https://"), ("value", "a.com:8"), ("text", "/x?")], "https://a.com:8/x?"),
+            (&[("value", "https"), ("text", "://a"), ("path", "/b?c")], "https://a/b%3Fc"),
+            (&[("value", "https://b.com/?c=d")], "https://b.com/?c=d"),
+            (&[("value", "/\\evil.com\t")], "/%5Cevil.com%09"),
+            (&[("text", "//a.com/"), ("value", "?")], "//a.com/%3F"),
+            (&[("text", "/a#"), ("value", "b?c")], "/a#b%3Fc"),
+            (&[("text", "/"), ("path", "a%2Fb")], "/a%252Fb"),
+        ] {
+            assert_eq!(write(Literals::AsWritten, parts), expected);
+        }
+    }
+
+    #[test]
+    fn an_operators_text_is_encoded_where_asked_for() {
+        let parts = [("text", "/a b%2F?c d"), ("text", "e f")];
+        assert_eq!(write(Literals::Encoded, &parts), "/a%20b%252F?c de f");
+        assert_eq!(write(Literals::AsWritten, &parts), "/a b%2F?c de f");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::schema::Schema;
-use tollhouse_plugin::{Answer, RequestContext};
+use tollhouse_plugin::{Answer, Carrier, Identity, RequestContext};
 
 use super::checks::{Claims, Rules, has_scopes, is_for};
 use super::error::{TokenError, Unavailable};
@@ -13,6 +13,7 @@ use super::flow::Login;
 use super::introspection::Introspection;
 use super::provider::Provider;
 use super::tokens::Client;
+use crate::shared::auth::grant::{digest_of, note_claims};
 
 /// Header lines that an answer sets cookies by.
 pub(crate) type CookieLines = Vec<String>;
@@ -129,6 +130,7 @@ impl Engine {
         if !matches!(self.bearer, Bearer::Ignored) {
             if let Some(token) = bearer_token(cx, token_header)? {
                 let who = self.by_token(cx, &token, now).await?;
+                cx.edits().identities.explain(Carrier::Authorization);
                 return Ok(Admission::Passes(Some(Box::new(who)), CookieLines::new()));
             }
             if self.login.is_none() {
@@ -255,6 +257,19 @@ pub(crate) fn away(error: &Unavailable) -> Refusal {
 }
 
 impl Who {
+    /// Notes the user for whatever keeps users apart: by what the provider says, or else by the token.
+    pub(crate) fn note(&self, cx: &mut RequestContext<'_>, by: &'static str) {
+        let mut claims = self.id_token.clone().unwrap_or_default();
+        let told = self.userinfo.iter().flat_map(|claims| claims.iter());
+        claims.extend(told.map(|(name, value)| (name.clone(), value.clone())));
+        if !claims.is_empty() {
+            return note_claims(cx, by, &claims);
+        }
+        let token = self.access_token.as_deref().unwrap_or_default();
+        let grant = digest_of([token.as_bytes()]);
+        cx.note_identity(Identity { by, name: b"", grant: grant.as_ref() });
+    }
+
     /// What schemas are asked about: all that is known of a user who has logged in.
     pub(crate) fn document(&self) -> Value {
         let mut known = Map::new();

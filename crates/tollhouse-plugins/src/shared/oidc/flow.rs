@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tollhouse_plugin::{Answer, RequestContext};
+use tollhouse_plugin::{Answer, Carrier, RequestContext};
 
 use super::checks::{Claims, Expected, text_of};
 use super::client::{ClientAuth, Form};
@@ -91,12 +91,13 @@ impl Login {
         if cx.path() == self.logout_path.as_bytes() {
             return self.log_out(engine, cx, now).await.map(Admission::Answered);
         }
-        if self.callback.is(cx.path()) {
+        if self.callback.is(cx.path()) && comes_back(cx) {
             return self.come_back(engine, cx, now).await.map(Admission::Answered);
         }
         let found = self.jar.find(cx, &self.jar.name, PURPOSE);
         if let Some((who, lines)) = self.by_session(engine, cx, &found, now).await? {
             self.hide_from_node(cx);
+            cx.edits().identities.explain(Carrier::Cookie);
             return Ok(Admission::Passes(Some(Box::new(who)), lines));
         }
         match engine.otherwise {
@@ -552,6 +553,12 @@ fn who_of(session: Session, is_over: bool) -> (Who, Option<Value>) {
 /// The claims of a token that was verified when it came.
 fn claims_of(token: &str) -> Option<Claims> {
     Token::parse(token.as_bytes()).map(|token| token.payload)
+}
+
+/// Whether a request brings an answer of the provider (OpenID Connect Core §3.1.2.5): without one, it asks for a page
+/// at the same address.
+fn comes_back(cx: &RequestContext<'_>) -> bool {
+    ["state", "code", "error"].iter().any(|name| cx.argument(name).is_some())
 }
 
 /// Scheme and host that the client sees; `None` where the host is none.

@@ -43,9 +43,29 @@ pub(crate) struct Document {
 #[derive(Debug)]
 pub(crate) enum Source {
     /// It is fetched from this address.
-    Discovery(String),
+    Discovery {
+        address: String,
+        /// Issuer that it has to name; `None` where the operator has given the address alone.
+        issuer: Option<String>,
+    },
     /// It is known.
     Known(Arc<Document>),
+}
+
+/// Path of documents below the addresses of their issuers (OpenID Connect Discovery §4).
+const DOCUMENT_PATH: &str = "/.well-known/openid-configuration";
+
+impl Source {
+    /// The document of this issuer, and of no other (OpenID Connect Discovery §4.3).
+    pub(crate) fn issuer(issuer: &str) -> Self {
+        let address = format!("{issuer}{DOCUMENT_PATH}");
+        Self::Discovery { address, issuer: Some(issuer.to_owned()) }
+    }
+
+    /// The document at this address, of any issuer.
+    pub(crate) fn address(address: &str) -> Self {
+        Self::Discovery { address: address.to_owned(), issuer: None }
+    }
 }
 
 /// See the module.
@@ -63,7 +83,7 @@ impl Provider {
         let client = HttpClient::new(timeout, verification, REUSE);
         let mut client = client.with_replies_up_to(REPLY_BYTES_MAX);
         let address = match &source {
-            Source::Discovery(address) => Some(address),
+            Source::Discovery { address, .. } => Some(address),
             Source::Known(document) => document.token_endpoint.as_ref(),
         };
         if let Some(target) = address.and_then(|address| Target::parse(address).ok()) {
@@ -79,9 +99,13 @@ impl Provider {
     pub(crate) async fn document(&self, now_ms: u64) -> Result<Arc<Document>, Unavailable> {
         match &self.source {
             Source::Known(document) => Ok(Arc::clone(document)),
-            Source::Discovery(address) => {
-                let fetch =
-                    async { Document::read(&self.fetch("discovery", address).await?, address) };
+            Source::Discovery { address, issuer } => {
+                let fetch = async {
+                    let document =
+                        Document::read(&self.fetch("discovery", address).await?, address)?;
+                    document.check_issuer(address, issuer.as_deref())?;
+                    Ok(document)
+                };
                 self.document.get(now_ms, DOCUMENT_AGE_MAX_MS, fetch).await
             }
         }
@@ -151,6 +175,28 @@ impl Provider {
 }
 
 impl Document {
+    /// Whether the document is about the issuer that it was asked of. Where the operator has named its address alone,
+    /// another is told to the log: addresses inside of a cluster and those of many tenants are seldom the issuer's.
+    ///
+    /// # Errors
+    /// It is about another than `issuer`.
+    fn check_issuer(&self, address: &str, issuer: Option<&str>) -> Result<(), Unavailable> {
+        let found = self.issuer.trim_end_matches('/');
+        if issuer.is_some_and(|issuer| issuer.trim_end_matches('/') != found) {
+            let reason = format!("it is about another issuer: {}", self.issuer);
+            return Err(Unavailable::new("discovery", reason));
+        }
+        if address.strip_suffix(DOCUMENT_PATH) != Some(found) {
+            let issuer = &self.issuer;
+            tracing::warn!(
+                address,
+                issuer,
+                "the identity provider's document names another issuer"
+            );
+        }
+        Ok(())
+    }
+
     /// Reads what was found at `address`.
     fn read(document: &Value, address: &str) -> Result<Self, Unavailable> {
         let wrong = |reason: String| Unavailable::new("discovery", reason);
@@ -217,6 +263,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_document_about_another_issuer_is_not_believed_where_one_is_named() {
+        let document = Document { issuer: "https://id.test/".to_owned(), ..Document::default() };
+        for (issuer, is_good) in [
+            (None, true),
+            (Some("https://id.test"), true),
+            (Some("https://id.test/"), true),
+            (Some("https://id.test/a"), false),
+            (Some("http://id.test"), false),
+        ] {
+            let address = "http://inside/.well-known/openid-configuration";
+            assert_eq!(document.check_issuer(address, issuer).is_ok(), is_good, "{issuer:?}");
+        }
+    }
 
     #[test]
     fn a_document_is_believed_where_it_is_what_it_has_to_be() {

@@ -22,6 +22,22 @@ use crate::shared::confs::defaults::defaults;
 /// Milliseconds that a conf waits for Redis unless it says otherwise.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
+/// Fields that decide where the passwords of a conf are sent.
+pub(crate) const SENT_TO: &[&str] = &[
+    "policy",
+    "redis_host",
+    "redis_port",
+    "redis_username",
+    "redis_ssl",
+    "redis_ssl_verify",
+    "redis_cluster_nodes",
+    "redis_cluster_ssl",
+    "redis_cluster_ssl_verify",
+    "redis_sentinels",
+    "redis_master_name",
+    "sentinel_username",
+];
+
 /// Fields of policy `redis`.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Single {

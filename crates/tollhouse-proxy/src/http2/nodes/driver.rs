@@ -86,6 +86,7 @@ impl Driving<'_> {
     fn look_at_deadlines(&mut self, now_ms: u64) -> bool {
         let (node, session) = (self.node, &*self.node.session);
         let failed = session.tick(now_ms).is_err();
+        session.look_at_abandoned();
         match (session.is_idle(), node.idle_since_ms.get()) {
             (true, None) => node.idle_since_ms.set(Some(now_ms)),
             (true, Some(since_ms)) if now_ms >= since_ms.saturating_add(self.idle_ms()) => {

@@ -44,18 +44,10 @@ pub(super) struct NodeConnection {
     pub(super) idle_since_ms: Cell<Option<u64>>,
 }
 
-/// Who opens the connection that a request waits for.
-pub(super) enum Opened {
-    /// Another request has begun to.
-    ByAnother(Rc<Opening>),
-    /// The one that asks.
-    ByCaller(Rc<Opening>),
-}
-
 /// A connection that is being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// Requests that wait for it, the one that opens it included.
+    /// Requests that wait for it.
     requests: Cell<u32>,
     /// Why it could not be opened.
     failure: Cell<Option<AttemptError>>,
@@ -71,19 +63,20 @@ impl NodeConnections {
         shared.connections.iter().find_map(|connection| connection.stream(now_ms))
     }
 
-    /// The opening that a request under `key` waits for, or a new one, which it brings about itself.
-    pub(super) fn opening(&self, key: &PoolKey) -> Opened {
-        let mut by_key = self.by_key.borrow_mut();
-        let shared = by_key.entry(key.clone()).or_default();
-        let has_room = |opening: &&Rc<Opening>| opening.requests.get() < STREAMS_ASSUMED;
-        if let Some(opening) = shared.openings.iter().find(has_room) {
-            opening.requests.set(opening.requests.get() + 1);
-            return Opened::ByAnother(Rc::clone(opening));
-        }
+    /// A place of an opening that a request under `key` can wait for.
+    pub(super) fn opening(&self, key: &PoolKey) -> Option<Place> {
+        let by_key = self.by_key.borrow();
+        let openings = &by_key.get(key)?.openings;
+        let opening = openings.iter().find(|opening| opening.requests.get() < STREAMS_ASSUMED)?;
+        Some(Place::new(Rc::clone(opening)))
+    }
+
+    /// Begins an opening, for which requests under `key` wait.
+    pub(super) fn begin(&self, key: &PoolKey) -> Rc<Opening> {
         let opening = Rc::new(Opening::default());
-        opening.requests.set(1);
-        shared.openings.push(Rc::clone(&opening));
-        Opened::ByCaller(opening)
+        let mut by_key = self.by_key.borrow_mut();
+        by_key.entry(key.clone()).or_default().openings.push(Rc::clone(&opening));
+        opening
     }
 
     /// Ends an opening: it is waited for no more, and whoever waits is told.
@@ -163,9 +156,9 @@ impl Shared {
 }
 
 impl NodeConnection {
-    /// One that its first request has opened.
+    /// One that was just opened.
     pub(super) fn new(session: Rc<Session>, bounds: KeepalivePool) -> Self {
-        Self { session, requests: Cell::new(1), bounds, idle_since_ms: Cell::new(None) }
+        Self { session, requests: Cell::new(0), bounds, idle_since_ms: Cell::new(None) }
     }
 
     /// A stream of it, which the head of a request opens; none where it takes no more.
@@ -187,19 +180,37 @@ impl NodeConnection {
 }
 
 impl Opening {
-    /// Has those that wait fail as the one that opens does.
+    /// Has those that wait fail with `error`.
     pub(super) fn fail(&self, error: AttemptError) {
         self.failure.set(Some(error));
     }
+}
 
-    /// Waits for its end.
+/// The place of a request that waits for an opening; another's once it is dropped.
+pub(crate) struct Place {
+    opening: Rc<Opening>,
+}
+
+impl Place {
+    pub(super) fn new(opening: Rc<Opening>) -> Self {
+        opening.requests.set(opening.requests.get() + 1);
+        Self { opening }
+    }
+
+    /// Waits for the end of the opening.
     ///
     /// # Errors
     /// Why there is no connection.
     pub(crate) async fn ended(&self) -> Result<(), AttemptError> {
-        if !self.has_ended.get() {
-            self.ended.notified().await;
+        if !self.opening.has_ended.get() {
+            self.opening.ended.notified().await;
         }
-        self.failure.get().map_or(Ok(()), Err)
+        self.opening.failure.get().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.opening.requests.set(self.opening.requests.get() - 1);
     }
 }

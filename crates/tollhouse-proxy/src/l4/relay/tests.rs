@@ -18,7 +18,7 @@ async fn pair() -> (TcpStream, Link) {
     let address = listener.local_addr().expect("bound");
     let far = TcpStream::connect(address).await.expect("it listens");
     let near = listener.accept().await.expect("a connection").0;
-    (far, Link::new(Stream::Plain(near)))
+    (far, Link::new(Stream::from(near)))
 }
 
 /// A relay between a client and a node, which `act` plays; how it ends, and what has passed.

@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -16,7 +16,6 @@ use crate::worker::Worker;
 /// A session's place among those of its core; free again when this is dropped.
 pub(crate) struct Place {
     worker: Rc<Worker>,
-    key: SessionKey,
     session: Rc<Session>,
     /// Of its task, once that has begun.
     number: Option<u64>,
@@ -26,33 +25,34 @@ impl Place {
     /// Takes a place for a new session, which begins with a datagram of `first_bytes`.
     ///
     /// # Errors
-    /// All are taken, or as many as one address may have, or too much waits for nodes.
+    /// All are taken by sessions in use, or as many as one address may have, or too much waits for nodes.
     pub(super) fn take(
         worker: &Rc<Worker>,
         key: SessionKey,
         first_bytes: usize,
     ) -> Result<Self, DatagramDrop> {
         let (sessions, settings) = (&worker.sessions, &worker.settings.streams);
-        if sessions.len() >= settings.udp_sessions_per_worker {
-            return Err(DatagramDrop::Limit);
-        }
         let address = key.client.ip();
-        let mut per_address = sessions.per_address.borrow_mut();
-        let count = per_address.get(&address).copied().unwrap_or_default();
-        if count >= settings.udp_sessions_per_address {
-            return Err(DatagramDrop::LimitPerAddress);
+        let count = || sessions.per_address.borrow().get(&address).copied().unwrap_or_default();
+        if count() >= settings.udp_sessions_per_address {
+            make_room(worker, Some(&address)).ok_or(DatagramDrop::LimitPerAddress)?;
+        }
+        if sessions.len() >= settings.udp_sessions_per_worker {
+            make_room(worker, None).ok_or(DatagramDrop::Limit)?;
         }
         // Last of the checks, as it takes what it counts: a refusal behind it would have to give that back.
         if !sessions.count_waiting(first_bytes) {
             return Err(DatagramDrop::Waiting);
         }
-        per_address.insert(address, count + 1);
-        let session = Rc::new(Session::new(first_bytes, worker.clock.now_ms()));
+        *sessions.per_address.borrow_mut().entry(address).or_insert(0) += 1;
+        let session = Rc::new(Session::new(key, first_bytes, worker.clock.now_ms()));
+        let ticket = sessions.unproven.borrow_mut().push(address, Rc::clone(&session));
+        session.unproven.set(Some(ticket));
         sessions.by_key.borrow_mut().insert(key, Rc::clone(&session));
         worker.open.begin();
         worker.metrics.udp_sessions.increment();
         worker.metrics.udp_sessions_open.increment();
-        Ok(Self { worker: Rc::clone(worker), key, session, number: None })
+        Ok(Self { worker: Rc::clone(worker), session, number: None })
     }
 
     /// Ties it to the task that calls this: failures and a drain wake it.
@@ -64,7 +64,7 @@ impl Place {
 
     /// Who sends.
     pub(super) fn client(&self) -> SocketAddr {
-        self.key.client
+        self.session.key.client
     }
 
     pub(super) fn session(&self) -> &Session {
@@ -75,14 +75,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let sessions = &self.worker.sessions;
-        sessions.by_key.borrow_mut().remove(&self.key);
-        let address = self.key.client.ip();
-        let mut per_address = sessions.per_address.borrow_mut();
-        if let Some(count) = per_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                per_address.remove(&address);
-            }
+        // A displaced session has left its place to another, perhaps of the same client.
+        if !self.session.is_displaced() {
+            sessions.forget(&self.session.key);
+            self.worker.metrics.udp_sessions_open.decrement();
+        }
+        if let Some(ticket) = self.session.unproven.take() {
+            sessions.unproven.borrow_mut().remove(&ticket);
         }
         // A session that never had a node has passed nothing on of what waited for one.
         if let State::Opening { first_bytes, waiting } = &*self.session.state.borrow() {
@@ -91,8 +90,15 @@ impl Drop for Place {
             self.worker.metrics.udp_datagrams_dropped.get(DatagramDrop::Refused).add(lost);
         }
         self.worker.open.exit(self.number);
-        self.worker.metrics.udp_sessions_open.decrement();
     }
+}
+
+/// Ends the oldest session that nothing shows to be in use, of `address` where that is given.
+fn make_room(worker: &Worker, address: Option<&IpAddr>) -> Option<()> {
+    worker.sessions.displace(address).then(|| {
+        worker.metrics.udp_sessions_displaced.increment();
+        worker.metrics.udp_sessions_open.decrement();
+    })
 }
 
 impl Session {
@@ -193,6 +199,73 @@ mod tests {
         drop(take(1_000).expect("there is room again"));
         drop(places);
         assert_eq!((worker.sessions.waiting_bytes.get(), worker.sessions.len()), (0, 0));
+    }
+
+    /// Of `port` at `192.0.2.LAST`.
+    fn key_at(last: u8, port: u16) -> SessionKey {
+        let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), port));
+        SessionKey { listener: 0, client }
+    }
+
+    fn worker(per_worker: usize, per_address: usize) -> Rc<Worker> {
+        let mut settings = testing::settings();
+        settings.streams.udp_sessions_per_worker = per_worker;
+        settings.streams.udp_sessions_per_address = per_address;
+        Worker::new(testing::parts_with(settings, tollhouse_plugin::Catalogue::new([]), [])).0
+    }
+
+    #[test]
+    fn forged_sources_make_room_for_each_other_and_leave_sessions_in_use_alone() {
+        let worker = worker(3, 3);
+        let take = |last| Place::take(&worker, key_at(last, 1), 1);
+        let used = take(1).expect("there is room");
+        used.session().note_answered(&worker.sessions);
+        used.session().note_follower(&worker.sessions);
+        // One datagram, even if it was answered, and many without an answer: either may be forged.
+        let answered = take(2).expect("there is room");
+        answered.session().note_answered(&worker.sessions);
+        let unanswered = take(3).expect("there is room");
+        unanswered.session().note_follower(&worker.sessions);
+        let displaced = || [&used, &answered, &unanswered].map(|it| it.session().is_displaced());
+        let first = take(4).expect("the oldest makes room");
+        assert_eq!(displaced(), [false, true, false]);
+        let second = take(5).expect("the next one makes room");
+        assert_eq!(displaced(), [false, true, true]);
+        assert_eq!(worker.sessions.len(), 3);
+        for place in [&first, &second] {
+            place.session().note_follower(&worker.sessions);
+            place.session().note_answered(&worker.sessions);
+        }
+        assert!(matches!(take(6), Err(DatagramDrop::Limit)), "all are in use");
+        assert_eq!(worker.metrics.udp_sessions_displaced.value(), 2);
+        assert_eq!(worker.metrics.udp_sessions_open.value(), 3);
+        drop((answered, unanswered));
+        assert_eq!(worker.sessions.len(), 3, "they had left their places");
+        drop((used, first, second));
+        assert_eq!(worker.sessions.len(), 0);
+        assert_eq!(worker.metrics.udp_sessions_open.value(), 0);
+        assert!(worker.sessions.unproven.borrow().is_empty());
+        assert!(worker.sessions.per_address.borrow().is_empty());
+    }
+
+    #[test]
+    fn an_address_at_its_share_pays_with_its_own_oldest_session() {
+        let worker = worker(8, 2);
+        let take = |last, port| Place::take(&worker, key_at(last, port), 1);
+        let other = take(1, 1).expect("there is room");
+        let own = [take(2, 1), take(2, 2)].map(|place| place.expect("there is room"));
+        let newest = take(2, 3).expect("its oldest makes room");
+        assert!(own[0].session().is_displaced() && !own[1].session().is_displaced());
+        assert!(!other.session().is_displaced() && !newest.session().is_displaced());
+        // The same port again, before the displaced session's task has ended.
+        let again = take(2, 1).expect("its oldest makes room");
+        drop(own);
+        assert!(
+            worker.sessions.get(&key_at(2, 1)).is_some(),
+            "the newer session of that port stays"
+        );
+        drop((again, newest, other));
+        assert_eq!(worker.sessions.len(), 0);
     }
 
     #[test]

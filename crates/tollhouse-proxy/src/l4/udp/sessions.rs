@@ -1,5 +1,6 @@
 //! The sessions of one core: found by listener, client address and port; bounded in number, for each
-//! address, and in what waits while their nodes are looked for. How a session takes its place among them, and what
+//! address, and in what waits while their nodes are looked for. Sessions that nothing shows to be in use make room
+//! for newer ones. How a session takes its place among them, and what
 //! passes through it, is `place.rs`.
 
 use std::cell::{Cell, RefCell, RefMut};
@@ -10,6 +11,10 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use tokio::net::UdpSocket;
+use tollhouse_stdx::{ArrivalQueue, Ticket};
+use tollhouse_telemetry::ErrorCode;
+
+use crate::l4::plugins::Refusal;
 
 /// Longest datagram (RFC 768: a length of 16 bits).
 pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
@@ -37,6 +42,8 @@ type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 pub(crate) struct Sessions {
     pub(super) by_key: RefCell<Map<SessionKey, Rc<Session>>>,
     pub(super) per_address: RefCell<Map<IpAddr, usize>>,
+    /// Those that may be a forged source's: of one datagram, or without an answer.
+    pub(super) unproven: RefCell<ArrivalQueue<IpAddr, Rc<Session>>>,
     pub(super) waiting_bytes: Cell<usize>,
     /// One datagram on its way, of whichever session.
     scratch: RefCell<Vec<u8>>,
@@ -47,6 +54,7 @@ impl Default for Sessions {
         Self {
             by_key: RefCell::default(),
             per_address: RefCell::default(),
+            unproven: RefCell::default(),
             waiting_bytes: Cell::new(0),
             scratch: RefCell::default(),
         }
@@ -57,6 +65,43 @@ impl Sessions {
     /// The session of a key.
     pub(super) fn get(&self, key: &SessionKey) -> Option<Rc<Session>> {
         self.by_key.borrow().get(key).cloned()
+    }
+
+    /// A session is in use: it makes room for no other.
+    fn prove(&self, session: &Session) {
+        if let Some(ticket) = session.unproven.take() {
+            self.unproven.borrow_mut().remove(&ticket);
+        }
+    }
+
+    /// Ends the oldest unproven session, of `address` where that is given; whether there was one.
+    pub(super) fn displace(&self, address: Option<&IpAddr>) -> bool {
+        let mut unproven = self.unproven.borrow_mut();
+        let oldest = match address {
+            Some(address) => unproven.pop_oldest_of(address),
+            None => unproven.pop_oldest(),
+        };
+        drop(unproven);
+        let Some(session) = oldest else { return false };
+        session.is_displaced.set(true);
+        self.forget(&session.key);
+        if let Some(task) = &*session.task.borrow() {
+            task.wake_by_ref();
+        }
+        true
+    }
+
+    /// Takes a session out of those that are found and counted.
+    pub(super) fn forget(&self, key: &SessionKey) {
+        self.by_key.borrow_mut().remove(key);
+        let address = key.client.ip();
+        let mut per_address = self.per_address.borrow_mut();
+        if let Some(count) = per_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                per_address.remove(&address);
+            }
+        }
     }
 
     /// How many there are.
@@ -91,6 +136,14 @@ impl Sessions {
 /// One client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
+    pub(super) key: SessionKey,
+    /// Whether datagrams have followed the first one.
+    has_followers: Cell<bool>,
+    is_answered: Cell<bool>,
+    /// Whether a newer session has taken its place.
+    pub(super) is_displaced: Cell<bool>,
+    /// Place among the unproven ones.
+    pub(super) unproven: Cell<Option<Ticket>>,
     pub(super) state: RefCell<State>,
     pub(super) bytes_received: Cell<u64>,
     pub(super) touched_ms: Cell<u64>,
@@ -118,14 +171,45 @@ pub(super) enum State {
 
 impl Session {
     /// One that begins with a datagram of `first_bytes`.
-    pub(super) fn new(first_bytes: usize, now_ms: u64) -> Self {
+    pub(super) fn new(key: SessionKey, first_bytes: usize, now_ms: u64) -> Self {
         Self {
+            key,
+            has_followers: Cell::new(false),
+            is_answered: Cell::new(false),
+            is_displaced: Cell::new(false),
+            unproven: Cell::new(None),
             state: RefCell::new(State::Opening { first_bytes, waiting: Vec::new() }),
             bytes_received: Cell::new(0),
             touched_ms: Cell::new(now_ms),
             failure: RefCell::new(None),
             task: RefCell::new(None),
         }
+    }
+
+    /// Notes a datagram behind the first one.
+    #[inline]
+    pub(super) fn note_follower(&self, sessions: &Sessions) {
+        if !self.has_followers.replace(true) && self.is_answered.get() {
+            sessions.prove(self);
+        }
+    }
+
+    /// Notes that the node has answered.
+    #[inline]
+    pub(super) fn note_answered(&self, sessions: &Sessions) {
+        if !self.is_answered.replace(true) && self.has_followers.get() {
+            sessions.prove(self);
+        }
+    }
+
+    /// Whether a newer session has taken its place.
+    pub(super) fn is_displaced(&self) -> bool {
+        self.is_displaced.get()
+    }
+
+    /// Outcome of a session whose place was taken: without an answer it has come to nothing.
+    pub(super) fn displaced(&self) -> Result<(), Refusal> {
+        if self.is_answered.get() { Ok(()) } else { Err(ErrorCode::ConnectionLimit.into()) }
     }
 
     /// Bytes that went to the node.

@@ -4,10 +4,11 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use tollhouse_model::upstream::ProxyHeader;
-use tollhouse_net::{Stream, connect, proxy_protocol};
+use tollhouse_net::{Stream, proxy_protocol};
 use tollhouse_telemetry::ErrorCode;
 
 use super::Attempt;
@@ -15,14 +16,18 @@ use super::error::{AttemptError, Blame};
 use crate::connection::link::Link;
 use crate::exchange::Exchange;
 use crate::exchange::state::RequestState;
-use crate::http2::nodes::{self, Claim};
+use crate::http2::nodes::{self, Claim, Dial};
 use crate::worker::pools::{ComesFor, PoolKey, UpstreamConnection};
 
 impl Attempt<'_> {
     pub(super) fn pool_key(&self, cx: &Exchange<'_>) -> PoolKey {
         let upstream = self.way.upstream;
         let server_name = upstream.terms.connector.as_ref().map(|_| server_name(cx.state).into());
-        let comes_for = upstream.terms.proxy_protocol.map(|_| Box::new(comes_for(cx)));
+        let mut comes_for = upstream.terms.proxy_protocol.map(|_| Box::new(comes_for(cx)));
+        if upstream.terms.speaks_http2 && cx.client.link.stream.is_kept_apart() {
+            comes_for =
+                comes_for.or_else(|| Some(Box::new(ComesFor::address(cx.client.peer.address))));
+        }
         PoolKey {
             address: self.picked.address(),
             pool: upstream.terms.pool,
@@ -53,31 +58,31 @@ impl Attempt<'_> {
         Ok(UpstreamConnection::kept_under(key.clone(), Link::new(stream), &cx.worker.metrics))
     }
 
-    /// A stream of a connection that others share; one of them opens it, and the others wait.
+    /// A stream of a connection that others share; where one has to be opened, all of them wait for it.
     async fn connect_shared(
         &self,
         cx: &Exchange<'_>,
         key: &PoolKey,
     ) -> Result<Box<UpstreamConnection>, AttemptError> {
         loop {
-            match nodes::claim(cx.worker, key) {
+            let place = match nodes::claim(cx.worker, key) {
                 Claim::Stream(stream) => return Ok(stream),
-                Claim::Wait(opening) => {
-                    let ended = self.within_connect_time(cx, opening.ended()).await;
-                    let late = || self.late(cx, ErrorCode::UpstreamConnectTimeout, true);
-                    ended.ok_or_else(late)??;
-                }
-                Claim::Open(opening) => match self.open_socket(cx, key).await {
-                    Ok(stream) => {
-                        cx.client.peer.note_announced(cx.worker, key);
-                        return Ok(opening.succeed(stream, self.way.upstream.terms.keepalive));
-                    }
-                    Err(error) => {
+                Claim::Wait(place) => place,
+                Claim::Open(opening) => {
+                    if let Err(error) = self.check_may_open(cx) {
                         opening.fail(error);
                         return Err(error);
                     }
-                },
-            }
+                    let terms = Arc::clone(&self.way.upstream.terms);
+                    if terms.proxy_protocol.is_some() {
+                        cx.client.peer.note_announced(cx.worker, key);
+                    }
+                    opening.start(Dial { terms, time: self.way.timeouts().connect })
+                }
+            };
+            let ended = self.within_connect_time(cx, place.ended()).await;
+            let late = || self.late(cx, ErrorCode::UpstreamConnectTimeout, true);
+            ended.ok_or_else(late)??;
         }
     }
 
@@ -100,38 +105,33 @@ impl Attempt<'_> {
         connected
     }
 
-    async fn open_socket(&self, cx: &Exchange<'_>, key: &PoolKey) -> Result<Stream, AttemptError> {
+    /// Whether this gateway lets a connection be opened: blaming the node would take it out of service, and another
+    /// try would meet the same.
+    fn check_may_open(&self, cx: &Exchange<'_>) -> Result<(), AttemptError> {
         let worker = cx.worker;
-        if !self.way.upstream.conf.scheme.carries_http() {
+        let code = if !self.way.upstream.conf.scheme.carries_http() {
             let cause = "the upstream's scheme is for stream routes, and its nodes get no requests";
             worker.failures.note(self.picked.address(), &cause);
-            let refused = AttemptError::last(ErrorCode::UpstreamConnectFailed);
-            return Err(AttemptError { blame: Blame::Nobody, ..refused });
-        }
-        // Both refusals are this gateway's: blaming the node would take it out of service, and
-        // another try would meet the same.
-        if !worker.may_connect() {
-            let limit = AttemptError::last(ErrorCode::ConnectionLimit);
-            return Err(AttemptError { blame: Blame::Nobody, ..limit });
-        }
-        let opened = self.within_connect_time(cx, self.open(key)).await;
-        let failed = |code, blame| {
-            worker.metrics.upstream_connections_failed.increment();
-            Err(AttemptError { blame, ..AttemptError::by_node(code, true) })
+            ErrorCode::UpstreamConnectFailed
+        } else if !worker.may_connect() {
+            ErrorCode::ConnectionLimit
+        } else {
+            return Ok(());
         };
-        match opened {
-            Some(Ok(stream)) => Ok(stream),
-            Some(Err(error)) => {
-                worker.failures.note(self.picked.address(), &error);
-                let is_nobodys = connect::is_no_failure_of_node(&error);
-                let blame = if is_nobodys { Blame::Nobody } else { Blame::Node };
-                failed(ErrorCode::UpstreamConnectFailed, blame)
-            }
-            None => {
-                worker.metrics.upstream_connections_failed.increment();
-                Err(self.late(cx, ErrorCode::UpstreamConnectTimeout, true))
-            }
-        }
+        Err(AttemptError { blame: Blame::Nobody, ..AttemptError::last(code) })
+    }
+
+    async fn open_socket(&self, cx: &Exchange<'_>, key: &PoolKey) -> Result<Stream, AttemptError> {
+        self.check_may_open(cx)?;
+        let worker = cx.worker;
+        let opening = nodes::open(&self.way.upstream.terms, key);
+        let error = match self.within_connect_time(cx, opening).await {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(error)) => AttemptError::by_opening(worker, self.picked.address(), &error),
+            None => self.late(cx, ErrorCode::UpstreamConnectTimeout, true),
+        };
+        worker.metrics.upstream_connections_failed.increment();
+        Err(error)
     }
 
     /// A deadline has passed: the client's own, which nobody can mend, or one of the node's.
@@ -141,22 +141,6 @@ impl Attempt<'_> {
             return AttemptError { blame: Blame::Nobody, ..exceeded };
         }
         AttemptError::by_node(code, may_retry)
-    }
-
-    /// Opens a connection that may stand under `key`.
-    async fn open(&self, key: &PoolKey) -> std::io::Result<Stream> {
-        let upstream = self.way.upstream;
-        let mut header = Vec::new();
-        if let (Some(version), Some(ends)) = (upstream.terms.proxy_protocol, &key.comes_for) {
-            let version = header_version(version);
-            proxy_protocol::write(version, ends.client, ends.local, &mut header);
-        }
-        match (&upstream.terms.connector, &key.server_name) {
-            (Some(connector), Some(name)) => {
-                connect::connect_tls_announced(key.address, connector, name, &header).await
-            }
-            _ => connect::connect_announced(key.address, &header).await,
-        }
     }
 }
 

@@ -1,6 +1,12 @@
 //! Why an attempt brought no answer: what is reported, whether another node may be tried, and whose failure it is.
 
+use std::io;
+use std::net::SocketAddr;
+
+use tollhouse_net::connect;
 use tollhouse_telemetry::ErrorCode;
+
+use crate::worker::Worker;
 
 /// Why an attempt brought no answer.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +37,16 @@ impl AttemptError {
         Self { code, may_retry: false, stale: false, blame: Blame::Node }
     }
 
+    /// No connection to a node could be opened. The cause is noted for the log of failures.
+    pub(crate) fn by_opening(worker: &Worker, node: SocketAddr, error: &io::Error) -> Self {
+        worker.failures.note(node, error);
+        let is_innocent = connect::is_no_failure_of_node(error);
+        let blame = if is_innocent { Blame::Nobody } else { Blame::Node };
+        Self { blame, ..Self::by_node(ErrorCode::UpstreamConnectFailed, true) }
+    }
+
     /// The node's failure, which another node may mend.
-    pub(super) fn by_node(code: ErrorCode, may_retry: bool) -> Self {
+    pub(crate) fn by_node(code: ErrorCode, may_retry: bool) -> Self {
         Self { code, may_retry, stale: false, blame: Blame::Node }
     }
 }

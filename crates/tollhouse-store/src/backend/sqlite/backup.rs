@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tollhouse_stdx::files::sync_parent;
 
 /// Has a file written that must not exist yet; it appears whole or not at all.
 pub(super) fn write_new(
@@ -95,5 +96,5 @@ fn move_into_place(from: &Path, to: &Path) -> Result<(), StoreError> {
         }
         Err(error) => return Err(to_error(error)),
     }
-    file::sync_parent(to).map_err(to_error)
+    sync_parent(to).map_err(to_error)
 }

@@ -14,6 +14,8 @@ pub(super) fn from_sqlite(path: &Path, error: &Error) -> StoreError {
     };
     match failure.code {
         ErrorCode::DiskFull => StoreError::Full { path },
+        // The memory that connections share is a file, and made anew at each opening.
+        _ if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => StoreError::Full { path },
         ErrorCode::DatabaseBusy
         | ErrorCode::DatabaseLocked
         | ErrorCode::FileLockingProtocolFailed => StoreError::InUse { path },
@@ -41,6 +43,7 @@ mod tests {
         let path = Path::new("store.db");
         let cases = [
             (ffi::SQLITE_FULL, "is full"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "is full"),
             (ffi::SQLITE_BUSY, "in use by another process"),
             (ffi::SQLITE_BUSY_SNAPSHOT, "in use by another process"),
             (ffi::SQLITE_READONLY_DIRECTORY, "cannot be written"),

@@ -2,6 +2,7 @@
 //! is made. A file that is refused is left byte for byte as it was.
 
 use super::error::from_sqlite;
+use super::reserve::Reserve;
 use super::table;
 use crate::entry::Revision;
 use crate::error::StoreError;
@@ -12,6 +13,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tollhouse_stdx::files::sync_parent;
 
 /// The store's file in the data directory.
 pub(super) const STORE_FILE: &str = "store.db";
@@ -21,8 +23,14 @@ const LOCK_FILE: &str = "store.lock";
 
 /// Marks the file as ours: "Toll" in ASCII, at the place that SQLite keeps for this.
 const APPLICATION_ID: u32 = 0x546F_6C6C;
-/// The format that this version writes, kept as `user_version`.
-const FORMAT: u32 = 1;
+/// The format that this version writes, kept as `user_version`. Format 1 had no rows about changes, guards, sealed values
+/// nor marks of imports among its entries: a version that knows none of them would write past them. The tables are the
+/// same, so that a file of format 1 is read as it is, and becomes one of format 2 with the first commit: a version that
+/// was only started for a moment leaves it to the former one.
+pub(super) const FORMAT: u32 = 2;
+
+/// SQLite's name of the place where the format is kept.
+const FORMAT_PRAGMA: &str = "user_version";
 
 /// Files up to this size are checked as a whole when opened, which takes about 0.1 s at most once
 /// they are in the page cache. Larger ones are checked at their head and where they are read: the
@@ -101,15 +109,6 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Brings the name of a file to the disk.
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(parent)?.sync_all()
-}
-
 /// Opens a file for reading and writing, to learn in the system's words why that is not possible.
 fn open_or_create(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
@@ -123,17 +122,33 @@ pub(super) struct StoreFile {
     pub(super) connection: Connection,
     /// The newest revision in the file.
     pub(super) revision: Revision,
+    /// The format of the file.
+    pub(super) format: i64,
 }
 
 impl StoreFile {
-    /// Opens the file, or makes a new one where there is none.
+    /// Opens the file, or makes a new one where there is none. On a full disk the room kept for bad times is given up:
+    /// opening makes files of its own.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        match Self::open_in_room(path) {
+            Err(StoreError::Full { .. } | StoreError::Io { .. })
+                if Reserve::release_beside(path) =>
+            {
+                Self::open_in_room(path)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_in_room(path: &Path) -> Result<Self, StoreError> {
         let mut file = open_or_create(path)?;
         check_header(path, &mut file)?;
         drop(file);
         let connection = connect(path)?;
         let revision = Self::prepare(path, &connection)?;
-        Ok(Self { connection, revision })
+        let format =
+            pragma(&connection, FORMAT_PRAGMA).map_err(|error| from_sqlite(path, &error))?;
+        Ok(Self { connection, revision, format })
     }
 
     fn prepare(path: &Path, connection: &Connection) -> Result<Revision, StoreError> {
@@ -235,17 +250,40 @@ pub(super) fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// The only connection to a store, which makes no file beside it but an empty log: what a full disk has no room for
+/// lies in this process' memory. The caller holds the lock of the directory.
+pub(super) fn connect_alone(path: &Path) -> Result<Connection, StoreError> {
+    let to_error = |error| from_sqlite(path, &error);
+    let mut file = File::open(path).map_err(|error| StoreError::from_io(path, &error))?;
+    check_header(path, &mut file)?;
+    drop(file);
+    let connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let guard = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(guard, true).map_err(to_error)?;
+    // Before anything that reads: the shared memory is made at the first look into the file.
+    let exclusive = "PRAGMA locking_mode = EXCLUSIVE";
+    connection.query_row(exclusive, [], |_| Ok(())).map_err(to_error)?;
+    check_format(path, &connection)?;
+    Ok(connection)
+}
+
 /// A connection with the settings that all share.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
-fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+fn open_connection(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let to_error = |error| from_sqlite(path, &error);
     let connection = Connection::open_with_flags(path, flags).map_err(to_error)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(to_error)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let to_error = |error| from_sqlite(path, &error);
+    let connection = open_connection(path, access)?;
     let settings = format!("PRAGMA cache_size = -{CACHE_KIB}; PRAGMA trusted_schema = OFF;");
     connection.execute_batch(&settings).map_err(to_error)?;
     Ok(connection)
@@ -265,8 +303,13 @@ pub(super) fn create(connection: &Connection, revision: Revision) -> rusqlite::R
     connection.execute_batch(table::SCHEMA)?;
     table::set_revision(connection, revision)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", FORMAT)?;
+    set_format(connection)?;
     connection.execute_batch("COMMIT")
+}
+
+/// Marks the file as one of the format that this version writes, as part of a transaction.
+pub(super) fn set_format(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, FORMAT_PRAGMA, FORMAT)
 }
 
 fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> {
@@ -275,7 +318,7 @@ fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     if pragma(connection, "application_id").map_err(to_error)? != i64::from(APPLICATION_ID) {
         return Err(StoreError::Foreign { path });
     }
-    check_format_number(&path, pragma(connection, "user_version").map_err(to_error)?)
+    check_format_number(&path, pragma(connection, FORMAT_PRAGMA).map_err(to_error)?)
 }
 
 /// Checks the structure of the whole file, if it is small enough to do so while a gateway starts.

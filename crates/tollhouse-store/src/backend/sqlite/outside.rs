@@ -4,6 +4,7 @@
 //! runs goes on as if nobody looked. Each function sees one revision of the store.
 
 use super::error::from_sqlite;
+use super::file::DirectoryLock;
 use super::{backup, file, table};
 use crate::entry::Listing;
 use crate::error::StoreError;
@@ -26,6 +27,17 @@ pub struct Progress {
 /// The entries of the store in this directory whose key starts with the prefix.
 pub(in crate::backend) fn read(directory: &Path, prefix: &str) -> Result<Listing, StoreError> {
     let (path, mut connection) = open(directory)?;
+    table::list(&mut connection, prefix).map_err(|error| from_sqlite(&path, &error))
+}
+
+/// The same where no other process has the store open and its disk is full: nothing is written that takes room.
+pub(in crate::backend) fn read_alone(
+    directory: &Path,
+    prefix: &str,
+) -> Result<Listing, StoreError> {
+    let _lock = DirectoryLock::take(directory)?;
+    let path = directory.join(file::STORE_FILE);
+    let mut connection = file::connect_alone(&path)?;
     table::list(&mut connection, prefix).map_err(|error| from_sqlite(&path, &error))
 }
 

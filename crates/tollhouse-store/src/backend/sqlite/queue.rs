@@ -1,5 +1,6 @@
 //! The way to the writing thread: what is asked of it, how much of that may wait, and what it takes at once.
 
+use super::file::StoreFile;
 use super::writer::Writer;
 use crate::backend::history::History;
 use crate::error::StoreError;
@@ -7,7 +8,6 @@ use crate::lease::LeaseId;
 use crate::limits::{Limits, OPERATIONS_MAX};
 use crate::options::Options;
 use crate::transaction::{Committed, Transaction};
-use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -71,7 +71,7 @@ pub(super) struct WriterHandle {
 impl WriterHandle {
     /// Starts the thread.
     pub(super) fn start(
-        connection: Connection,
+        file: StoreFile,
         path: PathBuf,
         history: Arc<History>,
         options: &Options,
@@ -80,7 +80,7 @@ impl WriterHandle {
         let waker = commands.clone();
         // A full queue wakes the thread just as well. Only a clock that is moved by hand does this.
         options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
-        let writer = Writer::new(connection, path.clone(), (receiver, history), options)?;
+        let writer = Writer::new(file, path.clone(), (receiver, history), options)?;
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())

@@ -31,9 +31,9 @@ impl Reserve {
         Self { path, bytes, is_held, tried_at: None }
     }
 
-    /// Whether it can be given up.
-    pub(super) fn is_held(&self) -> bool {
-        self.is_held
+    /// Gives up the reserve beside a store that cannot be opened without room; tells whether there was one.
+    pub(super) fn release_beside(store: &Path) -> bool {
+        fs::remove_file(store.with_file_name(RESERVE_FILE)).is_ok()
     }
 
     /// Takes the room, if there is any, and it was not tried just now.
@@ -43,7 +43,7 @@ impl Reserve {
             return;
         }
         self.tried_at = Some(Instant::now());
-        self.is_held = fill(&self.path, self.bytes).is_ok();
+        self.is_held = has_room(&self.path, self.bytes) && fill(&self.path, self.bytes).is_ok();
         if !self.is_held {
             // Half of it would take room and give none; where it cannot be removed, nor could more be.
             let _ = fs::remove_file(&self.path);
@@ -58,7 +58,16 @@ impl Reserve {
     }
 }
 
-/// Writes bytes that no file system takes together.
+/// Whether the file system has room for twice as many bytes: a reserve that took the last of it would have others fail,
+/// if only for the moment until it is removed again.
+fn has_room(path: &Path, bytes: usize) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let free = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
+    // Where the system does not say, writing shows it.
+    free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= 2 * bytes as u64)
+}
+
+/// Writes bytes that no file system compresses.
 fn fill(path: &Path, bytes: usize) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -89,18 +98,18 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let store = directory.path().join("store.db");
         let mut reserve = Reserve::beside(&store, 100_000);
-        assert!(!reserve.is_held() && !reserve.release());
+        assert!(!reserve.is_held && !reserve.release());
         reserve.tried_at = None;
         reserve.keep();
         let length = || fs::metadata(directory.path().join(RESERVE_FILE)).map(|file| file.len());
-        assert_eq!((reserve.is_held(), length().ok()), (true, Some(100_000)));
-        assert!(Reserve::beside(&store, 100_000).is_held());
+        assert_eq!((reserve.is_held, length().ok()), (true, Some(100_000)));
+        assert!(Reserve::beside(&store, 100_000).is_held);
         assert!(reserve.release() && !reserve.release());
         assert!(length().is_err());
         reserve.keep();
-        assert!(!reserve.is_held(), "not at once");
+        assert!(!reserve.is_held, "not at once");
         let mut none = Reserve::beside(&store, 0);
         none.keep();
-        assert!(!none.is_held());
+        assert!(!none.is_held);
     }
 }

@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 
-/// The tables of format 1.
+/// The tables, the same in all formats.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE entries (
         key TEXT PRIMARY KEY NOT NULL,

@@ -2,6 +2,8 @@
 //! and the end of the process at any instant.
 
 mod damage;
+#[cfg(target_os = "linux")]
+mod full;
 mod killed;
 mod outside;
 #[cfg(target_os = "linux")]

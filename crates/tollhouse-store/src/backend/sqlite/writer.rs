@@ -5,6 +5,7 @@
 //! the disk do watchers and authors learn of it.
 
 use super::error::from_sqlite;
+use super::file::{self, FORMAT, StoreFile};
 use super::queue::{Command, Group, LeaseAction, LeaseRequest, Request};
 use super::reserve::Reserve;
 use super::table::{self, Rows};
@@ -40,6 +41,8 @@ pub(super) struct Writer {
     expiry_ms: Option<u64>,
     leases: Leases,
     reserve: Reserve,
+    /// Whether the file is marked as one of the format that this version writes.
+    has_format: bool,
     /// What every further write is refused with, once the disk has failed one.
     stopped: Option<StoreError>,
 }
@@ -54,13 +57,14 @@ impl Drop for Writer {
 impl Writer {
     /// A writer that takes commands from there, and publishes to that history.
     pub(super) fn new(
-        connection: Connection,
+        file: StoreFile,
         path: PathBuf,
         (commands, history): (Receiver<Command>, Arc<History>),
         options: &Options,
     ) -> Result<Self, StoreError> {
         let mut writer = Self {
-            connection,
+            has_format: file.format == i64::from(FORMAT),
+            connection: file.connection,
             clock: options.clock.clone(),
             newest: history.newest(),
             expiry_ms: None,
@@ -204,10 +208,9 @@ impl Writer {
         transactions.into_iter().map(|transaction| self.commit_alone(transaction)).collect()
     }
 
-    /// Commits one transaction; if it only takes away and the disk is full, with the room kept for that.
+    /// Commits one transaction; if it only removes and the disk is full, with the room kept for that.
     fn commit_alone(&mut self, transaction: Transaction) -> Result<Committed, StoreError> {
-        let again =
-            (self.reserve.is_held() && transaction.only_removes()).then(|| transaction.clone());
+        let again = transaction.only_removes().then(|| transaction.clone());
         let committed = self.try_alone(transaction);
         let Some(again) = again.filter(|_| matches!(committed, Err(StoreError::Full { .. })))
         else {
@@ -217,8 +220,8 @@ impl Writer {
             return committed;
         };
         self.reserve.release();
-        // What the log holds goes into the file, so that the log begins anew in the room that it has.
-        // Where that fails, the room alone may do.
+        // What the log holds goes into the file, so that the log begins anew in the room that it has: deletions are
+        // taken without a reserve too. Where that fails, the room alone may do.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
         self.try_alone(again)
     }
@@ -250,7 +253,11 @@ impl Writer {
         &mut self,
         transactions: Vec<Transaction>,
     ) -> Result<Vec<Result<Applied, StoreError>>, StoreError> {
-        self.in_transaction(|writer| writer.run_all(transactions))
+        let outcomes = self.in_transaction(|writer| writer.run_all(transactions))?;
+        // A commit marks the file.
+        let newest = self.newest;
+        self.has_format |= outcomes.iter().flatten().any(|it| it.committed.revision > newest);
+        Ok(outcomes)
     }
 
     /// Does something in one transaction of the file. Once the disk has failed to confirm one, no other
@@ -291,8 +298,11 @@ impl Writer {
             outcomes.push(outcome);
         }
         if newest != self.newest {
-            table::set_revision(&self.connection, newest)
-                .map_err(|error| from_sqlite(&self.path, &error))?;
+            let mut marked = table::set_revision(&self.connection, newest);
+            if !self.has_format {
+                marked = marked.and_then(|()| file::set_format(&self.connection));
+            }
+            marked.map_err(|error| from_sqlite(&self.path, &error))?;
         }
         Ok(outcomes)
     }

@@ -29,19 +29,28 @@ pub(super) struct Checked {
     pub(super) counts: BTreeMap<Kind, usize>,
     /// ShenYu's objects, which are compiled as a whole.
     pub(super) shenyu: Vec<ShenyuItem>,
+    /// Stream routes: the place of each, and its `server_port`.
+    pub(super) stream_routes: Vec<(String, Option<u16>)>,
     /// Everything that is wrong, in the order of the document.
     pub(super) problems: Problems,
 }
 
+/// What the gateway that is to serve a document reads of its surroundings.
+#[derive(Clone, Copy)]
+pub(super) struct Surrounding<'a> {
+    /// Variables that stand in the file's text as `${{NAME}}`.
+    pub(super) environment: Environment<'a>,
+    /// Those that objects may refer to.
+    pub(super) listed: Environment<'a>,
+    /// Plugins that may be passed over.
+    pub(super) skipped_plugins: &'a [String],
+}
+
 /// Checks the text of a document.
-pub(super) fn check(
-    text: &str,
-    format: Format,
-    environment: Environment<'_>,
-    skipped_plugins: &[String],
-) -> Checked {
+pub(super) fn check(text: &str, format: Format, surrounding: Surrounding<'_>) -> Checked {
+    let Surrounding { environment, listed, skipped_plugins } = surrounding;
     let mut problems = match declarative::parse(text, format, environment) {
-        Ok(document) => return check_document(document, skipped_plugins, environment),
+        Ok(document) => return check_document(document, skipped_plugins, listed),
         Err(problems) => problems,
     };
     // What lacks its last line is checked as if it had it: one fault hides no other.
@@ -51,7 +60,7 @@ pub(super) fn check(
     };
     match ended {
         Ok(document) => {
-            let mut checked = check_document(document, skipped_plugins, environment);
+            let mut checked = check_document(document, skipped_plugins, listed);
             problems.extend(std::mem::take(&mut checked.problems));
             Checked { problems, ..checked }
         }
@@ -76,7 +85,13 @@ fn check_document(
         *counts.entry(kind).or_default() += 1;
     }
     let problems = check_beside(&document, &document, skipped_plugins, Some(environment));
-    Checked { counts, shenyu, problems }
+    let stream_routes = document.items.iter().filter_map(|item| {
+        let is_stream_route = item.kind == Kind::StreamRoute;
+        let value = is_stream_route.then(|| item.value().ok()).flatten()?;
+        let route = StreamRoute::parse(item.id.clone(), &value, &item.path).0?;
+        Some((item.path.clone(), route.server_port))
+    });
+    Checked { counts, shenyu, stream_routes: stream_routes.collect(), problems }
 }
 
 /// What is wrong with a document; names in it may lead to anything in `all`. Without an environment, what
@@ -228,7 +243,8 @@ fn ssl_problems(
             }
             let reason = format!("{} here", missing.reason());
             let path = format!("{}.{}", item.path, missing.field);
-            let hint = "the gateway serves the certificate only where its environment has it";
+            let hint = "the gateway serves the certificate only where its environment has it, and secrets.env of \
+                        its bootstrap file lists it";
             unanswered.push(Problem::warning(path, reason).with_hint(hint));
         }
     }

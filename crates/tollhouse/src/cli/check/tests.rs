@@ -177,7 +177,9 @@ fn certificates_in_the_environment_are_read_as_the_gateway_reads_them() {
         let pair = key.map(|key| serde_json::json!({ "key": key }).to_string());
         let environment = |name: &str| match name {
             "CERT" => cert.map(str::to_owned),
-            _ => pair.clone(),
+            "PAIR" => pair.clone(),
+            "TOLLHOUSE_SECRETS_ENV" => Some("CERT,PAIR".to_owned()),
+            _ => None,
         };
         folder.check_in(&["@apisix.json"], &environment)
     };
@@ -329,4 +331,20 @@ shenyu:
     let folder = Folder::with_files(&[("shenyu.yaml", &text.replace("\"(\"", "\"(a)\""))]);
     let (report, has_errors) = folder.check(&["@shenyu.yaml"]);
     assert!(!has_errors && report.contains("2 objects of ShenYu, 0 errors"), "{report}");
+}
+
+#[test]
+fn a_stream_route_on_a_port_that_the_configuration_does_not_open_is_warned_about() {
+    let routes = "stream_routes:\n  - {id: a, server_port: 9100, upstream: {nodes: {\"127.0.0.1:1\": 1}}}\n  \
+                  - {id: b, server_port: 9101, upstream: {nodes: {\"127.0.0.1:1\": 1}}}\n#END\n";
+    let bootstrap = "listen: {stream: [{address: 127.0.0.1:9100}]}\n";
+    let folder = Folder::with_files(&[("routes.yaml", routes), ("tollhouse.yaml", bootstrap)]);
+    let (report, has_errors) = folder.check(&["--config", "@tollhouse.yaml", "@routes.yaml"]);
+    assert!(!has_errors && report.contains("0 errors, 1 warning"), "{report}");
+    assert!(report.contains("nothing listens on port 9101"), "{report}");
+    let (report, _) = folder.check(&["@routes.yaml"]);
+    assert!(
+        report.contains("0 warnings"),
+        "listeners are unknown without a configuration: {report}"
+    );
 }

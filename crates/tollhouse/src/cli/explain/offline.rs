@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Fingerprints, diff};
 use tollhouse_control::resources::{expand, replace_shenyu};
+use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::{Id, Kind, Problems};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
@@ -31,6 +32,8 @@ pub(super) struct Offline {
     pub(super) compiler: Compiler,
     /// What a core would serve from.
     pub(super) snapshot: Arc<Snapshot>,
+    /// Ports on which connections for stream routes arrive.
+    pub(super) listened: ListenedPorts,
     /// Routes switched on for this view only.
     pub(super) switched_off: Vec<Id>,
     /// All routes of the document, in its order.
@@ -61,7 +64,8 @@ impl Offline {
         let withheld = document.withheld.iter().map(|it| (it.kind, &it.id));
         let routes = items.chain(withheld).filter(|(kind, _)| *kind == Kind::Route);
         let routes = routes.map(|(_, id)| id.clone()).collect();
-        Self { compiler, snapshot, switched_off, routes }
+        let listened = settings.streams.listened.clone();
+        Self { compiler, snapshot, listened, switched_off, routes }
     }
 
     /// The path patterns of all routes, with the route each belongs to.

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tollhouse_config::Document;
 use tollhouse_control::explain::{BelowHttp, lossy};
-use tollhouse_model::{Kind, StreamRoute};
+use tollhouse_model::{Kind, Problem, StreamRoute};
 use tollhouse_proxy::l4::table::{Arrival, StreamEntry};
 use tollhouse_proxy::snapshot::Target;
 use tollhouse_telemetry::ErrorCode;
@@ -37,8 +37,12 @@ pub(super) fn answer(
         server_name: has_name.then_some(name.as_str()),
     };
     let found = offline.snapshot.streams.find(&arrival);
+    let unheard = offline.listened.warning(Some(asked.port), "");
     let BelowHttp { scheme, host, port } = asked;
     let mut text = format!("connection  {scheme} to {host}:{port}, from {client}\n");
+    if let Some(Problem { reason, hint, .. }) = unheard {
+        writeln!(text, "listener    none: {reason}; {hint}").expect(STRING);
+    }
     match found {
         Some(entry) => write_route(&mut text, entry, offline),
         None => {

@@ -64,6 +64,8 @@ fn a_connection_below_http_is_told_its_stream_route_and_why_no_other() {
         &["--url", "tcp://127.0.0.1:9100"],
         "
 connection  tcp to 127.0.0.1:9100, from 127.0.0.1
+listener    none: nothing listens on port 9100, so no connection arrives; add {address: 0.0.0.0:9100} to listen.stream \
+and restart
 route       db (Database)
 plugins     ip-restriction
 upstream    upstreams/u: roundrobin
@@ -84,6 +86,17 @@ other stream routes
         let (found, matched) = explain(text, &["--url", url, "--remote-addr", client]);
         assert!(found.contains(expected), "{url}: {found}");
         assert_eq!(matched, is_taken, "{url}");
+    }
+}
+
+#[test]
+fn a_listener_on_the_port_of_a_connection_is_not_missed() {
+    let listener = r#"[{"address": "127.0.0.1:9100"}]"#;
+    let loaded = loaded(r#"{"stream_routes": []}"#, settings(&[("listen.stream", listener)]));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    for (url, is_missed) in [("tcp://127.0.0.1:9100", false), ("tcp://127.0.0.1:9101", true)] {
+        let (text, _) = answer(&arguments(&["--url", url]), &loaded, runtime.handle());
+        assert_eq!(text.contains("listener    none"), is_missed, "{text}");
     }
 }
 

@@ -33,8 +33,7 @@ impl AdminApi {
         key: Option<&str>,
         bootstrap: &Bootstrap,
     ) -> anyhow::Result<Self> {
-        let mut client = AdminClient::open(url, key, bootstrap)?;
-        client.set_way("import");
+        let client = AdminClient::open(url, key, bootstrap)?;
         Ok(Self { client, keyring: secrets::keyring_if_any(bootstrap)? })
     }
 

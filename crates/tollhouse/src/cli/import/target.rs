@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use tollhouse_admin::transfer::{Change, PrivateKeys};
 use tollhouse_config::{Bootstrap, store_keys};
 use tollhouse_model::encryption::Keyring;
-use tollhouse_plugin::sealing;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_store::{Operation, Revision, StoreError};
 
 use super::ImportArguments;
@@ -157,7 +157,7 @@ impl OwnStore {
         let Some(new) = &change.new else { return Operation::Delete { key } };
         let mut value = new.to_store(change.kind, &change.id, now_s);
         sealing::seal(
-            change.kind,
+            ObjectRef::new(change.kind, change.id.as_str()),
             &mut value,
             &tollhouse_control::plugins::catalogue(),
             &self.open.keyring,

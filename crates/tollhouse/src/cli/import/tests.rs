@@ -100,7 +100,7 @@ fn a_document_becomes_objects_with_secrets_sealed() {
     let keyring =
         secrets::keyring_if_any(&place.bootstrap).expect("it is good").expect("it is kept");
     let sealed = stored[0].1.pointer("/plugins/key-auth/key").and_then(Value::as_str);
-    let hidden = sealed.and_then(|sealed| keyring.hidden_in(sealed, "key-auth.key"));
+    let hidden = sealed.and_then(|sealed| keyring.hidden_in(sealed, "consumers/jack key-auth.key"));
     assert_eq!(hidden.as_deref(), Some("very-secret"));
     assert_eq!(stored[1].1["id"], "c1");
     assert_eq!(stored[2].1.get("id"), None);

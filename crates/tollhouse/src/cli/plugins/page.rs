@@ -24,6 +24,7 @@ pub(super) struct Page {
     category: &'static str,
     phases: String,
     run_policy: RunPolicy,
+    judges_path: bool,
 }
 
 /// A part of the module doc.
@@ -58,6 +59,7 @@ pub(super) fn build(name: &str) -> Option<Page> {
         category: category_name(plugin.category),
         phases: phases_of(plugin),
         run_policy: plugin.run_policy,
+        judges_path: plugin.judges_path,
     })
 }
 
@@ -71,6 +73,10 @@ impl Page {
         let mut facts = vec![format!("{}, priority {}, {phases}", self.category, self.priority)];
         if self.run_policy == RunPolicy::PreferRoute {
             facts.push("of a global rule's and a route's conf only the route's runs".to_owned());
+        }
+        if self.judges_path {
+            facts
+                .push("nodes get the path that was judged; ambiguous paths are refused".to_owned());
         }
         facts
     }

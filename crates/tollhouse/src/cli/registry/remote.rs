@@ -54,7 +54,7 @@ impl Remote {
         let answered = self.client.ask(method, &format!("{BASE}/{path}"), body);
         answered.map_err(|error| {
             let ways = &self.ways;
-            anyhow!("{error:#}\n    hint:  is the gateway running? Without its Admin API, {ways}")
+            anyhow!("{error:#}\n    hint: is the gateway running? Without its Admin API, {ways}")
         })
     }
 

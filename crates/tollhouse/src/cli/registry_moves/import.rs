@@ -143,7 +143,6 @@ fn through(
     source: &mut dyn Source,
 ) -> anyhow::Result<ExitCode> {
     let mut client = AdminClient::open(url, common.admin_key.as_deref(), bootstrap)?;
-    client.set_way("import");
     let place = format!("http://{}", client.authority());
     if !common.yes {
         stdout::print(&format!("{} is to be written to the registry of {place}\n", source.name()))?;

@@ -12,9 +12,9 @@ pub struct DatabaseArguments {
     /// The database of a Polaris 1.12 or later: `mysql://user@host:3306/polaris_server`. Its servers may run meanwhile.
     #[arg(long, value_name = "URL")]
     database: String,
-    /// A file with the password of its user, so that it stands in no list of processes.
+    /// A file with the password of its user: a password on the command line shows in the list of processes.
     #[arg(long, value_name = "FILE")]
-    database_password: Option<PathBuf>,
+    database_password_file: Option<PathBuf>,
     /// Connect with TLS, and check the database's certificate.
     #[arg(long)]
     database_tls: bool,
@@ -27,10 +27,10 @@ impl DatabaseArguments {
     /// The same as settings of a store.
     pub fn settings(&self) -> anyhow::Result<RegistryStore> {
         let mut url = self.database.clone();
-        if let Some(file) = &self.database_password {
-            let text = std::fs::read_to_string(file).with_context(|| {
-                format!("--database-password: {} cannot be read", file.display())
-            })?;
+        if let Some(file) = &self.database_password_file {
+            // Not repeated: a reader may have typed the password itself.
+            let text = std::fs::read_to_string(file)
+                .context("--database-password-file: the file cannot be read")?;
             url = with_password(&url, text.trim_end_matches(['\r', '\n']))?;
         }
         Ok(RegistryStore {
@@ -48,7 +48,7 @@ fn with_password(url: &str, password: &str) -> anyhow::Result<String> {
         bail!("--database: the URL names no user");
     };
     if login.split_once("://").is_some_and(|(_, user)| user.contains(':')) {
-        bail!("--database-password: the URL has a password already");
+        bail!("--database-password-file: the URL has a password already");
     }
     let password =
         percent_encoding::utf8_percent_encode(password, percent_encoding::NON_ALPHANUMERIC);

@@ -15,6 +15,7 @@ use super::file;
 use super::source::{Item, LeftOut, Source};
 use super::tally::Tally;
 use crate::cli::admin_client::{AdminClient, refusal};
+use crate::cli::gateway::way_through;
 
 /// What was written when something ended it, for whoever has to go on.
 const REPEAT: &str =
@@ -89,10 +90,7 @@ impl Opened {
             if !is_in_use {
                 return error;
             }
-            anyhow!(
-                "a gateway runs with this data directory; write through it with --admin \
-                 http://127.0.0.1:9180 (its Admin API), or stop it first"
-            )
+            anyhow!("a gateway runs with this data directory; {}", way_through(bootstrap))
         })?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         Ok(Self { registry, runtime })

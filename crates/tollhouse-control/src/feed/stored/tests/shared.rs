@@ -30,7 +30,11 @@ async fn commit(store: &Failing, transaction: Transaction) {
 
 async fn watched(store: &Arc<Failing>) -> (Events, Arc<Outages>, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::new());
-    let shared = SharedStore { cluster: ClusterId::named("ours"), metrics: Arc::clone(&metrics) };
+    let shared = SharedStore {
+        cluster: ClusterId::named("ours"),
+        metrics: Arc::clone(&metrics),
+        copy: None,
+    };
     let (events, outages) = follow(store, Arc::clone(&metrics), Some(shared)).await;
     (events, outages, metrics)
 }
@@ -189,6 +193,7 @@ async fn half_an_import_is_nothing_to_start_with() {
         shared: Some(SharedStore {
             cluster: ClusterId::named("ours"),
             metrics: Arc::new(Metrics::new()),
+            copy: None,
         }),
     };
     let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));

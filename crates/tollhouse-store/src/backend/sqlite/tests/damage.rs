@@ -76,10 +76,33 @@ async fn a_newer_format_is_refused_and_left_alone() {
     let file = directory.path().join("store.db");
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let before = contents(directory.path());
-    let expected = StoreError::NewerVersion { path: file, found: 7, supported: 1 };
+    let expected = StoreError::NewerVersion { path: file, found: 7, supported: 2 };
     assert_eq!(error_in(directory.path()), expected);
     assert!(contents(directory.path()) == before);
     assert!(expected.to_string().contains("written by a newer version"));
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_format_is_read_and_marked_with_the_first_change() {
+    let directory = filled().await;
+    let file = directory.path().join("store.db");
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    let format = || -> u32 {
+        let connection = Connection::open(&file).unwrap();
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    let store = open_in(directory.path()).unwrap();
+    let listing = store.list("").await.unwrap();
+    assert_eq!(listing.entries.len(), 300);
+    store.commit(Transaction::new().delete("none")).await.unwrap();
+    drop(store);
+    assert_eq!(format(), 1, "the version that wrote it can go on with it");
+    let store = open_in(directory.path()).unwrap();
+    store.commit(Transaction::new().put("k", "v")).await.unwrap();
+    assert_eq!(format(), 2, "a version that reads format 1 only refuses it");
+    drop(store);
+    let store = open_in(directory.path()).unwrap();
+    assert_eq!(store.list("").await.unwrap().entries.len(), 301);
 }
 
 #[tokio::test]

@@ -76,7 +76,13 @@ fn every_yaml_example_is_free_of_problems() {
         }
         let problems = match kind::guess(Path::new("example.yaml"), text) {
             FileKind::Resources => {
-                resources::check(text, Format::Yaml, &environment(text), &[]).problems
+                let environment = environment(text);
+                let surrounding = resources::Surrounding {
+                    environment: &environment,
+                    listed: &environment,
+                    skipped_plugins: &[],
+                };
+                resources::check(text, Format::Yaml, surrounding).problems
             }
             FileKind::Bootstrap => match Bootstrap::parse(Some(text), &environment(text), &[]) {
                 Ok(loaded) => loaded.problems,

@@ -1,13 +1,12 @@
-//! Failed logins: who guesses a password has to wait, longer each time.
+//! Failed logins by address, the one rule for every login of the process: a client that guesses passwords or keys has to
+//! wait, longer each time.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-use crate::slots::client_of;
 
 /// Failures that cost nothing: people mistype.
 const FREE_FAILURES: u32 = 2;
@@ -24,9 +23,9 @@ const KEPT: Duration = Duration::from_secs(600);
 /// Clients that are remembered; beyond, the one goes that failed longest ago.
 const CLIENTS_MAX: usize = 4_096;
 
-/// Who failed lately. One for a process.
+/// Clients that failed lately.
 #[derive(Debug, Default)]
-pub(super) struct Logins(Mutex<HashMap<IpAddr, Failed>>);
+pub struct FailedLogins(Mutex<HashMap<IpAddr, Failed>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Failed {
@@ -44,15 +43,16 @@ impl Failed {
     }
 }
 
-impl Logins {
+impl FailedLogins {
     /// Whether a client may try now.
-    pub(super) fn may_try(&self, address: IpAddr) -> bool {
+    pub fn may_try(&self, address: IpAddr) -> bool {
         let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = clients.get(&client_of(address));
         failed.is_none_or(|failed| failed.last.elapsed() >= failed.wait())
     }
 
-    pub(super) fn failed(&self, address: IpAddr) {
+    /// Counts a failure.
+    pub fn failed(&self, address: IpAddr) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|_, failed| failed.last.elapsed() < KEPT);
         let client = client_of(address);
@@ -66,10 +66,21 @@ impl Logins {
         failed.last = Instant::now();
     }
 
-    /// A client logged in.
-    pub(super) fn succeeded(&self, address: IpAddr) {
+    /// Forgets the failures of a client that has logged in.
+    pub fn succeeded(&self, address: IpAddr) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clients.remove(&client_of(address));
+    }
+}
+
+/// The client that an address belongs to: with version 6 a client has a whole network of them.
+pub fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -79,7 +90,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_failure_doubles_the_wait_up_to_a_bound() {
-        let logins = Logins::default();
+        let logins = FailedLogins::default();
         let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("address"));
         for _ in 0..FREE_FAILURES {
             assert!(logins.may_try(guesser));
@@ -100,7 +111,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_memory_of_failures_is_bounded() {
-        let logins = Logins::default();
+        let logins = FailedLogins::default();
         for number in 0..=CLIENTS_MAX as u32 {
             logins.failed(IpAddr::from(number.to_be_bytes()));
             tokio::time::advance(Duration::from_millis(1)).await;
@@ -108,5 +119,22 @@ mod tests {
         let clients = logins.0.lock().expect("whole");
         assert_eq!(clients.len(), CLIENTS_MAX);
         assert!(!clients.contains_key(&IpAddr::from([0, 0, 0, 0])), "the oldest is forgotten");
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn a_network_of_version_six_is_one_client() {
+        for (one, other, is_same) in [
+            ("2001:db8::1", "2001:db8::2:3", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+        ] {
+            let is = client_of(address(one)) == client_of(address(other));
+            assert_eq!(is, is_same, "{one} {other}");
+        }
     }
 }

@@ -1,0 +1,79 @@
+//! Wrong keys that calls bring, counted by address. Right keys are let in whatever was counted, because others may be
+//! guessing behind the same proxy.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::StatusCode;
+use tollhouse_net::failed_logins::client_of;
+
+use crate::auth;
+use crate::call::Call;
+use crate::options::Options;
+use crate::reply::Reply;
+
+/// Wrong keys of an address in [`WINDOW`]: a client with an outdated key asks again and again, and is to be told.
+const CALLS_MAX: u32 = 60;
+
+/// How long wrong keys count.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Addresses that are counted at a time, so that they cannot make this grow. Further ones are not counted.
+const ADDRESSES_MAX: usize = 4096;
+
+/// Wrong keys that calls have brought of late.
+#[derive(Debug, Default)]
+pub(crate) struct WrongKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
+
+impl WrongKeys {
+    /// Counts the call if its key is wrong.
+    ///
+    /// # Errors
+    /// The key is wrong, and its address has brought too many wrong ones.
+    pub(crate) fn check(&self, options: &Options, call: &Call) -> Result<(), Reply> {
+        if !auth::shows_wrong_key(options, call) {
+            return Ok(());
+        }
+        if self.count(client_of(call.peer.ip()), Instant::now()) <= CALLS_MAX {
+            return Ok(());
+        }
+        let text = "too many calls with a wrong key from this address; wait a minute";
+        Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text))
+    }
+
+    /// Wrong keys of this address in its window, this one included.
+    fn count(&self, address: IpAddr, now: Instant) -> u32 {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= ADDRESSES_MAX {
+            known.retain(|_, (since, _)| now - *since < WINDOW);
+        }
+        if known.len() >= ADDRESSES_MAX && !known.contains_key(&address) {
+            return 1;
+        }
+        let (since, count) = known.entry(address).or_insert((now, 0));
+        if now - *since >= WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count = count.saturating_add(1);
+        *count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_guesses_has_to_wait_and_others_have_not() {
+        let keys = WrongKeys::default();
+        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let start = Instant::now();
+        for expected in 1..=CALLS_MAX + 1 {
+            assert_eq!(keys.count(address(1), start), expected);
+        }
+        assert_eq!(keys.count(address(2), start), 1);
+        assert_eq!(keys.count(address(1), start + WINDOW), 1);
+    }
+}

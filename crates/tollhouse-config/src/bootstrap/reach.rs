@@ -1,0 +1,64 @@
+//! What objects may reach of the machine: variables of the environment, and files. The author of
+//! an object need not be the administrator of the process.
+
+use std::path::{Path, PathBuf};
+
+use tollhouse_model::{Problem, Problems};
+
+use super::Bootstrap;
+use crate::environment;
+
+/// References of objects to secrets elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Secrets {
+    /// Variables that `$env://NAME` may name; `PREFIX*` lists all with that prefix.
+    pub env: Vec<String>,
+}
+
+/// Files that plugins write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFiles {
+    /// The folder of all of them.
+    pub folder: PathBuf,
+}
+
+impl LogFiles {
+    /// The default: `logs` in the data folder, which holds nothing else.
+    pub(crate) fn in_folder(data_dir: &Path) -> Self {
+        Self { folder: data_dir.join("logs") }
+    }
+}
+
+/// Checks that objects reach nothing by which they would change or read the process itself.
+pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
+    let own = |name: &&String| environment::is_own(name.trim_end_matches('*'));
+    for name in bootstrap.secrets.env.iter().filter(own) {
+        let reason = format!("{name:?} names the gateway's own settings, which no object may read");
+        let problem = Problem::error("secrets.env", reason);
+        problems.push(
+            problem.with_hint("give the variable a name that does not begin with TOLLHOUSE_"),
+        );
+    }
+    let folder = absolute(&bootstrap.log_files.folder);
+    if absolute(&bootstrap.data_dir).starts_with(&folder) {
+        let reason =
+            "the data folder lies in it, so that plugins could overwrite keys and settings";
+        let problem = Problem::error("log_files.folder", reason);
+        problems.push(
+            problem.with_hint("give a folder of its own, such as the default, logs in data_dir"),
+        );
+    }
+}
+
+/// The path from the root, without `.` and `..`. Links are the administrator's own.
+fn absolute(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut clean = PathBuf::new();
+    for component in whole.components() {
+        match component {
+            std::path::Component::ParentDir => drop(clean.pop()),
+            other => clean.push(other),
+        }
+    }
+    clean
+}

@@ -1,0 +1,195 @@
+//! Where instances of a registry may lead. Any client of the registry names hosts and ports, and routes send the
+//! requests of strangers there: never to the listeners for operators, which trust this machine, and to this machine at
+//! all only where clients of the registry are on it themselves.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use tollhouse_config::Bootstrap;
+
+use crate::console::bound::BoundAddresses;
+
+/// Whether instances may be on this machine's loopback and link-local addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LocalInstances {
+    Allowed,
+    Refused,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Reach {
+    local: LocalInstances,
+    /// Listeners for operators and of the registry, as they are configured.
+    configured: Vec<SocketAddr>,
+    /// The same as the kernel has them.
+    bound: Arc<BoundAddresses>,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        let local = LocalInstances::Allowed;
+        Self { local, configured: Vec::new(), bound: Arc::default() }
+    }
+}
+
+impl Reach {
+    /// Of a process with these settings.
+    pub fn new(bootstrap: &Bootstrap, bound: Arc<BoundAddresses>) -> Self {
+        let listen = &bootstrap.listen;
+        let mut registry = listen.registry_grpc.iter().chain(&listen.registry_http);
+        let is_private = registry.all(|address| address.ip().is_loopback());
+        let local = match is_private || bootstrap.registry.local_instances {
+            true => LocalInstances::Allowed,
+            false => LocalInstances::Refused,
+        };
+        let configured = [
+            &listen.admin,
+            &listen.control,
+            &listen.metrics,
+            &listen.status,
+            &listen.registry_grpc,
+            &listen.registry_http,
+            &listen.shenyu,
+        ];
+        Self { local, configured: configured.into_iter().flatten().copied().collect(), bound }
+    }
+
+    /// Whether an instance must not serve, because of where it leads. Names are not looked up here, and may lead
+    /// anywhere at any time: one with the port of an own listener is refused.
+    pub(super) fn forbids(&self, host: &str, port: u16) -> bool {
+        match host.parse::<IpAddr>() {
+            Ok(ip) => {
+                let ip = ip.to_canonical();
+                let is_local = is_near(ip);
+                (is_local && self.local == LocalInstances::Refused)
+                    || self.own_with(port).any(|own| is_of(own, ip))
+            }
+            Err(_) => {
+                let is_local = is_local_name(host);
+                (is_local && self.local == LocalInstances::Refused)
+                    || ends_in_number(host)
+                    || self.own_with(port).next().is_some()
+            }
+        }
+    }
+
+    fn own_with(&self, port: u16) -> impl Iterator<Item = SocketAddr> {
+        let bound = self.bound.for_operators().into_iter();
+        let configured = self.configured.iter().copied();
+        configured.chain(bound).filter(move |own| own.port() == port)
+    }
+}
+
+/// Whether an address is on this machine or its link, wherever it is used.
+fn is_near(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            ip.is_loopback() || ip.is_link_local() || ip.is_unspecified() || ip.octets()[0] == 0
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
+    }
+}
+
+/// Whether a listener is reached at this address of its port.
+fn is_of(own: SocketAddr, ip: IpAddr) -> bool {
+    let listens = own.ip().to_canonical();
+    listens == ip
+        || ip.is_unspecified()
+        || (listens.is_unspecified() && is_own_address(ip))
+        || (listens.is_loopback() && ip.is_loopback())
+}
+
+/// Whether this machine has the address: only then a socket can be bound to it.
+fn is_own_address(ip: IpAddr) -> bool {
+    let unspecified = match ip {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    ip == unspecified || ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// `localhost` and names below it, which mean this machine everywhere (RFC 6761 §6.3).
+fn is_local_name(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+/// Whether the last label is a number: `127.1` and `0x7f000001` are addresses to some resolvers, and no names to DNS.
+fn ends_in_number(host: &str) -> bool {
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let is_hex = last.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x"));
+    is_hex || (!last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(local: LocalInstances) -> Reach {
+        let bound = BoundAddresses::default();
+        bound.set("admin", [SocketAddr::from(([0, 0, 0, 0], 9180))]);
+        bound.set("http", [SocketAddr::from(([0, 0, 0, 0], 80))]);
+        let configured = vec![SocketAddr::from(([127, 0, 0, 1], 9092))];
+        Reach { local, configured, bound: Arc::new(bound) }
+    }
+
+    #[test]
+    fn no_address_and_no_name_leads_to_an_own_listener() {
+        let reach = reach(LocalInstances::Allowed);
+        for (host, port, is_forbidden) in [
+            ("127.0.0.1", 9180, true),
+            ("127.9.9.9", 9180, true),
+            ("0.0.0.0", 9180, true),
+            ("::ffff:127.0.0.1", 9180, true),
+            ("::1", 9180, true),
+            ("::", 9180, true),
+            ("localhost", 9180, true),
+            ("any.example", 9180, true),
+            ("127.0.0.1", 9092, true),
+            ("127.0.0.2", 9092, true),
+            ("0.0.0.0", 9092, true),
+            ("10.255.255.1", 9180, false),
+            ("127.0.0.1", 80, false),
+            ("127.0.0.1", 8080, false),
+            ("any.example", 8080, false),
+            ("127.1", 8080, true),
+            ("0x7f000001", 8080, true),
+        ] {
+            assert_eq!(reach.forbids(host, port), is_forbidden, "{host}:{port}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_out_of_reach_for_clients_of_other_machines() {
+        for (host, is_near) in [
+            ("127.0.0.1", true),
+            ("169.254.169.254", true),
+            ("fe80::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("0.0.0.0", true),
+            ("LOCALHOST.", true),
+            ("a.localhost", true),
+            ("10.255.255.1", false),
+            ("orders.example", false),
+        ] {
+            assert_eq!(reach(LocalInstances::Refused).forbids(host, 8080), is_near, "{host}");
+            assert!(!reach(LocalInstances::Allowed).forbids(host, 8080), "{host}");
+        }
+    }
+
+    #[test]
+    fn clients_of_other_machines_are_those_that_reach_the_registry() {
+        for (listen, switch, expected) in [
+            ("[127.0.0.1:8091]", "false", LocalInstances::Allowed),
+            ("[0.0.0.0:8091]", "false", LocalInstances::Refused),
+            ("[0.0.0.0:8091]", "true", LocalInstances::Allowed),
+        ] {
+            let text = format!(
+                "listen: {{registry_grpc: {listen}}}\nregistry: {{local_instances: {switch}}}"
+            );
+            let loaded = Bootstrap::parse(Some(&text), &|_: &str| None, &[]).expect("it is good");
+            assert_eq!(Reach::new(&loaded.bootstrap, Arc::default()).local, expected, "{text}");
+        }
+    }
+}

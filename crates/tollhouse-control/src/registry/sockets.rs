@@ -1,0 +1,76 @@
+//! Second handles on the listening sockets of a registry. While one exists the kernel goes on to queue connections, so
+//! that none is refused between a process that lets go of the registry and its successor.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use tollhouse_config::Bootstrap;
+use tollhouse_net::Listeners;
+use tollhouse_net::handover::Inheritance;
+use tollhouse_net::listen::ListenError;
+
+use crate::process::handover::Predecessor;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct RegistrySockets(Vec<TcpListener>);
+
+/// What a registry goes on from.
+#[derive(Debug)]
+pub struct Takeover {
+    /// Whether another process is about to leave its store.
+    pub predecessor: Predecessor,
+    /// Sockets that its addresses are listened on already.
+    pub sockets: RegistrySockets,
+}
+
+impl Takeover {
+    /// From nothing.
+    pub fn none() -> Self {
+        Self { predecessor: Predecessor::None, sockets: RegistrySockets::default() }
+    }
+}
+
+impl RegistrySockets {
+    /// Takes those of the registry's addresses out of an inheritance.
+    pub fn inherit(bootstrap: &Bootstrap, inheritance: &mut Inheritance) -> Self {
+        let listen = &bootstrap.listen;
+        let addresses = listen.registry_grpc.iter().chain(&listen.registry_http);
+        Self(addresses.flat_map(|address| inheritance.take(*address)).collect())
+    }
+
+    /// Listens on an address: on its sockets if there are any, else on new ones.
+    pub(super) fn listen(
+        &mut self,
+        address: SocketAddr,
+        workers: usize,
+    ) -> Result<Listeners, ListenError> {
+        let is_meant = |socket: &TcpListener| socket.local_addr().is_ok_and(|it| it == address);
+        let (meant, others) = std::mem::take(&mut self.0).into_iter().partition(is_meant);
+        self.0 = others;
+        let meant: Vec<TcpListener> = meant;
+        match meant.is_empty() {
+            true => Listeners::bind(address, workers),
+            false => Listeners::adopt(address, meant, workers),
+        }
+    }
+
+    /// Adds handles on sockets.
+    pub(super) fn add(&mut self, sockets: &[TcpListener]) -> io::Result<()> {
+        for socket in sockets {
+            self.0.push(socket.try_clone()?);
+        }
+        Ok(())
+    }
+
+    /// Further handles on all of them; of those for which there is a descriptor left.
+    pub fn duplicate(&self) -> Self {
+        Self(self.0.iter().filter_map(|socket| socket.try_clone().ok()).collect())
+    }
+
+    /// All of them.
+    pub fn into_descriptors(self) -> impl Iterator<Item = OwnedFd> {
+        self.0.into_iter().map(OwnedFd::from)
+    }
+}

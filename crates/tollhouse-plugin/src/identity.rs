@@ -1,0 +1,229 @@
+//! Identities that a request was let in under, and other credentials that may tell its user.
+//!
+//! A plugin that lets a request in notes the identity here, by [`RequestContext::note_identity`] (consumers by
+//! [`RequestContext::authenticate`]). Caches, which keep users apart, read it here.
+
+use crate::context::RequestContext;
+
+/// An identity that a request was let in under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The plugin that has found it, or `client-certificate`.
+    pub by: &'static str,
+    /// The user, as logs may show it; empty where only `grant` is known.
+    pub name: &'a [u8],
+    /// Digest of what else decides what this user may see: scopes, or the credentials themselves.
+    pub grant: &'a [u8],
+}
+
+/// A request header that may carry credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// `Authorization`.
+    Authorization,
+    /// `Cookie`.
+    Cookie,
+}
+
+/// Identities of one request besides its consumer, in the order in which they were found. Costs nothing while there
+/// are none; its room is reused.
+#[derive(Debug, Default)]
+pub struct Identities {
+    text: Vec<u8>,
+    entries: Vec<Entry>,
+    is_nameless: bool,
+    explains_authorization: bool,
+    explains_cookie: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    by: &'static str,
+    name_bytes: usize,
+    grant_bytes: usize,
+}
+
+impl Identities {
+    /// Forgets everything, keeps the room.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.entries.clear();
+        self.is_nameless = false;
+        self.explains_authorization = false;
+        self.explains_cookie = false;
+    }
+
+    /// Adds an identity.
+    pub fn note(&mut self, identity: Identity<'_>) {
+        let Identity { by, name, grant } = identity;
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(grant);
+        self.entries.push(Entry { by, name_bytes: name.len(), grant_bytes: grant.len() });
+    }
+
+    /// The request was let in by a decision about all of it that names no user.
+    pub fn note_nameless(&mut self) {
+        self.is_nameless = true;
+    }
+
+    /// The credentials in this header are those of an identity that is noted.
+    #[inline]
+    pub fn explain(&mut self, carrier: Carrier) {
+        match carrier {
+            Carrier::Authorization => self.explains_authorization = true,
+            Carrier::Cookie => self.explains_cookie = true,
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Identity<'_>> {
+        let mut rest = self.text.as_slice();
+        self.entries.iter().map(move |entry| {
+            let (name, behind) = rest.split_at(entry.name_bytes);
+            let (grant, behind) = behind.split_at(entry.grant_bytes);
+            rest = behind;
+            Identity { by: entry.by, name, grant }
+        })
+    }
+
+    /// Number of identities; a cache that has seen fewer has looked under another user's key.
+    pub fn len(&self) -> usize {
+        self.entries.len() + usize::from(self.is_nameless)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Parts of a cache's key that tell users apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyParts {
+    /// Identities, as [`RequestContext::write_identities`] writes them.
+    pub identities: bool,
+    /// Values of `Authorization`.
+    pub authorization: bool,
+    /// Values of `Cookie`, or of one of its cookies.
+    pub cookie: bool,
+}
+
+/// Credentials of a request that are not in a cache's key: the answer is for one user alone then, unless
+/// it says otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unexplained {
+    /// Credentials in `Authorization`.
+    pub authorization: bool,
+    /// Cookies.
+    pub cookie: bool,
+    /// A decision about the whole request.
+    pub decision: bool,
+}
+
+impl Unexplained {
+    /// Whether a cache may give the answer to other clients: `says` tells whether it has a directive of
+    /// `Cache-Control`, `varies` whether the key has the values of a request header because `Vary` names it.
+    ///
+    /// For `Authorization` the directives are those of RFC 9111 §3.5. `must-revalidate` is not enough for cookies:
+    /// pages of one user have it often, and no standard says that it makes them public.
+    pub fn may_be_shared(self, says: impl Fn(&str) -> bool, varies: impl Fn(&str) -> bool) -> bool {
+        if says("public") || says("s-maxage") {
+            return true;
+        }
+        let authorization =
+            self.authorization && !says("must-revalidate") && !varies("authorization");
+        !self.decision && !authorization && !(self.cookie && !varies("cookie"))
+    }
+}
+
+impl RequestContext<'_> {
+    /// Notes an identity that the request is let in under.
+    pub fn note_identity(&mut self, identity: Identity<'_>) {
+        self.edits().identities.note(identity);
+    }
+
+    /// Appends what tells the request's users from others, with lengths, so that no two lists look alike; nothing
+    /// without identities.
+    pub fn write_identities(&self, out: &mut Vec<u8>) {
+        let mut part = |bytes: &[u8]| {
+            out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            out.extend_from_slice(bytes);
+        };
+        if let Some(consumer) = self.consumer() {
+            part(b"consumer");
+            part(consumer.username.as_bytes());
+            part(b"");
+        }
+        for Identity { by, name, grant } in self.exchange().edits().identities.iter() {
+            part(by.as_bytes());
+            part(name);
+            part(grant);
+        }
+    }
+
+    /// Credentials of this request that a key with these parts leaves unexplained.
+    pub fn unexplained(&self, key: KeyParts) -> Unexplained {
+        let noted = &self.exchange().edits().identities;
+        let is_explained = |is_noted: bool| key.identities && is_noted;
+        let brings = |name: &str| self.header(name).is_some();
+        Unexplained {
+            authorization: !key.authorization
+                && !is_explained(noted.explains_authorization)
+                && brings("authorization"),
+            cookie: !key.cookie && !is_explained(noted.explains_cookie) && brings("cookie"),
+            decision: noted.is_nameless,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_told_apart_by_every_part() {
+        let listed = |noted: &[(&'static str, &str, &str)]| {
+            let mut identities = Identities::default();
+            for (by, name, grant) in noted {
+                let (name, grant) = (name.as_bytes(), grant.as_bytes());
+                identities.note(Identity { by, name, grant });
+            }
+            let list = identities.iter().map(|it| (it.by, it.name.to_vec(), it.grant.to_vec()));
+            let list: Vec<_> = list.collect();
+            assert_eq!(list.len(), identities.len());
+            list
+        };
+        assert_eq!(listed(&[("a", "bc", "d")])[0], ("a", b"bc".to_vec(), b"d".to_vec()));
+        assert_ne!(listed(&[("a", "bc", "d")]), listed(&[("a", "b", "cd")]));
+        assert_ne!(listed(&[("a", "b", ""), ("a", "", "c")]), listed(&[("a", "b", "c")]));
+        let mut identities = Identities::default();
+        assert!(identities.is_empty());
+        identities.note_nameless();
+        assert_eq!(identities.len(), 1);
+        identities.clear();
+        assert!(identities.is_empty());
+    }
+
+    #[test]
+    fn answers_to_unexplained_credentials_are_shared_only_where_they_say_so() {
+        let of = |authorization, cookie, decision| Unexplained { authorization, cookie, decision };
+        for (unexplained, directives, vary, expected) in [
+            (of(false, false, false), "", "", true),
+            (of(true, false, false), "", "", false),
+            (of(true, false, false), "must-revalidate", "", true),
+            (of(true, false, false), "s-maxage", "", true),
+            (of(true, false, false), "", "authorization", true),
+            (of(false, true, false), "", "", false),
+            (of(false, true, false), "must-revalidate", "", false),
+            (of(false, true, false), "public", "", true),
+            (of(false, true, false), "", "cookie", true),
+            (of(true, true, false), "", "cookie", false),
+            (of(false, false, true), "", "cookie", false),
+            (of(false, false, true), "s-maxage", "", true),
+        ] {
+            let shared = unexplained.may_be_shared(|name| name == directives, |name| name == vary);
+            assert_eq!(shared, expected, "{unexplained:?} {directives} {vary}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Owners of kept answers: whom a key tells apart, and to whom an answer may be given besides.
+
+use tollhouse_plugin::identity::{KeyParts, Unexplained};
+use tollhouse_plugin::{RequestContext, ResponseContext};
+
+use super::directives::Directives;
+use super::key::Parts;
+
+/// How users are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Isolation {
+    /// Each identity sees its own answers.
+    ByIdentity,
+    /// The operator says that answers are the same for all who may use the route.
+    None,
+}
+
+/// Owner of an answer that may be kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    unexplained: Unexplained,
+    /// Identities that were known when the key was made.
+    identities: usize,
+}
+
+impl Isolation {
+    /// Begins a key with the identities behind the request, where users are kept apart.
+    pub fn write_owner(self, cx: &RequestContext<'_>, key: &mut Vec<u8>) {
+        if self == Self::None {
+            return;
+        }
+        let starts = key.len();
+        cx.write_identities(key);
+        // Lengths begin every identity: none of them can be taken for what follows.
+        if key.len() > starts {
+            key.push(0);
+        }
+    }
+
+    /// The owner of the answer to a request whose key has these parts.
+    pub fn owner(self, cx: &RequestContext<'_>, parts: &Parts) -> Owner {
+        let identities = self == Self::ByIdentity;
+        let key = KeyParts {
+            identities,
+            authorization: parts.names_authorization(),
+            cookie: parts.names_cookie() || !identities,
+        };
+        let unexplained = cx.unexplained(key);
+        let decision = unexplained.decision && identities;
+        Owner {
+            unexplained: Unexplained { decision, ..unexplained },
+            identities: cx.exchange().edits().identities.len(),
+        }
+    }
+}
+
+impl Owner {
+    /// Whether the answer may be given to those who ask by the same key; `vary` has the request headers whose values
+    /// the cache compares.
+    pub fn shares(
+        self,
+        cx: &ResponseContext<'_>,
+        directives: &Directives,
+        vary: &[String],
+    ) -> bool {
+        // An identity that was noted later is not in the key.
+        let is_same_user = cx.request().edits().identities.len() == self.identities;
+        let varies = |name: &str| vary.iter().any(|other| other == name);
+        is_same_user && self.unexplained.may_be_shared(|name| directives.has(name), varies)
+    }
+}

@@ -1,0 +1,167 @@
+//! The commands of README.md, run in order as a reader would run them: on ports of the kernel's choice, with shorter
+//! measurements, in a folder of their own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tollhouse_testkit::ClosedPort;
+use tollhouse_testkit::program::{Running, find, run_within};
+
+/// Time for all commands between two starts of the gateway.
+const SEGMENT_TIME: Duration = Duration::from_secs(120);
+
+/// Ports in README.md, each with the variable that moves its listener.
+const PORTS: [(&str, &str); 9] = [
+    ("9080", "TOLLHOUSE_LISTEN_HTTP"),
+    ("9443", "TOLLHOUSE_LISTEN_HTTPS"),
+    ("9180", "TOLLHOUSE_LISTEN_ADMIN"),
+    ("9090", "TOLLHOUSE_LISTEN_CONTROL"),
+    ("9091", "TOLLHOUSE_LISTEN_METRICS"),
+    ("8090", "TOLLHOUSE_LISTEN_REGISTRY_HTTP"),
+    ("8091", "TOLLHOUSE_LISTEN_REGISTRY_GRPC"),
+    ("1980", ""),
+    ("1981", ""),
+];
+
+/// Loads that a test can afford on a busy machine.
+const SHORTER: [(&str, &str); 4] =
+    [("-d 10s", "-d 1s"), ("-c 100", "-c 4"), ("--rate 2000", "--rate 20"), ("< 50ms", "< 50s")];
+
+/// Commands with tests of their own: the build itself, and the suites of `bench_suites`.
+const ELSEWHERE: [&str; 2] = ["cargo install", "tollhouse bench suite"];
+
+/// Failed requests fail the script. A server in the background may need a moment, which curl waits for.
+const PREAMBLE: &str = "set -e\njobs=\ntrap 'kill $jobs 2> /dev/null || :' EXIT\n\
+    curl() { command curl --silent --show-error --fail-with-body --retry 8 --retry-all-errors \"$@\"; }\n";
+
+/// Waits for the registration that README.md starts in the background.
+const REGISTERED: &str =
+    "until tollhouse registry list production/files 2> /dev/null | grep -q 127.0.0.1; do :; done\n";
+
+/// Reads the Admin key by way of every route.
+const ATTACK: &str = "for host in localhost files.example; do for path in admin.key tollhouse-data/admin.key; do\n\
+    command curl --silent -H \"Host: $host\" http://127.0.0.1:9080/$path; done; done\n";
+
+/// A folder with the files of README.md, and its commands on other ports.
+struct Reader {
+    folder: tempfile::TempDir,
+    text: String,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let mut text = fs::read_to_string(path).expect("README.md can be read");
+        let mut variables = Vec::new();
+        for (port, variable) in PORTS {
+            let free = ClosedPort::new().address();
+            text = text.replace(&format!(":{port}"), &format!(":{}", free.port()));
+            if !variable.is_empty() {
+                variables.push((variable, free.to_string()));
+            }
+        }
+        for (long, short) in SHORTER {
+            text = text.replace(long, short);
+        }
+        let reader = Self { folder: tempfile::tempdir().expect("a folder"), text, variables };
+        for (name, block) in ["tollhouse.yaml", "apisix.yaml"].iter().zip(reader.blocks("yaml")) {
+            fs::write(reader.folder.path().join(name), block).expect("the folder takes files");
+        }
+        reader
+    }
+
+    /// The blocks of a language, in order.
+    fn blocks(&self, language: &str) -> Vec<String> {
+        let opening = format!("```{language}\n");
+        let blocks = self.text.split(&opening).skip(1);
+        blocks.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The scripts between starts of the gateway; the starts are told apart by their first words.
+    fn segments(&self) -> Vec<String> {
+        let mut segments = vec![String::new()];
+        for block in self.blocks("sh") {
+            if ELSEWHERE.iter().any(|start| block.starts_with(start)) {
+                continue;
+            }
+            for line in block.split_inclusive('\n') {
+                if line.starts_with("tollhouse run") {
+                    segments.push(line.to_owned());
+                    segments.push(String::new());
+                    continue;
+                }
+                let segment = segments.last_mut().expect("a segment has begun");
+                segment.push_str(line);
+                if line.ends_with(" &\n") {
+                    segment.push_str("jobs=\"$jobs $!\"\n");
+                }
+                if line.contains("registry register") {
+                    segment.push_str(REGISTERED);
+                }
+            }
+        }
+        segments
+    }
+
+    fn command(&self, script: &str) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_tollhouse"));
+        let folder = program.parent().expect("a program is in a folder");
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).current_dir(self.folder.path()).env("PATH", path);
+        command.env("NO_COLOR", "1").env_remove("TOLLHOUSE_ADMIN_KEY");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a script that must succeed; its output.
+    fn run(&self, script: &str) -> String {
+        let ran = run_within(&mut self.command(&format!("{PREAMBLE}{script}")), SEGMENT_TIME);
+        assert!(ran.status.success(), "{script}\n{}: {}", ran.status, ran.text);
+        ran.text
+    }
+
+    fn start(&self, line: &str) -> Running {
+        // The shell gives way to the gateway, so that its end is the gateway's.
+        let gateway = Running::start(&mut self.command(&format!("exec {line}")));
+        gateway.output().wait_line("the end of the start-up text", |line| {
+            line.starts_with("Only this machine reaches the data plane").then_some(())
+        });
+        gateway
+    }
+}
+
+#[test]
+fn every_command_of_the_readme_works_and_none_gives_the_admin_key_away() {
+    if find("curl").is_none() {
+        return;
+    }
+    let reader = Reader::new();
+    let segments = reader.segments();
+    let [before, first, between, second, after] = segments.as_slice() else {
+        panic!("README.md starts the gateway twice: {segments:#?}");
+    };
+    assert_eq!((before.as_str(), after.as_str()), ("", ""), "nothing runs without a gateway");
+
+    let gateway = reader.start(first);
+    let port = |name: &str| {
+        let found = reader.variables.iter().find(|(variable, _)| *variable == name);
+        found.expect("it is in the table").1.clone()
+    };
+    let attack = ATTACK.replace("127.0.0.1:9080", &port("TOLLHOUSE_LISTEN_HTTP"));
+    let said = reader.run(&format!("{between}{attack}"));
+    assert_eq!(said.matches("HTTP/1.1 200").count(), 3, "the demonstration and two routes: {said}");
+    let key = fs::read_to_string(reader.folder.path().join("tollhouse-data/admin.key"));
+    let key = key.expect("the first start makes a key");
+    assert!(key.trim().len() == 32 && !said.contains(key.trim()), "{said}");
+    let start = gateway.output().text();
+    assert!(!start.contains(key.trim()), "service managers keep what is printed: {start}");
+    assert!(start.contains("key in ./tollhouse-data/admin.key"), "{start}");
+    assert!(said.contains("route       files, pattern /*"), "{said}");
+    drop(gateway);
+    let again = reader.start(second);
+    assert!(again.output().text().contains("apisix.yaml"), "{}", again.output().text());
+}

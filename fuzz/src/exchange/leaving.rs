@@ -1,0 +1,91 @@
+//! Clients that leave: mid-head, mid-body, between requests, amid the answer, in order or by a reset. Nothing of theirs
+//! stays behind, and whoever comes next is served.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_linger;
+
+use super::client;
+use super::gateway::Gateway;
+
+/// How long a request may outlive its client and its node's time-outs; only a fault makes it live so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// How the client of a play ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leaving {
+    /// It says all, ends its direction and reads to the end.
+    #[default]
+    Stays,
+    /// It is reset behind what it has said.
+    Resets,
+    /// It says the first part of it, in 256ths, ends its direction and reads on.
+    HalfCloses(u8),
+    /// It says the first part of it and is reset.
+    ResetsBehind(u8),
+    /// It says all, reads the first bytes of the answer and is reset.
+    ResetsAmidAnswer,
+}
+
+impl Leaving {
+    /// By the bits of a script's second byte that say nothing else, and the third byte.
+    pub fn decode(manner: u8, share: u8) -> Self {
+        match manner >> 1 & 7 {
+            1 => Self::Resets,
+            2 => Self::HalfCloses(share),
+            3 => Self::ResetsBehind(share),
+            4 => Self::ResetsAmidAnswer,
+            _ => Self::Stays,
+        }
+    }
+
+    /// How much of `bytes` is said.
+    pub fn said(self, bytes: usize) -> usize {
+        match self {
+            Self::Stays | Self::Resets | Self::ResetsAmidAnswer => bytes,
+            Self::HalfCloses(share) | Self::ResetsBehind(share) => bytes * usize::from(share) / 256,
+        }
+    }
+
+    /// Leaves by a reset, if that is its way; `false` where the client goes on.
+    pub fn reset(self, stream: &mut TcpStream) -> bool {
+        match self {
+            Self::Stays | Self::HalfCloses(_) => return false,
+            Self::ResetsAmidAnswer => {
+                // Whatever comes first, or nothing in time.
+                let _ = stream.read(&mut [0; 16]);
+            }
+            Self::Resets | Self::ResetsBehind(_) => {}
+        }
+        let _ = set_socket_linger(&*stream, Some(Duration::ZERO));
+        true
+    }
+}
+
+/// What has stayed behind of a play, before which so many connections were open, once everyone has left; to be asked
+/// after the node has let go of its connections.
+pub fn remains(gateway: &Gateway, open_before: i64) -> Vec<String> {
+    let begin = Instant::now();
+    let mut seen = gateway.downstream();
+    while seen.requests_open != 0 || seen.open > open_before {
+        if begin.elapsed() > PATIENCE {
+            return vec![format!(
+                "left behind: {} requests, {} connections",
+                seen.requests_open, seen.open
+            )];
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+        seen = gateway.downstream();
+    }
+    let next = client::ask_one(gateway.address());
+    let text = String::from_utf8_lossy(&next.bytes);
+    // The places of limit-conn are free again.
+    match text.get(9..12) {
+        Some("503") => vec!["a place is not free again".to_owned()],
+        Some(_) => Vec::new(),
+        None => vec![format!("the next client is left without an answer: {text:?}")],
+    }
+}

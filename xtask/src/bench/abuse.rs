@@ -1,0 +1,319 @@
+//! One ordinary client beside clients that misbehave: how long its requests take, against the same client alone, and
+//! what the gateway holds meanwhile. Attackers are bounded in number, rate and time, and stay on this machine.
+//!
+//! The attacks are in `abuse/attack.rs`, the ordinary clients in `abuse/ordinary.rs`, the nodes in `abuse/node.rs`.
+
+mod attack;
+mod frames;
+mod node;
+mod ordinary;
+
+use super::budget::{self, Figure};
+use super::case::{BODY_BYTES, Case};
+use super::edge::proxy::Certificate;
+use super::measure::median;
+use super::origin;
+use super::peer::Peer;
+use super::plan::Plan;
+use super::process::{self, Running, free_port};
+use super::report::{CaseResult, Table};
+use crate::shell;
+use anyhow::{Context, Result};
+use node::Nodes;
+use ordinary::{Ordinary, Waits};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often memory is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A way to misbehave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attack {
+    /// Requests taken back, over a node connection that others share and whose node counts resets.
+    ResetsOverSharedConnection,
+    /// Connections to the TLS port that say nothing.
+    SilentTls,
+    /// Requests taken back while a node connection is being opened.
+    ResetsWhileOpening,
+    /// Bodies over HTTP/2 that the node does not read.
+    UnreadBodies,
+    /// Datagrams from many sources, one each.
+    ForgedDatagrams,
+    /// Connections that ask a silent node and leave, or say nothing.
+    DepartedClients,
+}
+
+impl Attack {
+    const ALL: [Self; 6] = [
+        Self::ResetsOverSharedConnection,
+        Self::SilentTls,
+        Self::ResetsWhileOpening,
+        Self::UnreadBodies,
+        Self::ForgedDatagrams,
+        Self::DepartedClients,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::ResetsOverSharedConnection => "resets over a shared node connection",
+            Self::SilentTls => "silent TLS connections",
+            Self::ResetsWhileOpening => "resets while a node connection opens",
+            Self::UnreadBodies => "unread HTTP/2 bodies",
+            Self::ForgedDatagrams => "one-datagram UDP sessions",
+            Self::DepartedClients => "departed HTTP/1.1 clients",
+        }
+    }
+
+    /// The client that pays where the gateway lets it.
+    fn ordinary(self, ports: Ports) -> Ordinary {
+        match self {
+            Self::ResetsOverSharedConnection => {
+                Ordinary::Kept { port: ports.http, path: "/shared" }
+            }
+            Self::ResetsWhileOpening | Self::UnreadBodies => {
+                Ordinary::Kept { port: ports.http, path: "/r/0" }
+            }
+            Self::DepartedClients => Ordinary::Fresh { port: ports.http, path: "/r/0" },
+            Self::SilentTls => Ordinary::Hello { port: ports.https },
+            Self::ForgedDatagrams => Ordinary::Datagrams { port: ports.udp },
+        }
+    }
+}
+
+/// Listeners of the gateway.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    http: u16,
+    https: u16,
+    udp: u16,
+}
+
+/// Runs the case; only Tollhouse is attacked.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let mut result = CaseResult::new(Case::Abuse.name(), Vec::new(), Vec::new());
+    if !plan.peers.contains(&Peer::Tollhouse) {
+        println!("nothing to measure without tollhouse");
+        return Ok(result);
+    }
+    let folder = tempfile::tempdir()?;
+    let certificate = Certificate::make(folder.path())?;
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let mut cells = Vec::new();
+    for attack in Attack::ALL {
+        let rounds: Result<Vec<Round>> =
+            (0..plan.rounds).map(|_| round(plan, attack, origin.port, &certificate)).collect();
+        let summary = Round::median(&rounds.with_context(|| attack.label())?);
+        let label = attack.label();
+        result.figures.extend([
+            Figure::with_budget(
+                format!("{label}: p99 over quiet"),
+                summary.ratio(),
+                budget::ABUSE_P99,
+            ),
+            Figure::with_budget(
+                format!("{label}: failed requests"),
+                summary.failures,
+                budget::NOTHING_LOST,
+            ),
+            Figure::free(format!("{label}: memory, MiB over quiet"), summary.memory_mib),
+        ]);
+        cells.push(summary.to_cells(label));
+    }
+    result.tables.push(Table {
+        caption: "One ordinary client beside the attack".to_owned(),
+        columns: vec![
+            "attack",
+            "quiet p99, µs",
+            "p99, µs",
+            "requests",
+            "failed",
+            "memory, MiB",
+            "attacks",
+            "node connections",
+        ],
+        cells,
+    });
+    Ok(result)
+}
+
+/// What one round has seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Round {
+    quiet_p99_us: f64,
+    p99_us: f64,
+    requests: f64,
+    failures: f64,
+    memory_mib: f64,
+    /// What the attackers have done: requests, connections or datagrams.
+    attacks: f64,
+    /// Connections that the nodes of the attack have accepted.
+    node_connections: f64,
+}
+
+impl Round {
+    fn median(rounds: &[Self]) -> Self {
+        let of = |value: fn(&Self) -> f64| median(rounds.iter().map(value).collect());
+        Self {
+            quiet_p99_us: of(|round| round.quiet_p99_us),
+            p99_us: of(|round| round.p99_us),
+            requests: of(|round| round.requests),
+            // One failure is one too many.
+            failures: rounds.iter().map(|round| round.failures).sum(),
+            memory_mib: of(|round| round.memory_mib),
+            attacks: of(|round| round.attacks),
+            node_connections: of(|round| round.node_connections),
+        }
+    }
+
+    fn ratio(&self) -> f64 {
+        self.p99_us / self.quiet_p99_us
+    }
+
+    fn to_cells(self, label: &str) -> Vec<Value> {
+        let numbers = [
+            self.quiet_p99_us,
+            self.p99_us,
+            self.requests,
+            self.failures,
+            self.memory_mib,
+            self.attacks,
+            self.node_connections,
+        ];
+        let rounded = numbers.map(|number| json!((number * 10.0).round() / 10.0));
+        [&[json!(label)][..], &rounded].concat()
+    }
+}
+
+/// One attack on a gateway of its own, so that nothing is left of the one before.
+fn round(
+    plan: &Plan,
+    attack: Attack,
+    origin_port: u16,
+    certificate: &Certificate,
+) -> Result<Round> {
+    let nodes = Nodes::start()?;
+    let ports = Ports { http: free_port()?, https: free_port()?, udp: free_port()? };
+    let folder = process::fresh_folder()?;
+    std::fs::write(
+        folder.path().join("resources.json"),
+        resources(origin_port, &nodes, certificate)?,
+    )?;
+    std::fs::write(folder.path().join("tollhouse.yaml"), bootstrap(folder.path(), ports)?)?;
+    let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
+    command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
+    let mut running = Running::start(command, folder)?;
+    running.wait_until_it_listens(ports.https)?;
+    running.wait_until_it_answers(ports.http, "/r/0")?;
+    let ordinary = attack.ordinary(ports);
+    // Pools, arenas and the client itself are warm before anything counts.
+    ordinary.run(plan.round / 4, &AtomicBool::new(false))?;
+    let quiet = ordinary.run(plan.round, &AtomicBool::new(false))?;
+    let before = running.memory_bytes()?;
+    let accepted_before = nodes.accepted();
+    let (waits, attacks, peak) = attacked(plan, attack, ports, &ordinary, &running)?;
+    Ok(Round {
+        quiet_p99_us: quiet.p99_us(),
+        p99_us: waits.p99_us(),
+        requests: waits.count() as f64,
+        failures: waits.failures as f64,
+        memory_mib: peak.saturating_sub(before) as f64 / f64::from(1 << 20),
+        attacks: attacks as f64,
+        node_connections: (nodes.accepted() - accepted_before) as f64,
+    })
+}
+
+/// The ordinary client while the attack goes on: what it saw, how much was done, and the peak of memory.
+fn attacked(
+    plan: &Plan,
+    attack: Attack,
+    ports: Ports,
+    ordinary: &Ordinary,
+    running: &Running,
+) -> Result<(Waits, u64, u64)> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let attacker = scope.spawn(|| {
+            // Whoever attacks must not be what the ordinary client waits for on this side.
+            shell::stand_back();
+            attack::run(attack, ports, &is_over)
+        });
+        let memory = scope.spawn(|| peak_bytes(running, &is_over));
+        shell::pause(plan.round / 4);
+        let waits = ordinary.run(plan.round, &is_over);
+        is_over.store(true, Ordering::Relaxed);
+        let attacks = attacker.join().ok().context("the attacker ended early")?;
+        let peak = memory.join().ok().context("the thread that looks at memory ended early")?;
+        Ok((waits?, attacks, peak))
+    })
+}
+
+fn peak_bytes(running: &Running, is_over: &AtomicBool) -> u64 {
+    let mut peak = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        peak = peak.max(running.memory_bytes().unwrap_or(0));
+        shell::pause(LOOK_INTERVAL);
+    }
+    peak
+}
+
+fn resources(origin_port: u16, nodes: &Nodes, certificate: &Certificate) -> Result<String> {
+    let upstream = |port: u16, scheme: &str| {
+        json!({
+            "type": "roundrobin", "scheme": scheme, "nodes": { format!("127.0.0.1:{port}"): 1 },
+            "retries": 0,
+        })
+    };
+    let route = |id: &str, uri: &str, upstream: Value| json!({ "id": id, "uri": uri, "upstream": upstream });
+    let routes = [
+        route("ordinary", "/r/0", upstream(origin_port, "http")),
+        route("shared", "/shared", upstream(nodes.counting_port, "grpc")),
+        route("opening", "/opening", upstream(nodes.silent_port, "grpcs")),
+        route("silent", "/silent", upstream(nodes.silent_port, "http")),
+    ];
+    let datagrams = json!({
+        "id": "datagrams",
+        "upstream": {
+            "type": "roundrobin", "scheme": "udp", "nodes": { format!("127.0.0.1:{}", nodes.udp_port): 1 },
+        },
+    });
+    let ssl = json!({
+        "id": "bench",
+        "snis": ["bench.test"],
+        "cert": std::fs::read_to_string(&certificate.chain)?,
+        "key": std::fs::read_to_string(&certificate.key)?,
+    });
+    Ok(json!({ "routes": routes, "stream_routes": [datagrams], "ssls": [ssl] }).to_string())
+}
+
+fn bootstrap(place: &Path, Ports { http, https, udp }: Ports) -> Result<String> {
+    let metrics = free_port()?;
+    let place = place.display();
+    Ok(format!(
+        "data_dir: {place}/data\n\
+         workers: 1\n\
+         listen:\n  http: [\"127.0.0.1:{http}\"]\n  https: [\"127.0.0.1:{https}\"]\n  \
+         stream: [{{ address: \"127.0.0.1:{udp}\", protocol: udp }}]\n  admin: \"\"\n  control: \"\"\n  \
+         metrics: \"127.0.0.1:{metrics}\"\n  registry_grpc: \"\"\n  registry_http: \"\"\n\
+         tls: {{ fallback_sni: bench.test }}\n\
+         resources: {place}/resources.json\n\
+         limits: {{ buffered_bytes: 32MiB }}\n\
+         access_log: {{ format: \"off\", file: \"{place}/access.log\" }}\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_keeps_every_failure() {
+        let round =
+            |p99_us, failures| Round { quiet_p99_us: 100.0, p99_us, failures, ..Round::default() };
+        let summary = Round::median(&[round(150.0, 0.0), round(900.0, 3.0), round(120.0, 1.0)]);
+        assert_eq!((summary.ratio(), summary.failures), (1.5, 4.0));
+        assert_eq!(summary.to_cells("x").len(), 8);
+    }
+}

@@ -1,0 +1,121 @@
+//! Nodes of the attacked routes: one over HTTP/2 that counts resets as common servers do, one that accepts and says
+//! nothing, one that answers datagrams. They run in this program and end with it.
+
+use super::frames::{
+    self, ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Head, PING, RST_STREAM, SETTINGS,
+};
+use anyhow::Result;
+use std::io::{BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Resets that a connection may see in a window before it is ended: the default of a widespread server.
+const RESETS_MAX: u32 = 200;
+const RESETS_WINDOW: Duration = Duration::from_secs(30);
+/// ENHANCE_YOUR_CALM (RFC 9113 §7).
+const CALM: u32 = 0xb;
+/// Connections that the silent node holds; those beyond push the oldest out.
+const SILENT_MAX: usize = 8192;
+
+/// Running nodes.
+pub(super) struct Nodes {
+    pub(super) counting_port: u16,
+    pub(super) silent_port: u16,
+    pub(super) udp_port: u16,
+    accepted: Arc<AtomicU64>,
+}
+
+impl Nodes {
+    /// Starts all of them.
+    pub(super) fn start() -> Result<Self> {
+        let accepted = Arc::new(AtomicU64::new(0));
+        let counting = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let nodes = Self {
+            counting_port: counting.local_addr()?.port(),
+            silent_port: silent.local_addr()?.port(),
+            udp_port: udp.local_addr()?.port(),
+            accepted: Arc::clone(&accepted),
+        };
+        let count = Arc::clone(&accepted);
+        std::thread::spawn(move || {
+            for stream in counting.incoming().flatten() {
+                count.fetch_add(1, Ordering::Relaxed);
+                std::thread::spawn(move || answer(stream));
+            }
+        });
+        std::thread::spawn(move || hold(&silent, &accepted));
+        std::thread::spawn(move || echo(&udp));
+        Ok(nodes)
+    }
+
+    /// Connections accepted so far.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+}
+
+fn hold(listener: &TcpListener, accepted: &AtomicU64) {
+    let mut connections = std::collections::VecDeque::new();
+    for stream in listener.incoming().flatten() {
+        accepted.fetch_add(1, Ordering::Relaxed);
+        if connections.len() >= SILENT_MAX {
+            connections.pop_front();
+        }
+        connections.push_back(stream);
+    }
+}
+
+fn echo(socket: &UdpSocket) {
+    let mut datagram = [0; 2048];
+    while let Ok((bytes, from)) = socket.recv_from(&mut datagram) {
+        // Of a client that has left.
+        let _ = socket.send_to(&datagram[..bytes], from);
+    }
+}
+
+/// Answers every request that has ended, until the connection ends or has seen too many resets.
+fn answer(stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut writer = stream.try_clone()?;
+    let mut reader = BufReader::new(stream);
+    let mut preface = [0; frames::PREFACE.len()];
+    reader.read_exact(&mut preface)?;
+    let mut out = Vec::new();
+    Head::new(SETTINGS, 0, 0).write(&[], &mut out);
+    writer.write_all(&out)?;
+    let mut payload = Vec::new();
+    let (mut resets, mut window_began) = (0, Instant::now());
+    loop {
+        let head = frames::read(&mut reader, &mut payload)?;
+        out.clear();
+        let ends = head.flags & END_STREAM != 0;
+        match head.kind {
+            SETTINGS if head.flags & ACK == 0 => Head::new(SETTINGS, ACK, 0).write(&[], &mut out),
+            PING if head.flags & ACK == 0 => Head::new(PING, ACK, 0).write(&payload, &mut out),
+            HEADERS | DATA if ends => {
+                Head::new(HEADERS, END_HEADERS, head.stream)
+                    .write(&frames::answer_block(2), &mut out);
+                Head::new(DATA, END_STREAM, head.stream).write(b"ok", &mut out);
+            }
+            RST_STREAM => {
+                if window_began.elapsed() > RESETS_WINDOW {
+                    (resets, window_began) = (0, Instant::now());
+                }
+                resets += 1;
+                if resets > RESETS_MAX {
+                    let reason = [head.stream.to_be_bytes(), CALM.to_be_bytes()].concat();
+                    Head::new(GOAWAY, 0, 0).write(&reason, &mut out);
+                    return writer.write_all(&out);
+                }
+            }
+            _ => {}
+        }
+        if !out.is_empty() {
+            writer.write_all(&out)?;
+        }
+    }
+}

@@ -323,8 +323,7 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
 fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     // Before the headers change: they say whether it can be read.
     let kind = cx.header("content-type").map(<[u8]>::to_ascii_lowercase);
-    let says_json =
-        kind.as_ref().is_some_and(|kind| kind.windows(4).any(|word| word == b"json"));
+    let says_json = kind.as_ref().is_some_and(|kind| kind.windows(4).any(|word| word == b"json"));
     let may_be_json = kind.is_none_or(|kind| {
         says_json || (kind.starts_with(b"text/") && !kind.starts_with(b"text/event-stream"))
     });

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tollhouse_config::{Document, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::Severity;
-use tollhouse_model::{Kind, Problem};
+use tollhouse_model::{Kind, Problem, TIME_FIELDS};
 use tollhouse_store::{Entry, Revision};
 
 use super::{differences, validation};
@@ -211,8 +211,12 @@ fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> O
         let mut stored = new.to_store(change.kind, &change.id, now.as_secs());
         let mut plain = stored.clone();
         if let Value::Object(fields) = &mut plain {
-            for time in ["create_time", "update_time"] {
+            for time in TIME_FIELDS {
                 fields.shift_remove(time);
+            }
+            if change.kind == Kind::PluginMetadata {
+                // The plugin's name is that of the path.
+                fields.shift_remove("id");
             }
         }
         let old = before.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());

@@ -37,7 +37,7 @@ pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Re
         Method::PATCH if !resource.has(Verb::Patch) => return Err(unsupported("PATCH", resource)),
         _ => {}
     }
-    let warned = |reply| problems::told(admin, reply);
+    let warned = |reply| problems::with_warnings(admin, reply);
     match request.call.method {
         Method::GET => read::run(admin, &request).await,
         Method::PUT => write::put(admin, &request, value).await.map(warned),

@@ -1,4 +1,4 @@
-//! Problems that the data plane has with objects: told in the answer to the write that brought them, since a write that
+//! Problems that the data plane has with objects: shown in the answer to the write that brought them, since a write that
 //! is accepted and has no effect would otherwise show in the log alone.
 
 use std::borrow::Cow;
@@ -17,13 +17,13 @@ const WARNING: HeaderName = HeaderName::from_static("x-tollhouse-warning");
 const WARNINGS: &str = "warnings";
 
 /// Problems in one answer; the header says how many there are.
-const TOLD_MAX: usize = 20;
+const WARNINGS_MAX: usize = 20;
 
 /// Longest text of the header, in bytes: some clients refuse lines of 8 KiB.
 const HEADER_BYTES_MAX: usize = 1024;
 
 /// Adds what the data plane says of the object that an answer shows; the answer comes once the object serves.
-pub(crate) fn told(admin: &Admin, reply: Reply) -> Reply {
+pub(crate) fn with_warnings(admin: &Admin, reply: Reply) -> Reply {
     let Some(source) = &admin.parts.console else { return reply };
     let answer = reply.value().unwrap_or_default();
     let key = answer.get("node").unwrap_or(&answer).get("key").and_then(Value::as_str);
@@ -35,7 +35,7 @@ pub(crate) fn told(admin: &Admin, reply: Reply) -> Reply {
 }
 
 /// Adds what the data plane says of a whole document.
-pub(crate) fn told_of_all(admin: &Admin, reply: Reply) -> Reply {
+pub(crate) fn with_all_warnings(admin: &Admin, reply: Reply) -> Reply {
     match &admin.parts.console {
         Some(source) => with_problems(reply, source.problems_at("")),
         None => reply,
@@ -93,7 +93,7 @@ fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
     }
     let printable: Vec<u8> =
         line.bytes().map(|byte| if byte < b' ' || byte == 0x7f { b' ' } else { byte }).collect();
-    problems.truncate(TOLD_MAX);
+    problems.truncate(WARNINGS_MAX);
     let reply = reply.with_field(WARNINGS, Value::Array(problems));
     match HeaderValue::from_bytes(&printable) {
         Ok(value) => reply.with(WARNING, value),

@@ -116,7 +116,7 @@ impl Request<'_> {
         if let Some(in_service) = &self.admin.parts.in_service {
             in_service.meets_write(revision).await;
         }
-        Ok(problems::told_of_all(self.admin, reply))
+        Ok(problems::with_all_warnings(self.admin, reply))
     }
 }
 

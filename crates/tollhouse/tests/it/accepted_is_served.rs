@@ -11,6 +11,11 @@ use crate::stream_routes::stream_addresses;
 use crate::support::{gateway, upstream, with};
 use crate::tls_support::{Authority, ssl};
 
+/// Plugins that mark answers with a header.
+fn marking(name: &str) -> Value {
+    json!({ "response-rewrite": { "headers": { "set": { name: "1" } } } })
+}
+
 /// A document in which every object carries revisions, as ADC and APISIX's ingress controller write it.
 fn revised_document(origin: &Origin) -> Value {
     let node = upstream([origin.address()]);
@@ -19,13 +24,13 @@ fn revised_document(origin: &Origin) -> Value {
     let mut document = json!({
         "upstreams": [with(node, json!({ "id": "s", "name": "s" }))],
         "services": [{ "id": "s", "name": "s", "upstream_id": "s", "labels": { "a": "b" } }],
-        "plugin_configs": [{ "id": "p", "plugins": { "echo": { "headers": { "X-Echo": "1" } } } }],
+        "plugin_configs": [{ "id": "p", "plugins": marking("X-Echo") }],
         "routes": [
             { "id": "open", "name": "open", "uris": ["/open"], "service_id": "s", "status": 1,
               "plugin_config_id": "p" },
             { "id": "keyed", "uris": ["/keyed"], "service_id": "s", "plugins": { "key-auth": {} } },
         ],
-        "consumer_groups": [{ "id": "g", "plugins": { "echo": { "headers": { "X-Group": "1" } } } }],
+        "consumer_groups": [{ "id": "g", "plugins": marking("X-Group") }],
         "consumers": [
             { "username": "jack", "group_id": "g" },
             { "id": "jack/credentials/c", "name": "c", "plugins": { "key-auth": { "key": "letmein" } } },

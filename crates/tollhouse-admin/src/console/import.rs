@@ -24,7 +24,6 @@ use crate::crud::undo::place_of;
 use crate::encrypt::{self, Author};
 use crate::index::Known;
 use crate::limits::OBJECTS_PER_TURN;
-use crate::options::Role;
 use crate::reply::Reply;
 use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
 use crate::yaml;
@@ -126,7 +125,8 @@ fn read(body: &[u8]) -> Result<Document, Reply> {
     parsed.map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))
 }
 
-/// Hidden values of a document that do not count for this caller, as for any write of one object.
+/// Sealed values of a document that no key opens in their place, and hidden ones that do not count for this caller:
+/// judged as for any write of one object.
 async fn refused_values(
     admin: &Admin,
     call: &Call,
@@ -134,13 +134,14 @@ async fn refused_values(
 ) -> Result<Vec<Problem>, Reply> {
     let role = auth::caller_role(&admin.parts.options, call);
     let mut found = Vec::new();
-    for item in document.items.iter().filter(|_| role != Role::Admin) {
+    for item in &document.items {
         // What cannot be read is said when it is judged.
-        let Ok(value) = item.value() else { continue };
+        let Ok(mut value) = item.value() else { continue };
         let path = transfer::path_of(item.kind, &item.id);
         let before = admin.parts.store.get(&admin.key_of(&path)).await?;
         let author = Author { role, before: before.as_ref() };
-        let refused = encrypt::refused_value(&path, &value, &author, &admin.parts);
+        let opened = encrypt::open_written(&path, &mut value, &author, &admin.parts);
+        let refused = opened.err().map(|refusal| refusal.error_text());
         found.extend(refused.map(|text| Problem::error(item.path.as_str(), text)));
     }
     Ok(found)

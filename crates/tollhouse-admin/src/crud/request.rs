@@ -116,7 +116,11 @@ pub(super) fn fields_of(value: Value) -> Result<Fields, Reply> {
 pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
     if !request.resource.has_id_field() {
         return match request.resource.layout {
-            Layout::Username => resolve_username(request, fields),
+            Layout::Username => {
+                // Tools for APISIX repeat the name, or number consumers; it names nothing.
+                fields.shift_remove("id");
+                resolve_username(request, fields)
+            }
             _ => resolve_plugin_name(request, fields),
         };
     }

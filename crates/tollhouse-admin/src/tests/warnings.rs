@@ -56,3 +56,12 @@ async fn revisions_of_a_client_are_taken_and_not_stored() {
     let stored = fixture.get("/routes/1").await.json();
     assert!(stored["value"].get("modifiedIndex").is_none(), "{stored}");
 }
+
+#[tokio::test]
+async fn the_id_of_a_consumer_is_taken_and_names_nothing() {
+    let fixture = Fixture::new().await;
+    let value = json!({"username": "jack", "id": "7"});
+    assert_eq!(fixture.put("/consumers/jack", &value).await.status, 201);
+    let stored = fixture.get("/consumers/jack").await.json();
+    assert!(stored["value"].get("id").is_none(), "{stored}");
+}

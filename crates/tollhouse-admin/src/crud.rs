@@ -2,12 +2,11 @@
 //!
 //! Here: which verb leads to which file. What several of them do stands in `request`, `checks` and `guards`.
 
-use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
-use tollhouse_model::Kind;
 
 use crate::body;
 use crate::context::Admin;
+use crate::problems;
 use crate::reply::Reply;
 use crate::resource::{Resource, Verb};
 
@@ -38,7 +37,7 @@ pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Re
         Method::PATCH if !resource.has(Verb::Patch) => return Err(unsupported("PATCH", resource)),
         _ => {}
     }
-    let warned = |reply| with_warning(admin, resource, reply);
+    let warned = |reply| problems::with_warnings(admin, reply);
     match request.call.method {
         Method::GET => read::run(admin, &request).await,
         Method::PUT => write::put(admin, &request, value).await.map(warned),
@@ -46,24 +45,6 @@ pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Re
         Method::PATCH => patch::run(admin, &request, value).await.map(warned),
         Method::DELETE => delete::run(admin, &request).await,
         _ => Err(Reply::page(StatusCode::NOT_FOUND)),
-    }
-}
-
-/// Header of the answer to a write that is accepted and has no effect yet.
-const WARNING: HeaderName = HeaderName::from_static("x-tollhouse-warning");
-
-/// Adds a warning to the answer about a stream route that no connection can reach.
-fn with_warning(admin: &Admin, resource: &Resource, reply: Reply) -> Reply {
-    if resource.object_kind() != Some(Kind::StreamRoute) {
-        return reply;
-    }
-    let port = reply.value().and_then(|answer| answer["value"]["server_port"].as_u64());
-    let port = port.and_then(|port| u16::try_from(port).ok());
-    let warning = admin.parts.options.listened.warning(port, resource.name);
-    let text = warning.map(|warning| format!("{}; {}", warning.reason, warning.hint));
-    match text.and_then(|text| HeaderValue::from_str(&text).ok()) {
-        Some(value) => reply.with(WARNING, value),
-        None => reply,
     }
 }
 

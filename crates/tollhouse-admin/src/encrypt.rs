@@ -108,12 +108,7 @@ pub(crate) fn open_written(
 /// Why a hidden value in a written object does not count. It counts, for callers who may not read it, only in the
 /// object and field in which it is stored, and while the fields that decide where it is sent are as they were:
 /// otherwise it could be sent to the caller's own server.
-pub(crate) fn refused_value(
-    path: &str,
-    value: &Value,
-    author: &Author<'_>,
-    parts: &Parts,
-) -> Option<String> {
+fn refused_value(path: &str, value: &Value, author: &Author<'_>, parts: &Parts) -> Option<String> {
     match author.role {
         Role::Admin => return None,
         Role::Operator | Role::Viewer => {}

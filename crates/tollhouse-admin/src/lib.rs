@@ -33,6 +33,7 @@ mod patch;
 mod plugin_confs;
 mod plugins_api;
 mod prefix;
+mod problems;
 mod references;
 mod refused;
 mod registry;

@@ -1,9 +1,17 @@
 //! Small questions about JSON objects that the whole crate asks.
 
 use serde_json::{Map, Value};
+use tollhouse_model::REVISION_FIELDS;
 
 /// The fields of an object.
 pub(crate) type Fields = Map<String, Value>;
+
+/// Takes out what says how often an object was written: a client may send it, and the store counts itself.
+pub(crate) fn drop_revisions(fields: &mut Fields) {
+    for name in REVISION_FIELDS {
+        fields.shift_remove(name);
+    }
+}
 
 /// An id as text, whether it was written as text or as a number.
 pub(crate) fn id_text(value: &Value) -> Option<String> {

@@ -292,6 +292,20 @@ fn schemas() -> Value {
                 "value": {"type": "object"},
                 "createdIndex": {"type": "integer"},
                 "modifiedIndex": {"type": "integer"},
+                "warnings": {
+                    "description": "After a write: what of the object does not serve as it is written.",
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "severity": {"type": "string", "enum": ["error", "warning"]},
+                            "path": {"type": "string"},
+                            "value": {"type": "string"},
+                            "reason": {"type": "string"},
+                            "hint": {"type": "string"},
+                        },
+                    },
+                },
             },
             "required": ["key", "value"],
         }),

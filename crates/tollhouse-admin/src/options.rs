@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use ipnet::IpNet;
-use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_net::local_name::HostNames;
 
 use crate::document::DocumentSink;
@@ -34,8 +33,6 @@ pub struct Options {
     pub server_token: ServerToken,
     /// Whether there are stream routes.
     pub stream_mode: StreamMode,
-    /// Ports on which connections for stream routes arrive.
-    pub listened: ListenedPorts,
     /// The shape of answers.
     pub api_version: ApiVersion,
     /// Where the configuration comes from.
@@ -54,7 +51,6 @@ impl Default for Options {
             cors: Cors::On,
             server_token: ServerToken("APISIX/3.18.0".into()),
             stream_mode: StreamMode::On,
-            listened: ListenedPorts::default(),
             api_version: ApiVersion::V3,
             mode: Mode::Store,
         }

@@ -7,7 +7,7 @@ use tollhouse_model::Problems;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::problem::Severity;
 use tollhouse_model::schema::Schema;
-use tollhouse_plugin::{Catalogue, PluginType, Scope};
+use tollhouse_plugin::{Catalogue, PluginType, Scope, absent};
 
 use crate::object::Fields;
 use crate::resource::definition::{Candidate, Owner};
@@ -45,7 +45,7 @@ pub(crate) fn check_one(
         Owner::Route | Owner::Consumer => plugin.serves_requests,
     };
     let Some(plugin) = catalogue.get(name).filter(serves) else {
-        return Err(format!("unknown plugin [{name}]"));
+        return Err(missing_text(catalogue, name));
     };
     let meta = fields.get("_meta");
     if let Some(meta) = meta {
@@ -70,6 +70,14 @@ pub(crate) fn check_one(
         catalogue.check(name, &bare, &scope)?;
     }
     meta.map_or(Ok(()), |meta| check_meta(name, meta))
+}
+
+/// Refuses a plugin that cannot run; one of APISIX that this build lacks is told from a misspelt name.
+pub(crate) fn missing_text(catalogue: &Catalogue, name: &str) -> String {
+    if catalogue.get(name).is_none() && absent::is_of_apisix(name) {
+        return format!("plugin [{name}] is not part of this build");
+    }
+    format!("unknown plugin [{name}]")
 }
 
 /// What `_meta` says beyond its schema.

@@ -135,6 +135,18 @@ impl Reply {
         serde_json::from_slice(self.body.bytes()).ok()
     }
 
+    /// Another field of a JSON body, which may be empty yet.
+    #[must_use]
+    pub(crate) fn with_field(mut self, name: &str, value: Value) -> Self {
+        let body = self.value().unwrap_or_else(|| json!({}));
+        if let Value::Object(mut fields) = body {
+            fields.insert(name.to_owned(), value);
+            let text = format!("{}\n", Value::Object(fields));
+            self.body = WireBody::whole(text.into());
+        }
+        self
+    }
+
     /// The text of a refusal.
     pub(crate) fn error_text(&self) -> String {
         let value: Value = serde_json::from_slice(self.body.bytes()).unwrap_or_default();

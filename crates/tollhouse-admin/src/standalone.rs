@@ -24,6 +24,7 @@ use crate::encrypt;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::object::Fields;
 use crate::options::Role;
+use crate::problems;
 use crate::reply::Reply;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
@@ -115,7 +116,7 @@ impl Request<'_> {
         if let Some(in_service) = &self.admin.parts.in_service {
             in_service.meets_write(revision).await;
         }
-        Ok(reply)
+        Ok(problems::with_all_warnings(self.admin, reply))
     }
 }
 

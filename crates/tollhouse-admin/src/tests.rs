@@ -38,6 +38,7 @@ mod served;
 mod serving;
 mod shenyu;
 mod transfer;
+mod warnings;
 mod wrapper;
 
 /// A key of each role.

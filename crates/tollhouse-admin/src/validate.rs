@@ -16,7 +16,7 @@ use crate::context::Admin;
 use crate::index::Known;
 use crate::index::facts::Facts;
 use crate::limits::OBJECTS_PER_TURN;
-use crate::object::{Fields, id_of};
+use crate::object::{Fields, drop_revisions, id_of};
 use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource};
 use crate::yaml;
@@ -171,7 +171,7 @@ fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<
         return Err(format!("invalid configuration: wrong type: expected object, got {got}"));
     };
     let mut fields = fields.clone();
-    fields.shift_remove("modifiedIndex");
+    drop_revisions(&mut fields);
     if list == "plugins" {
         return check_plugin_name(&Value::Object(fields));
     }

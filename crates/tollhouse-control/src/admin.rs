@@ -23,7 +23,6 @@ use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
-use crate::settings;
 use crate::shenyu_admin;
 use crate::staples::Staples;
 
@@ -71,7 +70,6 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
         allow: admin.allow.clone(),
         cors: if admin.cors { Cors::On } else { Cors::Off },
         server_token: ServerToken(crate::plugins::apisix_token(bootstrap).to_owned()),
-        listened: settings::listened_ports(bootstrap),
         stream_mode: if bootstrap.stream_routes { StreamMode::On } else { StreamMode::Off },
         mode,
         ..Options::default()

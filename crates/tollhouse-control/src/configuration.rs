@@ -68,6 +68,14 @@ impl Configuration {
         json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})
     }
 
+    /// The problems whose path begins so.
+    pub fn problems_at(&self, beginning: &str) -> Vec<Value> {
+        let problems = Arc::clone(&self.lock().status.problems);
+        let begins =
+            |problem: &&Value| problem["path"].as_str().is_some_and(|it| it.starts_with(beginning));
+        problems.iter().filter(begins).cloned().collect()
+    }
+
     /// Replaces where objects are read. A store is held until then.
     pub fn set_objects(&self, objects: ObjectSource) {
         self.lock().objects = objects;

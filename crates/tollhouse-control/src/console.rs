@@ -106,6 +106,10 @@ impl ConsoleSource for RunningProcess {
         self.cx.configuration.status()["problems"].take()
     }
 
+    fn problems_at(&self, beginning: &str) -> Vec<Value> {
+        self.cx.configuration.problems_at(beginning)
+    }
+
     fn live(&self, since: u64) -> Value {
         self.cx.sampler.after(since)
     }

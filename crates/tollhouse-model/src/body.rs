@@ -18,42 +18,45 @@ const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// How the body of a request is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum BodyKind {
+enum BodyKind {
     Form,
     Json,
     Multipart,
-    GraphQl,
 }
 
 impl BodyKind {
-    /// What `Content-Type` says; `None` for a type that variables cannot look into.
-    pub fn named(content_type: &[u8]) -> Option<BodyKind> {
+    /// What `Content-Type` says; `None` for a type that has no fields.
+    fn named(content_type: &[u8]) -> Option<BodyKind> {
         let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
         match essence.trim_ascii().to_ascii_lowercase().as_slice() {
             b"application/x-www-form-urlencoded" => Some(BodyKind::Form),
             b"application/json" => Some(BodyKind::Json),
             b"multipart/form-data" => Some(BodyKind::Multipart),
-            b"application/graphql" => Some(BodyKind::GraphQl),
             _ => None,
         }
     }
 }
 
-/// The values of `wanted` in a body, in the same order.
+/// Whether a body of this type may have values of `wanted`: fields have types of their own, and a GraphQL document may
+/// come under any.
+pub fn has_values(content_type: &[u8], wanted: &[Variable]) -> bool {
+    BodyKind::named(content_type).is_some() || wanted.iter().any(Variable::is_graphql)
+}
+
+/// The values of `wanted` in a body, in the same order. The type is empty where the request has none.
 pub fn look_up(body: &[u8], content_type: &[u8], wanted: &[Variable]) -> Vec<Option<Vec<u8>>> {
-    let Some(kind) = BodyKind::named(content_type) else { return vec![None; wanted.len()] };
+    let kind = BodyKind::named(content_type);
     let mut values = match kind {
-        BodyKind::Form => each(wanted, |variable| {
+        Some(BodyKind::Form) => each(wanted, |variable| {
             query_argument(body, field_name(variable)?).map(|value| value.into_owned())
         }),
-        BodyKind::Multipart => multipart::look_up(body, content_type, wanted),
-        BodyKind::Json => look_up_json(body, wanted),
-        BodyKind::GraphQl => {
-            let operation = std::str::from_utf8(body).ok().and_then(Operation::parse);
-            each(wanted, |variable| operation.as_ref()?.value(variable))
-        }
+        Some(BodyKind::Multipart) => multipart::look_up(body, content_type, wanted),
+        Some(BodyKind::Json) => look_up_json(body, wanted),
+        None => vec![None; wanted.len()],
     };
+    if kind != Some(BodyKind::Json) && wanted.iter().any(Variable::is_graphql) {
+        fill_graphql(body, wanted, &mut values);
+    }
     for value in &mut values {
         value.take_if(|value| value.len() > VALUE_BYTES_MAX);
     }
@@ -62,6 +65,17 @@ pub fn look_up(body: &[u8], content_type: &[u8], wanted: &[Variable]) -> Vec<Opt
 
 fn each(wanted: &[Variable], value: impl Fn(&Variable) -> Option<Vec<u8>>) -> Vec<Option<Vec<u8>>> {
     wanted.iter().map(value).collect()
+}
+
+/// Reads a body as a GraphQL document whatever its type, as APISIX does: else a client would avoid a route that asks
+/// for an operation by sending no type.
+fn fill_graphql(body: &[u8], wanted: &[Variable], values: &mut [Option<Vec<u8>>]) {
+    let operation = std::str::from_utf8(body).ok().and_then(Operation::parse);
+    for (variable, value) in wanted.iter().zip(values) {
+        if variable.is_graphql() {
+            *value = operation.as_ref().and_then(|operation| operation.value(variable));
+        }
+    }
 }
 
 /// What a form is asked for.
@@ -81,6 +95,7 @@ fn look_up_json(body: &[u8], wanted: &[Variable]) -> Vec<Option<Vec<u8>>> {
         .flatten();
     each(wanted, |variable| match variable {
         Variable::PostJson(path) => Path::parse(path).ok()?.find(&document),
+        Variable::PostBoolean(path) => Path::parse(path).ok()?.find_boolean(&document),
         other => operation.as_ref()?.value(other),
     })
 }
@@ -116,6 +131,19 @@ mod tests {
     }
 
     #[test]
+    fn booleans_are_told_from_texts() {
+        let document = br#"{"a":true,"b":"true","c":[false]}"#;
+        let wanted = ["a", "b", "c[0]", "c[*]", "d"];
+        let wanted = wanted.map(|path| Variable::PostBoolean(path.to_owned()));
+        let found = look_up(document, JSON, &wanted);
+        let texts =
+            found.iter().map(|value| value.as_deref().and_then(|it| str::from_utf8(it).ok()));
+        let expected = [Some("true"), None, Some("false"), None, None];
+        assert_eq!(texts.collect::<Vec<_>>(), expected);
+        assert_eq!(look_up(b"a=true", FORM, &wanted[..1]), [None]);
+    }
+
+    #[test]
     fn what_is_longer_than_any_variable_is_as_if_it_were_not_there() {
         let long = "x".repeat(VALUE_BYTES_MAX + 1);
         check(&format!("a={long}&b=1"), FORM, "post_arg_a", None);
@@ -128,13 +156,17 @@ mod tests {
     fn graphql_is_found_in_json_and_by_itself() {
         let query = "query Hero($id: ID!) { hero(id: $id) { name } friends { name } }";
         let json = format!("{{\"query\":\"{query}\"}}");
-        for (body, content_type) in [(query, &b"application/graphql"[..]), (&json, JSON)] {
+        let types = [&b"application/graphql"[..], FORM, b"text/plain", b"multipart/form-data", b""];
+        let bodies = types.map(|content_type| (query, content_type));
+        for (body, content_type) in bodies.into_iter().chain([(&*json, JSON)]) {
             check(body, content_type, "graphql_operation", Some("query"));
             check(body, content_type, "graphql_name", Some("Hero"));
             check(body, content_type, "graphql_root_fields", Some(r#"["hero","friends"]"#));
             check(body, content_type, "graphql_other", None);
         }
         check("{\"query\":5}", JSON, "graphql_name", None);
+        check(query, JSON, "graphql_name", None);
+        check(&json, FORM, "graphql_name", None);
         check("{}", JSON, "graphql_name", None);
     }
 }

@@ -28,8 +28,7 @@ const CUSTOM_ID_LABEL: &str = "custom_id";
 
 const USERNAME_PATTERN: &str = r"^[a-zA-Z0-9_\-]+$";
 
-const FIELDS: [&str; 8] =
-    ["id", "username", "group_id", "plugins", "desc", "labels", "create_time", "update_time"];
+const FIELDS: [&str; 6] = ["id", "username", "group_id", "plugins", "desc", "labels"];
 
 impl Consumer {
     /// Reads a document; `None` when any of its problems is an error. `id` is the username.
@@ -37,7 +36,7 @@ impl Consumer {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let consumer = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .and_then(|fields| read(&mut reader, &id, fields));
         (consumer.filter(|_| !problems.has_errors()), problems)
     }

@@ -22,7 +22,7 @@ pub struct ConsumerGroup {
     pub labels: BTreeMap<String, String>,
 }
 
-const FIELDS: [&str; 7] = ["id", "plugins", "name", "desc", "labels", "create_time", "update_time"];
+const FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];
 
 impl ConsumerGroup {
     /// Reads a document; `None` when any of its problems is an error.
@@ -30,7 +30,7 @@ impl ConsumerGroup {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let group = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .and_then(|fields| read(&mut reader, id, fields));
         (group.filter(|_| !problems.has_errors()), problems)
     }

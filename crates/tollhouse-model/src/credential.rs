@@ -33,7 +33,7 @@ const INFIX: &str = "/credentials/";
 /// Plugins that a credential may have: APISIX's schema.
 const PLUGINS_MAX: usize = 1;
 
-const FIELDS: [&str; 7] = ["id", "plugins", "name", "desc", "labels", "create_time", "update_time"];
+const FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];
 
 impl Credential {
     /// Reads a document; `None` when any of its problems is an error. `id` is the whole key,
@@ -42,7 +42,7 @@ impl Credential {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let credential = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .and_then(|fields| read(&mut reader, id, fields));
         (credential.filter(|_| !problems.has_errors()), problems)
     }

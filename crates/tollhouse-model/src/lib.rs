@@ -45,6 +45,7 @@ pub use plugin_metadata::PluginMetadata;
 pub use plugins::{PluginConf, PluginMeta, PluginSet};
 pub use problem::{Problem, Problems};
 pub use proto::Proto;
+pub use reader::{REVISION_FIELDS, TIME_FIELDS};
 pub use route::{MethodSet, Route};
 pub use rule::{GlobalRule, PluginConfig};
 pub use secret::Secret;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::reader::Reader;
+use crate::reader::{REVISION_FIELDS, Reader, TIME_FIELDS};
 use crate::{Id, Problems};
 
 /// The metadata of one plugin. What it may say is the plugin's business.
@@ -16,8 +16,10 @@ pub struct PluginMetadata {
     pub conf: Value,
 }
 
-/// What belongs to the object and not to the plugin.
-const OWN_KEYS: [&str; 3] = ["id", "create_time", "update_time"];
+/// Whether a field belongs to the object and not to the plugin.
+fn is_own_key(name: &str) -> bool {
+    name == "id" || TIME_FIELDS.contains(&name) || REVISION_FIELDS.contains(&name)
+}
 
 impl PluginMetadata {
     /// Reads a document; `None` when any of its problems is an error. `id` is the plugin's name.
@@ -27,7 +29,7 @@ impl PluginMetadata {
         let metadata = reader.map(value).map(|fields| {
             reader.own_keys(fields, Some(&id));
             let mut conf = fields.clone();
-            conf.retain(|name, _| !OWN_KEYS.contains(&name.as_str()));
+            conf.retain(|name, _| !is_own_key(name));
             Self { name: id.as_str().to_owned(), conf: Value::Object(conf) }
         });
         (metadata.filter(|_| !problems.has_errors()), problems)
@@ -54,7 +56,7 @@ mod tests {
     fn the_conf_comes_without_the_keys_of_the_object() {
         let value = json!({
             "id": "http-logger", "log_format": {"host": "$host"}, "create_time": 1,
-            "update_time": 2, "password": "hidden",
+            "update_time": 2, "modifiedIndex": 3, "createdIndex": 3, "password": "hidden",
         });
         let (metadata, problems) = PluginMetadata::parse(Id::new("http-logger"), &value, "m");
         assert_eq!(problems.to_string(), "");

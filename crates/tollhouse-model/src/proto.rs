@@ -23,7 +23,7 @@ pub struct Proto {
     pub labels: BTreeMap<String, String>,
 }
 
-const FIELDS: [&str; 7] = ["id", "content", "name", "desc", "labels", "create_time", "update_time"];
+const FIELDS: [&str; 5] = ["id", "content", "name", "desc", "labels"];
 
 impl Proto {
     /// Reads a document; `None` when any of its problems is an error.
@@ -31,7 +31,7 @@ impl Proto {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let proto = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .and_then(|fields| read(&mut reader, id, fields));
         (proto.filter(|_| !problems.has_errors()), problems)
     }

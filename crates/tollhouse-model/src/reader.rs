@@ -21,6 +21,13 @@ pub(crate) use shared::host_is_valid;
 /// The fields of an object.
 pub(crate) type Fields = Map<String, Value>;
 
+/// When an object was created and changed, in seconds of Unix time.
+pub const TIME_FIELDS: [&str; 2] = ["create_time", "update_time"];
+
+/// Revisions of an object, which tools for APISIX write into every object of a document. They have no effect here:
+/// documents are compared as a whole.
+pub const REVISION_FIELDS: [&str; 2] = ["createdIndex", "modifiedIndex"];
+
 /// What a field beyond the known ones means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
@@ -90,11 +97,22 @@ impl<'p> Reader<'p> {
         unknown: Unknown,
     ) -> Option<&'v Fields> {
         let fields = self.map(value)?;
-        for name in fields.keys() {
-            if !known.contains(&name.as_str()) {
-                self.in_field(name, |reader| reader.unknown_field(name, known, unknown));
-            }
-        }
+        self.check_names(fields.keys(), known, unknown);
+        Some(fields)
+    }
+
+    /// The same of a whole object of the configuration, which may also carry its times and revisions.
+    pub(crate) fn record<'v>(
+        &mut self,
+        value: &'v Value,
+        known: &[&str],
+        unknown: Unknown,
+    ) -> Option<&'v Fields> {
+        let fields = self.map(value)?;
+        let own = |name: &&String| {
+            TIME_FIELDS.contains(&name.as_str()) || REVISION_FIELDS.contains(&name.as_str())
+        };
+        self.check_names(fields.keys().filter(|name| !own(name)), known, unknown);
         Some(fields)
     }
 
@@ -160,6 +178,19 @@ impl<'p> Reader<'p> {
             results.extend(self.in_item(index, |reader| read(reader, item)));
         }
         (results.len() == items.len()).then_some(results)
+    }
+
+    fn check_names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n String>,
+        known: &[&str],
+        unknown: Unknown,
+    ) {
+        for name in names {
+            if !known.contains(&name.as_str()) {
+                self.in_field(name, |reader| reader.unknown_field(name, known, unknown));
+            }
+        }
     }
 
     /// The value stays out of the message: under a misspelt name it may be a secret.

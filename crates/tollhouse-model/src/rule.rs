@@ -23,9 +23,8 @@ pub struct PluginConfig {
     pub plugins: PluginSet,
 }
 
-const GLOBAL_RULE_FIELDS: [&str; 4] = ["id", "plugins", "create_time", "update_time"];
-const PLUGIN_CONFIG_FIELDS: [&str; 7] =
-    ["id", "plugins", "name", "desc", "labels", "create_time", "update_time"];
+const GLOBAL_RULE_FIELDS: [&str; 2] = ["id", "plugins"];
+const PLUGIN_CONFIG_FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];
 
 impl GlobalRule {
     /// Reads a document; `None` when any of its problems is an error.
@@ -50,7 +49,7 @@ impl PluginConfig {
 }
 
 fn read(reader: &mut Reader<'_>, id: &Id, value: &Value, known: &[&str]) -> Option<PluginSet> {
-    let fields = reader.object(value, known, Unknown::Refused)?;
+    let fields = reader.record(value, known, Unknown::Refused)?;
     reader.own_keys(fields, Some(id));
     // A plugin config's name, description and labels are checked; nothing here reads them.
     reader.description(fields);

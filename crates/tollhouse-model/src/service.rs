@@ -31,7 +31,7 @@ pub struct Service {
     pub labels: BTreeMap<String, String>,
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 10] = [
     "id",
     "plugins",
     "upstream",
@@ -42,8 +42,6 @@ const FIELDS: [&str; 12] = [
     "name",
     "desc",
     "labels",
-    "create_time",
-    "update_time",
 ];
 
 impl Service {
@@ -52,7 +50,7 @@ impl Service {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let service = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .map(|fields| read(&mut reader, id, fields));
         (service.filter(|_| !problems.has_errors()), problems)
     }

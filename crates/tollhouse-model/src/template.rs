@@ -1,8 +1,12 @@
-//! Text with variables in it: `$name`, `${name}`, `${name ?? default}`, and `\$` for a dollar.
+//! Text with variables in it: `$name`, `${name}`, `${name ?? default}`, and `\$` for a dollar. A dot ends an unbraced
+//! name, but for those of `$post_arg.path.to.field`.
 //!
 //! Taken apart once, at load; rendering allocates only where the output has to grow.
 
 use crate::variable::{Lookup, Variable};
+
+/// The variable whose unbraced names have dots, as in APISIX: a field of a JSON body.
+const POST_ARG: &str = "post_arg";
 
 /// A text with places for variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +126,16 @@ fn variable_at(text: &str) -> Option<(Part, usize)> {
         return is_name.then(|| (part(name, default.trim()), "${}".len() + inside.len()));
     }
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let length = mention.find(|letter| !is_word(letter)).unwrap_or(mention.len());
+    let word_end = |from: usize| {
+        mention[from..].find(|letter| !is_word(letter)).map_or(mention.len(), |at| from + at)
+    };
+    let mut length = word_end(0);
+    if &mention[..length] == POST_ARG {
+        // A dot that no name follows ends a sentence.
+        while mention[length..].starts_with('.') && word_end(length + 1) > length + 1 {
+            length = word_end(length + 1);
+        }
+    }
     (length > 0).then(|| (part(&mention[..length], ""), "$".len() + length))
 }
 
@@ -145,6 +158,7 @@ mod tests {
                 Variable::Arg(name) if name == "a" => Some(Cow::Borrowed(b"1")),
                 Variable::Arg(name) if name == "empty" => Some(Cow::Borrowed(b"")),
                 Variable::PostJson(path) if path == "a.b[0]" => Some(Cow::Borrowed(b"j")),
+                Variable::PostJson(path) if path == "a.c" => Some(Cow::Borrowed(b"k")),
                 _ => None,
             }
         }
@@ -167,6 +181,11 @@ mod tests {
             ("${arg_a ?? else}", "1"),
             ("<${arg_empty ?? else}>", "<>"),
             ("${post_arg.a.b[0]}", "j"),
+            ("<$post_arg.a.c>", "<k>"),
+            ("$post_arg.a.c.", "k."),
+            ("$post_arg.a.c, $uri.json", "k, /a.json"),
+            ("$post_arg.", "."),
+            ("$post_arg..a", "..a"),
             ("\\$uri $uri", "$uri /a"),
             ("\\${uri}", "${uri}"),
             ("\\n", "\\n"),

@@ -49,6 +49,8 @@ pub enum Variable {
     PostArg(String),
     /// `post_arg.<path>`: JSON path into the body.
     PostJson(String),
+    /// The same where the value is `true` or `false`: what conditions compare booleans with.
+    PostBoolean(String),
     /// `uri_param_<name>`: captured by the route's pattern.
     UriParam(String),
     /// Any other name (`route_id`, `balancer_ip`, `consumer_name`, …), resolved by name.
@@ -81,10 +83,14 @@ impl Variable {
     /// Whether its value comes from the request's body.
     pub fn reads_body(&self) -> bool {
         match self {
-            Variable::PostArg(_) | Variable::PostJson(_) => true,
-            Variable::Named(name) => is_graphql_name(name),
-            _ => false,
+            Variable::PostArg(_) | Variable::PostJson(_) | Variable::PostBoolean(_) => true,
+            _ => self.is_graphql(),
         }
+    }
+
+    /// Whether its value comes from a GraphQL document.
+    pub fn is_graphql(&self) -> bool {
+        matches!(self, Variable::Named(name) if is_graphql_name(name))
     }
 
     /// What is wrong with its name, where that is known: a path into a body that is none.

@@ -89,17 +89,62 @@ pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Conne
     Ok(Connector(TlsConnector::from(Arc::new(config))))
 }
 
-/// A connector that takes no server: for what cannot be verified as it was asked to be.
+/// A connector whose handshakes all fail for the given reason: the settings of TLS cannot be honoured.
 ///
 /// # Errors
 /// When no protocol version is left.
-pub fn distrusting_connector() -> Result<Connector, TlsError> {
+pub fn refusing_connector(reason: &'static str) -> Result<Connector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = RefuseAll { reason, accepting: AcceptAny::new(Arc::clone(&provider)) };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(RootCertStore::empty())
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(Connector(TlsConnector::from(Arc::new(config))))
+}
+
+/// Refuses any certificate.
+#[derive(Debug)]
+struct RefuseAll {
+    reason: &'static str,
+    /// Names the algorithms that a server may sign with.
+    accepting: AcceptAny,
+}
+
+impl ServerCertVerifier for RefuseAll {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Err(rustls::Error::General(self.reason.to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.accepting.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.accepting.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.accepting.supported_verify_schemes()
+    }
 }
 
 /// The authorities that the system trusts, read once: that takes milliseconds. Where none can be read,

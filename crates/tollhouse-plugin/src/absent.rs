@@ -90,6 +90,7 @@ const PROTECTING: &[&str] = &[
     "chaitin-waf",
     "data-mask",
     "dingtalk-auth",
+    "error-page",
     "exit-transformer",
     "ext-plugin-post-req",
     "ext-plugin-post-resp",
@@ -118,6 +119,11 @@ const IDENTIFYING: [&str; 4] = ["jwe-decrypt", "ldap-auth", "ldap-auth-advanced"
 
 /// Stands for all names in the list of those that may be passed over.
 pub const ALL: &str = "*";
+
+/// Whether a plugin of APISIX has this name.
+pub fn is_of_apisix(name: &str) -> bool {
+    HARMLESS.contains(&name) || PROTECTING.contains(&name)
+}
 
 /// What is to be said of a plugin that the catalogue does not have. An error where requests of the
 /// object must be refused, a warning where the plugin is passed over.

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_model::json::Path;
 use tollhouse_plugin::{
     Answer, Category, ConfError, Consumer, Phases, Plugin, RequestContext, Scope, Step,
 };
@@ -67,6 +68,18 @@ pub enum Parser {
     SegmentedText,
     Json,
     Table,
+}
+
+/// Refuses a text that is not a JSON path; the root may stand before it.
+fn check_path(field: &str) -> Result<(), ConfError> {
+    let path = field.strip_prefix('$').filter(|rest| rest.starts_with(['.', '['])).unwrap_or(field);
+    match Path::parse(path) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let text = format!("invalid JSON path {field:?}: {error}");
+            Err(ConfError::in_field("external_user_label_field", text))
+        }
+    }
 }
 
 defaults! {
@@ -115,6 +128,7 @@ impl Plugin for Acl {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
+        check_path(&config.external_user_label_field)?;
         let refusal = config.rejected_msg.unwrap_or_else(|| "The consumer is forbidden.".into());
         Ok(Self {
             allowed: config.allow_labels,
@@ -267,6 +281,12 @@ mod tests {
                     "external_user_label_field_parser": "segmented_text",
                 }),
                 "allOf 1 failed: then clause did not match",
+            ),
+            (
+                json!({
+                    "deny_labels": {"a": ["b"]}, "external_user_label_field": "$..([invalid",
+                }),
+                "invalid JSON path \"$..([invalid\": unexpected 'i' at character 5",
             ),
         ] {
             let refusal = Harness::refusal::<Acl>(&conf);

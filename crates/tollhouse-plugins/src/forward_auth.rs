@@ -26,7 +26,7 @@
 use aws_lc_rs::digest::Digest;
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
@@ -93,7 +93,7 @@ pub struct Config {
 }
 
 /// How the service is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum RequestMethod {

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_kafka::login::{Digest, Mechanism};
 use tollhouse_kafka::request::Acks;
@@ -146,7 +146,7 @@ pub struct SaslConfig {
 }
 
 /// How it is shown who we are.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "their names say what they are")]
 pub enum SaslMechanism {
     #[default]
@@ -159,7 +159,7 @@ pub enum SaslMechanism {
 }
 
 /// Whether records are gathered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the field says what they mean")]
 pub enum ProducerType {
@@ -169,7 +169,7 @@ pub enum ProducerType {
 }
 
 /// What an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the field says what they mean")]
 pub enum MetaFormat {

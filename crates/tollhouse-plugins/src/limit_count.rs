@@ -24,7 +24,7 @@
 //! not. Two gateways never share counts of policy `local`.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smallvec::SmallVec;
 use tollhouse_plugin::response::Source;
@@ -121,7 +121,7 @@ pub struct RuleConfig {
 }
 
 /// How windows follow each other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowType {
     /// Each begins with the first request after the one before.

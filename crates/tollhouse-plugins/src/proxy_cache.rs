@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_plugin::{
     Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RequestContext, ResponseContext,
@@ -131,7 +131,7 @@ pub struct Config {
 }
 
 /// Where answers are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Strategy {
@@ -141,7 +141,7 @@ pub enum Strategy {
 }
 
 /// A method whose answers may be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Method {

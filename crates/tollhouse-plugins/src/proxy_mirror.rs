@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_plugin::{
     Answer, BodyError, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Services,
@@ -69,7 +69,7 @@ pub struct Config {
 }
 
 /// What a path of the conf does with the request's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum PathConcatMode {

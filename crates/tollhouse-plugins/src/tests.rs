@@ -39,6 +39,40 @@ fn every_page_has_its_headings_in_order() {
     }
 }
 
+/// Optional fields with listed values that have no default: absent is none of the values, or depends on other fields.
+const WITHOUT_DEFAULT: &[&str] = &[
+    "acl.external_user_label_field_parser",
+    "openid-connect.client_jwt_assertion_alg",
+    "proxy-rewrite.method",
+    "traffic-split.rules.weighted_upstreams.upstream.http_version",
+    "traffic-split.rules.weighted_upstreams.upstream.proxy_protocol",
+];
+
+/// Optional fields below a schema that have listed values and no default.
+fn without_default(path: &str, schema: &Value, found: &mut Vec<String>) {
+    let required = schema["required"].as_array();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        let is_required = required.is_some_and(|required| required.iter().any(|it| it == name));
+        let is_listed = field["enum"].as_array().is_some_and(|values| values.len() > 1);
+        if is_listed && !is_required && field.get("default").is_none() {
+            found.push(path.clone());
+        }
+        without_default(&path, field, found);
+        without_default(&path, &field["items"], found);
+    }
+}
+
+#[test]
+fn optional_fields_with_listed_values_show_their_default() {
+    let mut found = Vec::new();
+    for plugin in catalogue().iter() {
+        without_default(plugin.name, plugin.schema(), &mut found);
+    }
+    found.retain(|path| !WITHOUT_DEFAULT.contains(&path.as_str()));
+    assert_eq!(found, [""; 0]);
+}
+
 #[test]
 fn every_example_is_a_good_conf() {
     let catalogue = catalogue();

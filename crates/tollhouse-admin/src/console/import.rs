@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tollhouse_config::{Document, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::Severity;
-use tollhouse_model::{Kind, Problem};
+use tollhouse_model::{Kind, Problem, TIME_FIELDS};
 use tollhouse_store::{Entry, Revision};
 
 use super::{differences, validation};
@@ -24,7 +24,6 @@ use crate::crud::undo::place_of;
 use crate::encrypt::{self, Author};
 use crate::index::Known;
 use crate::limits::OBJECTS_PER_TURN;
-use crate::options::Role;
 use crate::reply::Reply;
 use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
 use crate::yaml;
@@ -126,7 +125,8 @@ fn read(body: &[u8]) -> Result<Document, Reply> {
     parsed.map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))
 }
 
-/// Hidden values of a document that do not count for this caller, as for any write of one object.
+/// Sealed values of a document that no key opens in their place, and hidden ones that do not count for this caller:
+/// judged as for any write of one object.
 async fn refused_values(
     admin: &Admin,
     call: &Call,
@@ -134,13 +134,14 @@ async fn refused_values(
 ) -> Result<Vec<Problem>, Reply> {
     let role = auth::caller_role(&admin.parts.options, call);
     let mut found = Vec::new();
-    for item in document.items.iter().filter(|_| role != Role::Admin) {
+    for item in &document.items {
         // What cannot be read is said when it is judged.
-        let Ok(value) = item.value() else { continue };
+        let Ok(mut value) = item.value() else { continue };
         let path = transfer::path_of(item.kind, &item.id);
         let before = admin.parts.store.get(&admin.key_of(&path)).await?;
         let author = Author { role, before: before.as_ref() };
-        let refused = encrypt::refused_value(&path, &value, &author, &admin.parts);
+        let opened = encrypt::open_written(&path, &mut value, &author, &admin.parts);
+        let refused = opened.err().map(|refusal| refusal.error_text());
         found.extend(refused.map(|text| Problem::error(item.path.as_str(), text)));
     }
     Ok(found)
@@ -211,8 +212,12 @@ fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> O
         let mut stored = new.to_store(change.kind, &change.id, now.as_secs());
         let mut plain = stored.clone();
         if let Value::Object(fields) = &mut plain {
-            for time in ["create_time", "update_time"] {
+            for time in TIME_FIELDS {
                 fields.shift_remove(time);
+            }
+            if change.kind == Kind::PluginMetadata {
+                // The plugin's name is that of the path.
+                fields.shift_remove("id");
             }
         }
         let old = before.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());

@@ -14,6 +14,7 @@ use crate::crud::undo::place_of;
 use crate::encrypt;
 use crate::index;
 use crate::options::Role;
+use crate::problems::{object_at, place_in_store};
 use crate::references;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
@@ -111,13 +112,8 @@ fn problems(admin: &Admin) -> HashMap<String, String> {
     let mut found = HashMap::new();
     for problem in told.as_array().into_iter().flatten().take(PROBLEMS_MAX) {
         let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
-        let place = text("path");
-        // Ids have dots too: the longest beginning that is an object is what it is about.
-        let ends = place.char_indices().filter(|(_, letter)| ".[".contains(*letter));
-        let mut ends: Vec<usize> = ends.map(|(at, _)| at).chain([place.len()]).collect();
-        ends.reverse();
-        let path = ends.into_iter().map(|end| &place[..end]).find(|path| known.exists(path));
-        if let Some(path) = path {
+        let place = place_in_store(problem);
+        if let Some(path) = object_at(&known, &place) {
             let rest = place[path.len()..].trim_start_matches('.');
             let colon = if rest.is_empty() { "" } else { ": " };
             let told = format!("{rest}{colon}{}", text("reason"));

@@ -67,6 +67,9 @@ pub trait ConsoleSource: Send + Sync {
     /// All problems of the configuration in service: each with its `path`, such as `routes/1.uri`, and its `reason`.
     fn problems(&self) -> Value;
 
+    /// Those of them whose path begins so.
+    fn problems_at(&self, beginning: &str) -> Vec<Value>;
+
     /// Traffic second by second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 

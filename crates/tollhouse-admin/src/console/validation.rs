@@ -9,6 +9,7 @@ use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt::{self, Author};
+use crate::object::drop_revisions;
 use crate::plugin_confs;
 use crate::reply::Reply;
 use crate::resource::definition::Owner;
@@ -37,9 +38,11 @@ pub(super) async fn answer(
     let resource = resource::find(kind)
         .filter(|resource| !matches!(resource.layout, Layout::Child(_)))
         .ok_or_else(|| Reply::bad(format!("objects of the kind {kind} are not validated here")))?;
-    let Some(mut value @ Value::Object(_)) = body::decode(body)? else {
+    let Some(Value::Object(mut fields)) = body::decode(body)? else {
         return Err(Reply::bad("the body must be the object as JSON"));
     };
+    drop_revisions(&mut fields);
+    let mut value = Value::Object(fields);
     admin.index.catch_up().await?;
     let own = resource.layout == Layout::Username;
     let username = value.get("username").and_then(Value::as_str).filter(|_| own);

@@ -8,7 +8,7 @@ use tollhouse_store::LeaseId;
 
 use crate::call::Call;
 use crate::context::Admin;
-use crate::object::{Fields, id_text, type_name};
+use crate::object::{Fields, drop_revisions, id_text, type_name};
 use crate::references;
 use crate::reply::Reply;
 use crate::resource::{Layout, Resource};
@@ -94,11 +94,14 @@ impl Request<'_> {
     }
 }
 
-/// The fields of a body, which must be an object. An empty list is one too: clients whose language
+/// The fields of a body, which must be an object, without revisions. An empty list is one too: clients whose language
 /// has one type for both send it.
 pub(super) fn fields_of(value: Value) -> Result<Fields, Reply> {
     match value {
-        Value::Object(fields) => Ok(fields),
+        Value::Object(mut fields) => {
+            drop_revisions(&mut fields);
+            Ok(fields)
+        }
         Value::Array(items) if items.is_empty() => Ok(Fields::new()),
         other => {
             let got = type_name(&other);
@@ -112,11 +115,14 @@ pub(super) fn fields_of(value: Value) -> Result<Fields, Reply> {
 /// has it where the path has none.
 pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
     if !request.resource.has_id_field() {
-        let id = match request.resource.layout {
-            Layout::Username => resolve_username(request, fields)?,
-            _ => request.id.clone().ok_or_else(|| request.missing_id())?,
+        return match request.resource.layout {
+            Layout::Username => {
+                // Tools for APISIX repeat the name, or number consumers; it names nothing.
+                fields.shift_remove("id");
+                resolve_username(request, fields)
+            }
+            _ => resolve_plugin_name(request, fields),
         };
-        return Ok(id);
     }
     let wrong = || Reply::bad(format!("wrong {} id", request.resource.kind));
     let written = fields.get("id").filter(|id| !id.is_null()).cloned();
@@ -153,6 +159,16 @@ const UNREACHABLE_ID: &str = "invalid configuration: property \"id\" validation 
 /// and listed, and never be read or deleted.
 fn leads_elsewhere(id: &str) -> bool {
     matches!(id, "." | "..")
+}
+
+/// The plugin's name, which the object may repeat as its id.
+fn resolve_plugin_name(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
+    let name = request.id.clone().ok_or_else(|| request.missing_id())?;
+    let written = fields.shift_remove("id").filter(|id| !id.is_null());
+    if written.is_some_and(|id| id_text(&id).as_ref() != Some(&name)) {
+        return Err(Reply::bad(format!("wrong {} id", request.resource.kind)));
+    }
+    Ok(name)
 }
 
 fn resolve_username(request: &Request<'_>, fields: &Fields) -> Result<String, Reply> {

@@ -14,6 +14,7 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::object::Fields;
 use crate::reply::Reply;
+use crate::resource::Resource;
 use crate::served;
 use crate::shape::{self, Written};
 
@@ -61,8 +62,8 @@ pub(super) async fn put(
         }
         let guards = validate(admin, request.resource, &path, &value)?;
         let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
-        stamp(&mut value, created);
-        let stored = seal(admin, &path, &value, before.object());
+        let stamped = stamped(request.resource, &id, &value, created);
+        let stored = seal(admin, &path, &stamped, before.object());
         if attempts.is_first() {
             lease = request.lease(admin).await?;
         }
@@ -129,9 +130,9 @@ pub(super) async fn post(
         if let Some(fields) = value.as_object_mut() {
             fields.insert("id".into(), id.as_str().into());
         }
-        stamp(&mut value, None);
         let path = request.path_of(&id);
-        let stored = seal(admin, &path, &value, None);
+        let stamped = stamped(request.resource, &id, &value, None);
+        let stored = seal(admin, &path, &stamped, None);
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = Transaction::new().when_absent(key.as_str()).then(put);
@@ -204,10 +205,16 @@ fn check_times(fields: &Fields) -> Result<(), Reply> {
     Err(Reply::bad(format!("the property is forbidden:  {}", found.join(" "))))
 }
 
-fn stamp(value: &mut Value, created: Option<i64>) {
-    if let Some(fields) = value.as_object_mut() {
+/// The object with what the gateway adds: its times, or its id where it has none.
+fn stamped(resource: &Resource, id: &str, value: &Value, created: Option<i64>) -> Value {
+    let mut value = value.clone();
+    let Some(fields) = value.as_object_mut() else { return value };
+    if resource.has_times() {
         let now = now_s();
         fields.insert("create_time".into(), created.unwrap_or(now).into());
         fields.insert("update_time".into(), now.into());
+    } else {
+        fields.insert("id".into(), id.into());
     }
+    value
 }

@@ -126,6 +126,11 @@ impl Resource {
         !matches!(self.layout, Layout::Username | Layout::PluginName)
     }
 
+    /// Whether stored objects tell when they were created and changed; metadata does not, as in APISIX.
+    pub(crate) fn has_times(&self) -> bool {
+        self.layout != Layout::PluginName
+    }
+
     /// Whether no two objects below one path may hold the same, though the store does not know what they hold.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.object_kind() == Some(Kind::GlobalRule) || self.name == GRAPHQL_COST_DECORATIONS

@@ -1,5 +1,7 @@
 //! Plugin metadata: what applies to all uses of a plugin.
 
+use tollhouse_plugin::absent;
+
 use super::definition::{Candidate, Layout, Resource, no_guard};
 use crate::reply::Reply;
 
@@ -18,7 +20,10 @@ pub(crate) const RESOURCE: Resource = Resource {
 fn check(metadata: &Candidate<'_>) -> Result<(), Reply> {
     let name = metadata.path.rsplit('/').next().unwrap_or_default();
     let plugin = metadata.parts.catalogue.get(name);
-    let plugin = plugin.ok_or_else(|| Reply::bad("invalid plugin name"))?;
+    let plugin = plugin.ok_or_else(|| match absent::is_of_apisix(name) {
+        true => Reply::bad(format!("plugin [{name}] is not part of this build")),
+        false => Reply::bad("invalid plugin name"),
+    })?;
     super::definition::check_shape("plugin_metadata", metadata.value)?;
     plugin
         .check_metadata(metadata.value)

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A process that says one thing.
-struct Quiet;
+pub(super) struct Quiet;
 
 impl ConsoleSource for Quiet {
     fn overview(&self) -> Value {
@@ -19,7 +19,15 @@ impl ConsoleSource for Quiet {
         json!([
             {"path": "routes/a.b.upstream.nodes", "reason": "is empty"},
             {"path": "routes/none", "reason": "is gone"},
+            {"path": "credentials/jack/credentials/c1.plugins", "reason": "is é\n", "hint": "mend it"},
         ])
+    }
+
+    fn problems_at(&self, beginning: &str) -> Vec<Value> {
+        let problems = self.problems();
+        let begins =
+            |it: &&Value| it["path"].as_str().is_some_and(|path| path.starts_with(beginning));
+        problems.as_array().into_iter().flatten().filter(begins).cloned().collect()
     }
 
     fn live(&self, since: u64) -> Value {

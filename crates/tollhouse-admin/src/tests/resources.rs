@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::StreamMode;
-use tollhouse_model::stream_route::ListenedPorts;
 
 #[tokio::test]
 async fn verbs_that_a_resource_lacks_are_refused() {
@@ -181,9 +180,16 @@ async fn metadata_is_for_plugins_that_exist() {
     fixture
         .given(&[("/plugin_metadata/cors", json!({"allow_origins": {"a": "http://a.com"}}))])
         .await;
-    let read = fixture.get("/plugin_metadata/cors").await.json();
-    assert_eq!(read["value"]["allow_origins"]["a"], "http://a.com");
-    assert!(read["value"].get("id").is_none());
+    let expected = json!({"allow_origins": {"a": "http://a.com"}, "id": "cors"});
+    for _ in 0..2 {
+        let read = fixture.get("/plugin_metadata/cors").await.json()["value"].clone();
+        assert_eq!(read, expected, "clients compare it with what they want");
+        assert_eq!(fixture.put("/plugin_metadata/cors", &read).await.status, 200);
+    }
+    let mut other = expected;
+    other["id"] = json!("http-logger");
+    let answer = fixture.put("/plugin_metadata/cors", &other).await;
+    assert_eq!((answer.status, answer.error().as_str()), (400, "wrong plugin id"));
 }
 
 #[tokio::test]
@@ -239,22 +245,6 @@ async fn without_stream_mode_stream_routes_are_refused() {
         let expected = "stream mode is disabled, can not add stream routes";
         assert_eq!((answer.status, answer.error().as_str()), (400, expected), "{method}");
     }
-}
-
-#[tokio::test]
-async fn a_stream_route_on_a_port_without_a_listener_is_accepted_with_a_warning() {
-    let listened = ListenedPorts::only([9100]);
-    let fixture = Fixture::with(Options { listened, ..options() }).await;
-    let on_port =
-        |port: u16| json!({"server_port": port, "upstream": {"nodes": {"127.0.0.1:1": 1}}});
-    let warning = |answer: &Answer| answer.header("x-tollhouse-warning").to_owned();
-    let answer = fixture.put("/stream_routes/1", &on_port(9101)).await;
-    assert_eq!(answer.status, 201);
-    let expected = "nothing listens on port 9101, so no connection arrives; add {address: \
-                    0.0.0.0:9101} to listen.stream and restart";
-    assert_eq!(warning(&answer), expected);
-    let answer = fixture.put("/stream_routes/1", &on_port(9100)).await;
-    assert_eq!((answer.status, warning(&answer)), (200, String::new()));
 }
 
 #[tokio::test]

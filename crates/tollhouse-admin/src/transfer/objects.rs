@@ -15,6 +15,8 @@ use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::{self, ObjectRef, PrivateKeys};
 use tollhouse_store::Listing;
 
+use crate::object::drop_revisions;
+
 /// When an object was made and changed, where known, in seconds of Unix time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times {
@@ -109,8 +111,12 @@ pub fn open_document(document: &mut Document, catalogue: &Catalogue, keyring: &K
 impl Object {
     /// Of the fields that a store or a document has.
     pub fn new(kind: Kind, id: &Id, mut fields: Map<String, Value>) -> Self {
-        let times =
+        let mut times =
             Times { created: fields.shift_remove(CREATED), updated: fields.shift_remove(UPDATED) };
+        if kind == Kind::PluginMetadata {
+            times = Times::default();
+        }
+        drop_revisions(&mut fields);
         let mut ordered = Map::with_capacity(fields.len() + 1);
         let name = if kind == Kind::Consumer { "username" } else { "id" };
         // A consumer may carry an id beside its username, which names nothing.
@@ -136,12 +142,13 @@ impl Object {
     /// The value as the store keeps it; `now_s` stands for times that are not known.
     pub fn to_store(&self, kind: Kind, id: &Id, now_s: u64) -> Value {
         let mut value = self.value.clone();
+        if kind == Kind::PluginMetadata {
+            return value;
+        }
         if let Value::Object(fields) = &mut value {
             let last = id.as_str().rsplit('/').next().unwrap_or_default();
-            match kind {
-                Kind::PluginMetadata => drop(fields.shift_remove("id")),
-                Kind::Credential => drop(fields.insert("id".to_owned(), Value::from(last))),
-                _ => {}
+            if kind == Kind::Credential {
+                fields.insert("id".to_owned(), Value::from(last));
             }
             let times = [(CREATED, &self.times.created), (UPDATED, &self.times.updated)];
             for (name, time) in times {
@@ -191,7 +198,6 @@ mod tests {
                 json!({"id": "c1", "plugins": {}}),
                 json!({"id": "jack/credentials/c1", "plugins": {}}),
             ),
-            (Kind::PluginMetadata, "cors", json!({"a": 1}), json!({"id": "cors", "a": 1})),
             (
                 Kind::Secret,
                 "vault/1",
@@ -210,6 +216,17 @@ mod tests {
             assert_eq!(found.to_store(kind, &Id::new(id), 9), with_times, "{kind}");
             assert_eq!(object(kind, id, expected).value, found.value, "{kind}");
         }
+    }
+
+    #[test]
+    fn metadata_has_no_times_and_nothing_has_revisions() {
+        let stored = json!({"a": 1, "create_time": 1, "update_time": 2});
+        let found = object(Kind::PluginMetadata, "cors", stored);
+        let expected = json!({"id": "cors", "a": 1});
+        assert_eq!(found.with_times(), expected);
+        assert_eq!(found.to_store(Kind::PluginMetadata, &Id::new("cors"), 9), expected);
+        let read = object(Kind::Route, "1", json!({"uri": "/", "modifiedIndex": 5}));
+        assert_eq!(read.value, json!({"id": "1", "uri": "/"}));
     }
 
     #[test]

@@ -310,7 +310,9 @@ impl Lookup for Question {
                 let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
                 lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
-            Variable::PostArg(_) | Variable::PostJson(_) => self.in_body(variable),
+            Variable::PostArg(_) | Variable::PostJson(_) | Variable::PostBoolean(_) => {
+                self.in_body(variable)
+            }
             Variable::Named(name) if is_graphql_name(name) => self.graphql(variable),
             Variable::Named(name) => self.named(name),
         }
@@ -320,7 +322,8 @@ impl Lookup for Question {
 impl Question {
     /// What a variable finds in the body.
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
-        let content_type = self.head.fields.first(Known::ContentType)?.bytes_in(&self.bytes);
+        let content_type = self.head.fields.first(Known::ContentType);
+        let content_type = content_type.map_or(&[][..], |span| span.bytes_in(&self.bytes));
         let found = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
         found.into_iter().next().flatten().map(Cow::Owned)
     }

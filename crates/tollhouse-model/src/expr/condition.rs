@@ -49,7 +49,10 @@ pub(super) enum Right {
     Absent,
     Text(Box<str>),
     Number(f64),
-    /// A boolean, array or object: no variable's value equals it.
+    /// Equals elements of lists only: a comparison with a boolean in a JSON body is one of [`Variable::PostBoolean`]
+    /// with a text.
+    Boolean(bool),
+    /// An array or object: no variable's value equals it.
     Unequal,
 }
 
@@ -102,7 +105,8 @@ impl Right {
             (Right::Absent, value) => value.is_none(),
             (Right::Text(text), Some(value)) => text.as_bytes() == value,
             (Right::Number(right), Some(value)) => number_of(value) == Some(*right),
-            (Right::Text(_) | Right::Number(_), None) | (Right::Unequal, _) => false,
+            (Right::Text(_) | Right::Number(_), None) => false,
+            (Right::Boolean(_) | Right::Unequal, _) => false,
         }
     }
 
@@ -110,7 +114,8 @@ impl Right {
         match self {
             Right::Text(text) => element.is_text(text),
             Right::Number(right) => element.number() == Some(*right),
-            _ => false,
+            Right::Boolean(right) => element.raw() == if *right { "true" } else { "false" },
+            Right::Absent | Right::Unequal => false,
         }
     }
 }

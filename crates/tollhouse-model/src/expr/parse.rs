@@ -21,6 +21,11 @@ const PREFIX: &str = "failed to validate the 'vars' expression: ";
 
 const OPERATOR_HINT: &str = "operators: == ~= > >= < <= ~~ ~* in has ipmatch, each after \"!\" too";
 
+const UNEQUAL: &str = "nothing equals this";
+
+const UNEQUAL_HINT: &str =
+    "compare with a string, number or null; booleans are found in JSON bodies (post_arg.field)";
+
 const SHAPE_HINT: &str = "write [[\"arg_name\", \"==\", \"value\"], …]";
 
 pub(super) fn parse(value: &Value, path: &str, problems: &mut Problems) -> Option<Node> {
@@ -104,7 +109,7 @@ impl Parser<'_> {
             [_, right] => {
                 let test = Test::Equal(self.right(right));
                 let variable = self.variable(value, name)?;
-                return Some(Condition { variable, sense: Sense::Plain, test });
+                return Some(self.settled(Condition { variable, sense: Sense::Plain, test }));
             }
             _ => {
                 self.error(value, "invalid expression", SHAPE_HINT);
@@ -112,7 +117,24 @@ impl Parser<'_> {
             }
         };
         let test = self.test(operator, right.unwrap_or(&Value::Null), value)?;
-        Some(Condition { variable: self.variable(value, name)?, sense, test })
+        let variable = self.variable(value, name)?;
+        Some(self.settled(Condition { variable, sense, test }))
+    }
+
+    /// A boolean equals one in a JSON body, and the value of no other variable.
+    fn settled(&mut self, mut condition: Condition) -> Condition {
+        let (Test::Equal(right) | Test::NotEqual(right)) = &mut condition.test else {
+            return condition;
+        };
+        let Right::Boolean(boolean) = *right else { return condition };
+        match &condition.variable {
+            Variable::PostJson(path) => {
+                *right = Right::Text(boolean.to_string().into());
+                condition.variable = Variable::PostBoolean(path.clone());
+            }
+            _ => self.warn(&Value::Bool(boolean), UNEQUAL, UNEQUAL_HINT),
+        }
+        condition
     }
 
     fn variable(&mut self, condition: &Value, name: &str) -> Option<Variable> {
@@ -151,8 +173,9 @@ impl Parser<'_> {
             Value::Null => Right::Absent,
             Value::String(text) => Right::Text(text.as_str().into()),
             Value::Number(number) => number.as_f64().map_or(Right::Unequal, Right::Number),
-            Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                self.warn(value, "nothing equals this", "compare with a string, number or null");
+            Value::Bool(boolean) => Right::Boolean(*boolean),
+            Value::Array(_) | Value::Object(_) => {
+                self.warn(value, UNEQUAL, UNEQUAL_HINT);
                 Right::Unequal
             }
         }

@@ -108,16 +108,26 @@ impl Path {
         Parser::new(text).path()
     }
 
+    /// The value in a document where it is one boolean.
+    pub fn find_boolean(&self, document: &Document<'_>) -> Option<Vec<u8>> {
+        let piece = self.first(document).filter(|_| self.is_definite())?;
+        (piece.kind() == Kind::Boolean).then(|| piece.raw().as_bytes().to_vec())
+    }
+
+    fn first<'d>(&self, document: &'d Document<'d>) -> Option<Piece<'d>> {
+        let mut found = None;
+        let _ = self.visit(document.root(), &mut |piece| {
+            found = Some(piece);
+            ControlFlow::Break(())
+        });
+        found
+    }
+
     /// The value in a document: of one place as it is, of several as a list. `None` where there is
     /// nothing, or `null`, or more than a variable holds.
     pub fn find(&self, document: &Document<'_>) -> Option<Vec<u8>> {
         if self.is_definite() {
-            let mut found = None;
-            let _ = self.visit(document.root(), &mut |piece| {
-                found = Some(piece);
-                ControlFlow::Break(())
-            });
-            return value_of(found?);
+            return value_of(self.first(document)?);
         }
         let mut list = vec![b'['];
         let going = self.visit(document.root(), &mut |piece| {

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::scalar::pattern_reason;
-use super::{Fields, Reader, Unknown};
+use super::{Fields, Reader, TIME_FIELDS, Unknown};
 use crate::expr::Expr;
 use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
 use crate::{Id, Timeouts, network};
@@ -69,7 +69,7 @@ impl Reader<'_> {
 
     /// When an object was made and changed, in whole seconds.
     pub(crate) fn own_times(&mut self, fields: &Fields) {
-        for name in ["create_time", "update_time"] {
+        for name in TIME_FIELDS {
             self.optional(fields, name, |reader, value| reader.integer(value, 0..=i64::MAX));
         }
     }

@@ -9,7 +9,7 @@ use crate::limits::ROUTE_URI_CHARS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems, Upstream, plugins};
 
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 24] = [
     "id",
     "uri",
     "uris",
@@ -34,8 +34,6 @@ const FIELDS: [&str; 26] = [
     "name",
     "desc",
     "labels",
-    "create_time",
-    "update_time",
 ];
 
 /// What a route may do with a request; one of them must be there, beside `uri` or `uris`.
@@ -54,7 +52,7 @@ impl Route {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let route = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .map(|fields| read(&mut reader, id, fields));
         (route.filter(|_| !problems.has_errors()), problems)
     }

@@ -8,22 +8,12 @@ use super::{
 use crate::reader::{Fields, Reader, Unknown, pattern_reason};
 use crate::{Id, Problem, Problems};
 
-const VAULT_FIELDS: [&str; 7] =
-    ["id", "uri", "prefix", "token", "namespace", "create_time", "update_time"];
+const VAULT_FIELDS: [&str; 5] = ["id", "uri", "prefix", "token", "namespace"];
 
-const AWS_FIELDS: [&str; 8] = [
-    "id",
-    "access_key_id",
-    "secret_access_key",
-    "session_token",
-    "region",
-    "endpoint_url",
-    "create_time",
-    "update_time",
-];
+const AWS_FIELDS: [&str; 6] =
+    ["id", "access_key_id", "secret_access_key", "session_token", "region", "endpoint_url"];
 
-const GCP_FIELDS: [&str; 6] =
-    ["id", "auth_config", "auth_file", "ssl_verify", "create_time", "update_time"];
+const GCP_FIELDS: [&str; 4] = ["id", "auth_config", "auth_file", "ssl_verify"];
 
 const GCP_AUTH_FIELDS: [&str; 6] =
     ["client_email", "private_key", "project_id", "token_uri", "entries_uri", "scope"];
@@ -56,7 +46,7 @@ fn read(reader: &mut Reader<'_>, key: Id, value: &Value) -> Option<Secret> {
         Manager::Aws => &AWS_FIELDS,
         Manager::Gcp => &GCP_FIELDS,
     };
-    let fields = reader.object(value, known, Unknown::Ignored)?;
+    let fields = reader.record(value, known, Unknown::Ignored)?;
     reader.own_parted_key(fields, &key);
     reader.own_times(fields);
     let keeper = match manager {

@@ -13,7 +13,7 @@ use crate::reader::{Fields, Reader, Unknown, host_is_valid};
 use crate::secret::{SecretText, is_reference};
 use crate::{Id, Problem, Problems};
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 16] = [
     "id",
     "type",
     "cert",
@@ -30,8 +30,6 @@ const FIELDS: [&str; 18] = [
     "name",
     "desc",
     "labels",
-    "create_time",
-    "update_time",
 ];
 
 /// Further pairs beside the first, at most: there are only so many types of keys, and each costs
@@ -61,7 +59,7 @@ impl Ssl {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let ssl = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .and_then(|fields| read(&mut reader, id, fields, now));
         (ssl.filter(|_| !problems.has_errors()), problems)
     }

@@ -8,7 +8,7 @@ use super::{StreamLogger, StreamProtocol, StreamRoute};
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems, Upstream, plugins};
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 13] = [
     "id",
     "remote_addr",
     "server_addr",
@@ -22,12 +22,17 @@ const FIELDS: [&str; 15] = [
     "name",
     "desc",
     "labels",
-    "create_time",
-    "update_time",
 ];
 
-/// What is sent to nodes; the first where nothing is said.
-const SCHEMES: [&str; 3] = ["tcp", "tls", "udp"];
+/// The scheme of upstreams that have none of [`STREAM_SCHEMES`].
+const SCHEME_DEFAULT: &str = "tcp";
+
+/// Schemes that say how nodes are spoken to below HTTP.
+const STREAM_SCHEMES: [&str; 3] = ["tcp", "tls", "udp"];
+
+/// Schemes of HTTP upstreams. APISIX up to 3.13 stores the default of its schema, `http`, in every upstream, and ignores
+/// it in a stream route.
+const HTTP_SCHEMES: [&str; 5] = ["http", "https", "grpc", "grpcs", "kafka"];
 
 impl StreamRoute {
     /// Reads a document; `None` when any of its problems is an error.
@@ -35,7 +40,7 @@ impl StreamRoute {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
         let route = reader
-            .object(value, &FIELDS, Unknown::Refused)
+            .record(value, &FIELDS, Unknown::Refused)
             .map(|fields| read(&mut reader, id, fields));
         (route.filter(|_| !problems.has_errors()), problems)
     }
@@ -68,17 +73,37 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> StreamRoute {
     }
 }
 
-/// The fields of any upstream, with fewer schemes and another default.
+/// The fields of any upstream, with another default scheme.
 fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<Upstream> {
     let fields = reader.map(value)?;
     if fields.contains_key("scheme") {
-        let names = SCHEMES.map(|name| (name, ()));
-        reader.optional(fields, "scheme", |reader, value| reader.one_of(value, &names))?;
-        return Upstream::read_inline(reader, value);
+        let is_stream = reader.optional(fields, "scheme", read_scheme)?;
+        if is_stream {
+            return Upstream::read_inline(reader, value);
+        }
     }
     let mut fields = fields.clone();
-    fields.insert("scheme".into(), SCHEMES[0].into());
+    fields.insert("scheme".into(), SCHEME_DEFAULT.into());
     Upstream::read_inline(reader, &Value::Object(fields))
+}
+
+/// Whether the scheme is one of stream routes. One of HTTP is the default scheme here, with a warning where it promises
+/// encryption.
+fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<bool> {
+    let name = reader.text(value)?;
+    if STREAM_SCHEMES.contains(&name) {
+        return Some(true);
+    }
+    if !HTTP_SCHEMES.contains(&name) {
+        let hint = format!("use one of {}", STREAM_SCHEMES.join(", "));
+        reader.error(value, "matches none of the enum values", &hint);
+        return None;
+    }
+    if matches!(name, "https" | "grpcs") {
+        let reason = "has no effect in a stream route: nodes are spoken to as with \"tcp\"";
+        reader.warning(value, reason, "use \"tls\" to encrypt connections to nodes");
+    }
+    Some(false)
 }
 
 fn read_protocol(reader: &mut Reader<'_>, value: &Value) -> Option<StreamProtocol> {

@@ -54,6 +54,22 @@ fn a_stream_route_may_say_nothing_and_speaks_tcp() {
 }
 
 #[test]
+fn a_scheme_of_http_is_ignored_as_in_apisix() {
+    for (scheme, warning) in [("http", ""), ("grpc", ""), ("kafka", ""), ("https", "has no effect")]
+    {
+        let upstream = json!({
+            "nodes": {"127.0.0.1:1995": 1}, "scheme": scheme, "type": "roundrobin", "hash_on": "vars",
+            "pass_host": "pass",
+        });
+        let (route, problems) = parse(&json!({"upstream": upstream}));
+        let route = route.unwrap_or_else(|| panic!("{scheme}: {problems}"));
+        assert_eq!(route.upstream.expect("it was given").scheme, Scheme::Tcp, "{scheme}");
+        assert_eq!(problems.is_empty(), warning.is_empty(), "{scheme}: {problems}");
+        assert!(problems.contains(warning), "{scheme}: {problems}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let table = [
         (json!({"remote_addr": "x"}), "object matches none of the required"),
@@ -63,7 +79,8 @@ fn what_is_wrong_is_said() {
         (json!({"server_port": 65536}), "expected 65536 to be at most 65535"),
         (json!({"sni": "a b"}), "failed to match pattern"),
         (json!({"upstream": {}}), "value should match only one schema, but matches none"),
-        (json!({"upstream": {"nodes": {}, "scheme": "http"}}), "matches none of the enum values"),
+        (json!({"upstream": {"nodes": {}, "scheme": "ftp"}}), "matches none of the enum values"),
+        (json!({"upstream": {"nodes": {}, "scheme": 1}}), "expected string, got number"),
         (json!({"upstream": {"nodes": {}, "schema": "tcp"}}), "did you mean \"scheme\"?"),
         (json!({"upstream": 1}), "expected object, got number"),
         (json!({"service_id": ""}), "string too short"),

@@ -38,6 +38,10 @@ const ACTIVE_KINDS: &[(&str, CheckKind)] = &[
     ("grpcs", CheckKind::Grpcs),
 ];
 
+/// Methods of probes; the default first.
+const METHODS: [&str; 10] =
+    ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
+
 const ACTIVE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 const ACTIVE_CONCURRENCY_DEFAULT: u32 = 10;
 const ACTIVE_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
@@ -83,7 +87,12 @@ fn read_active(reader: &mut Reader<'_>, value: &Value) -> Option<ActiveCheck> {
                 reader.integer(value, 1..=i64::from(u16::MAX))
             })
             .and_then(|port| port.try_into().ok()),
-        http_method: head_part(reader, fields, "http_method", "GET"),
+        http_method: reader
+            .optional(fields, "http_method", |reader, value| {
+                reader.one_of(value, &METHODS.map(|name| (name, name)))
+            })
+            .unwrap_or(METHODS[0])
+            .to_owned(),
         http_path: head_part(reader, fields, "http_path", "/"),
         http_request_body: reader
             .optional(fields, "http_req_body", |reader, value| reader.text(value))

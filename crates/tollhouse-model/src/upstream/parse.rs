@@ -12,7 +12,7 @@ use crate::limits::{AUTHORITIES_CHARS_MAX, CERTIFICATE_CHARS, PRIVATE_KEY_CHARS}
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems, certificate};
 
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 24] = [
     "id",
     "nodes",
     "service_name",
@@ -37,8 +37,6 @@ const FIELDS: [&str; 26] = [
     "name",
     "desc",
     "labels",
-    "create_time",
-    "update_time",
 ];
 
 /// What begins a certificate or key in its text form.
@@ -67,7 +65,7 @@ impl Upstream {
 }
 
 fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstream> {
-    let fields = reader.object(value, &FIELDS, Unknown::Refused)?;
+    let fields = reader.record(value, &FIELDS, Unknown::Refused)?;
     check_source(reader, fields);
     reader.own_keys(fields, id.as_ref());
     let description = reader.description(fields);

@@ -162,7 +162,7 @@ impl Lookup for FakeExchange {
                 cookies.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
             Variable::PostArg(name) => query_argument(&self.body, name),
-            Variable::PostJson(_) => None,
+            Variable::PostJson(_) | Variable::PostBoolean(_) => None,
             Variable::Named(name) if name == "real_request_uri" => Some(self.real_request_uri()),
             Variable::Named(name) | Variable::UriParam(name) => {
                 let found = self.variables.iter().rev().find(|(other, _)| other == name)?;

@@ -1,7 +1,7 @@
 //! What a route says, in APISIX's words.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::shared::auth::secret::SecretText;
@@ -162,7 +162,7 @@ pub struct Config {
 }
 
 /// See [`Config::unauth_action`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum UnauthAction {
@@ -248,6 +248,7 @@ pub struct Session {
     pub cookie_secure: Option<bool>,
     /// Whether browsers send it along from other sites; `Lax` by default. `Strict` keeps it from those who come back
     /// from the provider, too.
+    #[schemars(extend("default" = "Lax"))]
     pub cookie_same_site: Option<SameSiteName>,
     /// Seconds that a session lasts without being used, 900 by default; 0 for ever.
     pub idling_timeout: Option<u64>,
@@ -274,7 +275,7 @@ pub struct Redis {
 }
 
 /// Where sessions are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Storage {

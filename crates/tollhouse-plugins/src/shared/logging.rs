@@ -102,7 +102,7 @@ pub struct BatchMetadata {
     /// Fields besides those of the entry, where a conf does not say.
     pub log_format_extra: Option<Map<String, Value>>,
     /// Most entries that wait for delivery; more are dropped.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("default" = pending::ENTRIES_MAX))]
     pub max_pending_entries: Option<u64>,
 }
 

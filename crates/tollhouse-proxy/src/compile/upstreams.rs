@@ -58,6 +58,8 @@ struct PoolIdentity {
     /// Where nodes are told whom connections come for, each of them is for one client.
     proxy_protocol: Option<ProxyHeader>,
     client_certificate: Option<(String, String)>,
+    /// Connections of others, which show nodes no certificate, are not to be used in place of one that cannot be made.
+    lacks_certificate: bool,
     /// A connection to whoever answered is none to a node that was verified.
     node_trust: NodeTrust,
     /// An upstream with a pool of its own shares it with nobody else.
@@ -336,6 +338,7 @@ impl Upstreams {
             http_version: upstream.http_version,
             proxy_protocol: upstream.proxy_protocol,
             client_certificate: pair.map(|it| (it.cert.clone(), it.key.expose().to_owned())),
+            lacks_certificate: upstream.tls.is_some() && pair.is_none(),
             node_trust: upstream.node_trust.clone(),
             isolated: upstream.keepalive_pool.map(|pool| (key.to_owned(), pool)),
         };
@@ -355,11 +358,20 @@ pub(super) fn shows(upstream: &Upstream, id: &Id) -> bool {
     matches!(&upstream.tls, Some(UpstreamTls::Object(shown)) if shown == id)
 }
 
-/// TLS for https and tls nodes. The certificate was checked when its object was validated; one that is missing
-/// or unusable all the same leaves the upstream without TLS identity, and the node refuses it.
+/// Said where an upstream names an ssl object that was deleted, is disabled, or is not of type `client`.
+const NO_CERTIFICATE: &str =
+    "the upstream names a client certificate (tls.client_cert_id) that is not available";
+const BAD_CERTIFICATE: &str = "the client certificate of the upstream cannot be used";
+const BAD_AUTHORITIES: &str = "the authorities of the upstream (tls.ca) cannot be read";
+
+/// TLS for https, grpcs and tls nodes. Nodes are asked with the certificate that the upstream names, or not at all:
+/// one that is missing or unusable fails every handshake.
 fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls::Connector> {
     if !upstream.scheme.is_encrypted() {
         return None;
+    }
+    if upstream.tls.is_some() && pair.is_none() {
+        return tls::refusing_connector(NO_CERTIFICATE).ok();
     }
     let client = pair.map(|pair| (pair.cert.as_str(), pair.key.expose()));
     let trust = match &upstream.node_trust {
@@ -368,11 +380,10 @@ fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls:
         NodeTrust::Authorities(pem) => Trust::Authorities(pem),
     };
     let connector = tls::connector(client, trust).or_else(|error| {
-        tracing::warn!(%error, "client certificate of an upstream cannot be used");
-        tls::connector(None, trust)
+        tracing::warn!(%error, "the TLS settings of an upstream cannot be used");
+        let is_trust = tls::connector(None, trust).is_err();
+        tls::refusing_connector(if is_trust { BAD_AUTHORITIES } else { BAD_CERTIFICATE })
     });
-    // Authorities that cannot be read have signed for nobody.
-    let connector = connector.or_else(|_| tls::distrusting_connector());
     let connector = connector.ok()?;
     Some(if upstream.speaks_http2() { connector.for_http2() } else { connector })
 }

@@ -116,14 +116,14 @@ impl HeldBody {
             return None;
         };
         // Of no object that has a conf: templates of the process's own, such as formats of logs.
-        let content_type = content_type(head, buffer)?;
+        let content_type = content_type(head, buffer);
         let found = body::look_up(bytes, content_type, std::slice::from_ref(variable));
         found.into_iter().next().flatten().map(Cow::Owned)
     }
 }
 
-/// What the client says the body is.
-pub(crate) fn content_type<'a>(head: &RequestHead, buffer: &'a Buffer) -> Option<&'a [u8]> {
-    let span = head.fields.first(Known::ContentType)?;
-    Some(span.bytes_in(buffer.filled()))
+/// What the client says the body is; empty where it says nothing.
+pub(crate) fn content_type<'a>(head: &RequestHead, buffer: &'a Buffer) -> &'a [u8] {
+    let span = head.fields.first(Known::ContentType);
+    span.map_or(&[], |span| span.bytes_in(buffer.filled()))
 }

@@ -44,7 +44,9 @@ impl Lookup for Exchange<'_> {
                 let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
                 lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
-            Variable::PostArg(_) | Variable::PostJson(_) => self.in_body(variable),
+            Variable::PostArg(_) | Variable::PostJson(_) | Variable::PostBoolean(_) => {
+                self.in_body(variable)
+            }
             Variable::UriParam(name) => {
                 state.captures.get(name, self.matched_path()).map(Cow::Borrowed)
             }

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use tollhouse_http::BodyLength;
-use tollhouse_model::body::{self, BodyKind};
+use tollhouse_model::body;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::connection::buffer::{BUFFER_BYTES, Buffer};
@@ -25,9 +25,11 @@ use crate::turn::TURN_BYTES;
 /// When the client breaks off, takes too long, or breaks the framing; when there is no memory.
 pub(crate) async fn read_for_variables(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let limit = cx.worker.settings.limits.post_args_bytes as u64;
-    let kind = content_type(&cx.state.head, &cx.client.link.buffer).and_then(BodyKind::named);
+    let kind = content_type(&cx.state.head, &cx.client.link.buffer);
+    let wanted = cx.state.held_body.wanted();
+    let has_values = body::has_values(kind, wanted.as_deref().unwrap_or_default());
     let is_too_long = matches!(cx.state.head.body, BodyLength::Known(length) if length > limit);
-    if kind.is_none() || is_too_long {
+    if !has_values || is_too_long {
         cx.state.held_body.leave_unread();
         return Ok(());
     }
@@ -79,7 +81,9 @@ pub(crate) async fn read_whole(cx: &mut Exchange<'_>, bytes_max: u64) -> Result<
 async fn look_up(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let Some(wanted) = cx.state.held_body.wanted() else { return Ok(()) };
     let kind = content_type(&cx.state.head, &cx.client.link.buffer);
-    let Some(kind) = kind.filter(|kind| BodyKind::named(kind).is_some()) else { return Ok(()) };
+    if !body::has_values(kind, &wanted) {
+        return Ok(());
+    }
     let kind = kind.to_vec();
     let values = examine(cx, move |bytes: &[u8]| body::look_up(bytes, &kind, &wanted)).await?;
     cx.state.held_body.set_values(values);

@@ -135,3 +135,50 @@ fn an_answer_that_has_to_be_held_breaks_off_where_there_is_no_memory() {
     }
     gateway.wait_failures("memory_limit", 3);
 }
+
+#[test]
+fn a_route_for_a_graphql_operation_is_not_avoided_by_the_type_of_the_body() {
+    let origin = Origin::named("a");
+    let to = upstream([origin.address()]);
+    let refuse = json!({ "fault-injection": { "abort": { "http_status": 418 } } });
+    let gateway = gateway()
+        .resources(&json!({ "routes": [
+            { "id": "guard", "uri": "/graphql", "vars": [["graphql_name", "==", "repo"]],
+              "plugins": refuse, "upstream": to },
+            { "id": "rest", "uri": "/*", "upstream": to },
+        ] }))
+        .start();
+    let types = ["", "text/plain", "application/x-www-form-urlencoded", "application/graphql", "x"];
+    for content_type in types {
+        for (name, status) in [("repo", 418), ("other", 200)] {
+            let body = format!("query {name} {{ owner }}");
+            let line = match content_type {
+                "" => String::new(),
+                named => format!("Content-Type: {named}\r\n"),
+            };
+            let answer = gateway.client().ask(format!(
+                "POST /graphql HTTP/1.1\r\nHost: a\r\n{line}Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+            assert_eq!(answer.status(), status, "{name} as {content_type:?}");
+        }
+    }
+}
+
+#[test]
+fn fields_of_a_body_are_named_without_braces_and_compared_as_booleans() {
+    let origin = Origin::named("a");
+    let to = upstream([origin.address()]);
+    let set = json!({ "proxy-rewrite": { "headers": { "set": { "X-Tenant": "<$post_arg.tenant.id>" } } } });
+    let gateway = gateway()
+        .resources(&json!({ "routes": [
+            { "id": "1", "uri": "/a", "vars": [["post_arg.flag", "==", true]], "plugins": set, "upstream": to },
+        ] }))
+        .start();
+    for (flag, status) in [("true", 200), ("\"true\"", 404), ("false", 404), ("1", 404)] {
+        let body = format!(r#"{{"tenant":{{"id":"t7"}},"flag":{flag}}}"#);
+        let answer = gateway.client().ask(sized("/a", &body));
+        assert_eq!(answer.status(), status, "{flag}");
+    }
+    assert_eq!(origin.last_request().field("x-tenant"), Some("<t7>"));
+}

@@ -3,6 +3,7 @@
 //! Each module takes one side of the behaviour; what they share is in `support` and in the testkit.
 //! A test is a gateway, some bytes, and what must come of them.
 
+mod accepted_is_served;
 mod admin;
 mod balancing;
 mod bench;

@@ -322,3 +322,37 @@ fn nodes_are_shown_the_certificate_of_an_object_and_the_next_one_at_once() {
         }
     }
 }
+
+#[test]
+fn nodes_are_not_asked_without_the_certificate_that_an_upstream_names() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    // A node that serves clients without a certificate too.
+    let node = tls_node(&servers.server(&["node.test"]), None);
+    let upstream = |tls: Value| json!({ "type": "roundrobin", "scheme": "https", "nodes": { node.to_string(): 1 }, "tls": tls });
+    let pair = clients.client("gateway");
+    let object =
+        |kind: Value| with(json!({ "id": "c", "cert": pair.chain, "key": pair.key }), kind);
+    let resources = |ssls: Value| {
+        json!({
+            "routes": [
+                { "id": "1", "uri": "/named", "upstream": upstream(json!({ "client_cert_id": "c" })) },
+                { "id": "2", "uri": "/bare", "upstream": upstream(json!({})) },
+            ],
+            "ssls": ssls,
+        })
+    };
+    let gateway = gateway().resources(&resources(json!([]))).start();
+    let named = |expected: u16, what: &str| {
+        // A kept connection of another upstream is not taken in its place.
+        assert_eq!(gateway.client().get("/bare").status(), 200);
+        let answer = gateway.client().get("/named");
+        assert_eq!(answer.status(), expected, "{what}");
+    };
+    named(502, "there is no such object");
+    gateway.reload(&resources(json!([object(json!({ "type": "client" }))])));
+    named(200, "it is there");
+    gateway.reload(&resources(json!([object(json!({ "type": "server", "snis": ["a.test"] }))])));
+    named(502, "it is for servers");
+    gateway.reload(&resources(json!([object(json!({ "type": "client", "status": 0 }))])));
+    named(502, "it is off");
+}

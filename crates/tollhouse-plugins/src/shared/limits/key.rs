@@ -2,12 +2,12 @@
 //! address where the request has nothing of it.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
 
 /// How `key` is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyType {
     /// The name of a variable, such as `remote_addr`.
@@ -20,7 +20,7 @@ pub enum KeyType {
 }
 
 /// The same for plugins that have no constants.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VariableKeyType {
     /// The name of a variable, such as `remote_addr`.

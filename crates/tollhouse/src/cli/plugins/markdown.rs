@@ -11,9 +11,9 @@ const OPENING: &str = "# Plugins
 Generated from the source; do not edit.
 
 Every plugin of APISIX's catalogue by descending priority, which is the order in which they run within
-a phase, with its state here. A plugin that is not served yet is refused by the Admin API as unknown;
-in a file it is reported, and requests pass as if it were not there. `tollhouse plugins NAME` prints
-the same pages in a terminal.
+a phase, with its state here. A plugin that is not served yet is refused by the Admin API. In a file or in etcd
+it is reported: one that might protect has the requests of its object answered 503 (`plugin_unavailable`), and one
+that only logs, traces or encodes is passed over. `tollhouse plugins NAME` prints the same pages in a terminal.
 
 | plugin | priority | category | phases | state |
 | --- | --- | --- | --- | --- |

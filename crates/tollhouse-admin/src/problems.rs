@@ -1,0 +1,102 @@
+//! Problems that the data plane has with objects: shown in the answer to the write that brought them, since a write that
+//! is accepted and has no effect would otherwise show in the log alone.
+
+use std::borrow::Cow;
+
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::context::Admin;
+use crate::index::Known;
+use crate::reply::Reply;
+
+/// Header of the answer to a write that is accepted and does not serve as it is written: the first problem.
+const WARNING: HeaderName = HeaderName::from_static("x-tollhouse-warning");
+
+/// Field of the same answer, beside `value`: the problems.
+const WARNINGS: &str = "warnings";
+
+/// Problems in one answer; the header says how many there are.
+const WARNINGS_MAX: usize = 20;
+
+/// Longest text of the header, in bytes: some clients refuse lines of 8 KiB.
+const HEADER_BYTES_MAX: usize = 1024;
+
+/// Adds what the data plane says of the object that an answer shows; the answer comes once the object serves.
+pub(crate) fn with_warnings(admin: &Admin, reply: Reply) -> Reply {
+    let Some(source) = &admin.parts.console else { return reply };
+    let answer = reply.value().unwrap_or_default();
+    let key = answer.get("node").unwrap_or(&answer).get("key").and_then(Value::as_str);
+    let Some(path) = key.and_then(|key| key.strip_prefix(&admin.key_of(""))) else { return reply };
+    let mut problems = source.problems_at(&in_configuration(path));
+    let known = admin.index.known();
+    problems.retain(|problem| is_about(&known, &place_in_store(problem), path));
+    with_problems(reply, problems)
+}
+
+/// Adds what the data plane says of a whole document.
+pub(crate) fn with_all_warnings(admin: &Admin, reply: Reply) -> Reply {
+    match &admin.parts.console {
+        Some(source) => with_problems(reply, source.problems_at("")),
+        None => reply,
+    }
+}
+
+/// The object that a place is in: the longest beginning that is one, since ids have dots too.
+pub(crate) fn object_at<'p>(known: &Known, place: &'p str) -> Option<&'p str> {
+    ends(place).rev().map(|end| &place[..end]).find(|path| known.exists(path))
+}
+
+/// Where a problem is, by the path that its object has in the store.
+pub(crate) fn place_in_store(problem: &Value) -> Cow<'_, str> {
+    let path = problem["path"].as_str().unwrap_or_default();
+    match path.strip_prefix("credentials/") {
+        Some(rest) => Cow::Owned(format!("consumers/{rest}")),
+        None => Cow::Borrowed(path),
+    }
+}
+
+/// The beginning of the places of an object's problems: the configuration lists credentials by themselves.
+fn in_configuration(path: &str) -> Cow<'_, str> {
+    match path.strip_prefix("consumers/") {
+        Some(rest) if rest.contains('/') => Cow::Owned(format!("credentials/{rest}")),
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// Whether a place is in the object of this path, which the index need not know yet, and in no object of a longer one.
+fn is_about(known: &Known, place: &str, path: &str) -> bool {
+    let is_below = place
+        .strip_prefix(path)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    let is_longer = |end: &usize| *end > path.len() && known.exists(&place[..*end]);
+    is_below && !ends(place).any(|end| is_longer(&end))
+}
+
+/// Where the path of an object may end in a place.
+fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    let inner = place.char_indices().filter(|(_, letter)| ".[".contains(*letter));
+    inner.map(|(at, _)| at).chain([place.len()])
+}
+
+fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
+    let Some(first) = problems.first() else { return reply };
+    let text = |name: &str| first[name].as_str().unwrap_or_default();
+    let mut line = text("reason").to_owned();
+    if !text("hint").is_empty() {
+        line.push_str("; ");
+        line.push_str(text("hint"));
+    }
+    line.truncate(line.floor_char_boundary(HEADER_BYTES_MAX));
+    if problems.len() > 1 {
+        line.push_str(&format!(" (1 of {} warnings)", problems.len()));
+    }
+    let printable: Vec<u8> =
+        line.bytes().map(|byte| if byte < b' ' || byte == 0x7f { b' ' } else { byte }).collect();
+    problems.truncate(WARNINGS_MAX);
+    let reply = reply.with_field(WARNINGS, Value::Array(problems));
+    match HeaderValue::from_bytes(&printable) {
+        Ok(value) => reply.with(WARNING, value),
+        Err(_) => reply,
+    }
+}

@@ -244,7 +244,7 @@ mod tests {
         let shown = describe(&serde_json::from_str(text).expect("an answer"));
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert_eq!(lines[1], "2    b.test  2026-01-01", "{shown}");
-        assert_eq!(lines[2], "1            2027-01-01", "{shown}");
+        assert_eq!(lines[2], "1    -       2027-01-01", "{shown}");
     }
 
     #[test]

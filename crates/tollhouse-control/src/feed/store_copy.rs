@@ -184,7 +184,7 @@ impl StoreCopy {
     /// Reads the last copy with all of its journals; `None` if no copy exists.
     ///
     /// # Errors
-    /// If the copy is damaged or belongs to another prefix.
+    /// If a copy exists but cannot be used.
     pub fn read(&self) -> Result<Option<Copied>, UnusableCopy> {
         self.read_before(u64::MAX)
     }

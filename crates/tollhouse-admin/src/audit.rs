@@ -19,7 +19,7 @@ use crate::served;
 /// Longest path in an event, in bytes.
 const PATH_BYTES_MAX: usize = 512;
 
-/// What was done or tried.
+/// Kind of an audited call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditDeed {
     /// A call that changes something: objects, the registry, or the process.
@@ -53,7 +53,7 @@ impl AuditDeed {
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// What was done or tried.
+    /// Kind of the call, also where it was refused.
     pub deed: AuditDeed,
     /// Name of the caller's key; none where no key is asked for, or it is wrong.
     pub actor: Option<String>,

@@ -47,7 +47,7 @@ pub struct Parts {
     pub console: Option<Arc<dyn ConsoleSource>>,
     /// Who keeps ShenYu's objects, where anybody may.
     pub shenyu: Option<Arc<dyn ShenyuSource>>,
-    /// Where the audit goes, if it is kept.
+    /// Destination of audit events, if an audit is kept.
     pub audit: Option<Arc<dyn AuditSink>>,
     /// The rest.
     pub options: Options,

@@ -27,7 +27,7 @@ pub(crate) const CONSOLE_HEADER: &str = "x-tollhouse-console";
 /// How long a sign-in lasts, in seconds: a shift.
 pub(crate) const SESSION_S: u64 = 12 * 3600;
 
-/// What codes are made over, beside the end and the number of a sign-in: neither is the other.
+/// Prefixes of the signed text, so that a cookie cannot serve as a proof, nor a proof as a cookie.
 const COOKIE_PURPOSE: &str = "console session until ";
 const PROOF_PURPOSE: &str = "console page until ";
 
@@ -61,11 +61,11 @@ pub enum Encryption {
 /// A sign-in: its end and its number.
 pub(crate) type SignInId = (u64, Box<str>);
 
-/// What a browser gets by signing in.
+/// Credentials of a browser that has signed in.
 pub(crate) struct SignedIn {
     /// The `Set-Cookie` line.
     pub(crate) line: String,
-    /// What the page sends as `X-Tollhouse-Console` from then on.
+    /// Value of the header `X-Tollhouse-Console` in the requests of the page.
     pub(crate) proof: String,
 }
 

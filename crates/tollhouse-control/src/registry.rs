@@ -313,7 +313,7 @@ impl RunningRegistry {
         }
     }
 
-    /// What it listens on, for a successor: connections wait there once it has stopped.
+    /// Takes the listening sockets, for a successor: after the stop, new connections wait in their backlogs.
     pub fn take_sockets(&mut self) -> RegistrySockets {
         std::mem::take(&mut self.sockets)
     }

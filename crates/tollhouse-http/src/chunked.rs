@@ -1,9 +1,9 @@
-//! The chunked transfer coding (RFC 9112 §7.1): undone where the bytes stand, and written.
+//! The chunked transfer coding (RFC 9112 §7.1): decoded in place, and encoded.
 //!
-//! What two readers could take differently is refused: bare line feeds, sizes with signs or leading blanks,
-//! control bytes in extensions. What is left, such as leading zeros, blanks before an extension (§7.1.1), extensions
-//! and sizes beyond 32 bits, is read strictly and never passed on: a receiver gets chunks of our own. Sizes padded
-//! with blanks are in no grammar, but some old servers send them; they are taken in answers only, where no request
+//! Input that two readers could take differently is refused: bare line feeds, sizes with signs or leading blanks,
+//! control bytes in extensions. The rest, such as leading zeros, blanks before an extension (§7.1.1), extensions
+//! and sizes beyond 32 bits, is read strictly and never passed on: a receiver gets newly written chunks. Some old
+//! servers pad sizes with blanks, against the grammar. Such sizes are accepted in responses only, where no request
 //! could hide behind another reading.
 
 use std::ops::Range;

@@ -98,7 +98,7 @@ pub enum KeyringError {
 }
 
 impl Opened {
-    /// What the text hides, where it is sealed and a key opens it.
+    /// Returns the plain text, if the value was sealed and a key has opened it.
     pub fn into_hidden(self) -> Option<String> {
         match self {
             Opened::Current(plain) | Opened::Stale(plain) => Some(plain),

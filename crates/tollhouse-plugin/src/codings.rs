@@ -18,19 +18,19 @@ impl Codings {
     /// `br`.
     pub const BROTLI: Self = Self(2);
 
-    /// Those of either set.
+    /// Returns the codings of either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of both sets.
+    /// Returns the codings that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether a body can be read that has this value of `Content-Encoding`: one coding, in any case.
+    /// Whether a body with this `Content-Encoding` can be read: the value must name one coding, in upper or lower case.
     pub fn read(self, content_encoding: &[u8]) -> bool {
         let name = content_encoding.trim_ascii();
         name.is_empty() || name.eq_ignore_ascii_case(b"identity") || self.has(name)
@@ -42,8 +42,8 @@ impl Codings {
         })
     }
 
-    /// Narrows an `Accept-Encoding`: keeps its choices among these codings, with their qualities; `identity` where
-    /// there are none, because an absent header accepts anything (RFC 9110 §12.5.3).
+    /// Narrows an `Accept-Encoding`: keeps its choices among these codings, with their qualities. Without any, the
+    /// result is `identity`, because an absent header accepts anything (RFC 9110 §12.5.3).
     pub fn narrow(self, accepted: Option<&[u8]>) -> Vec<u8> {
         let choices = accepted.unwrap_or_default().split(|byte| *byte == b',');
         let is_read = |choice: &&[u8]| {

@@ -25,8 +25,8 @@ pub enum Carrier {
     Cookie,
 }
 
-/// Identities of one request besides its consumer, in the order in which they were found. Costs nothing while there
-/// are none; its room is reused.
+/// Identities of one request besides its consumer, in the order in which they were found. The empty list allocates
+/// nothing; the memory is reused.
 #[derive(Debug, Default)]
 pub struct Identities {
     text: Vec<u8>,
@@ -92,7 +92,7 @@ impl Identities {
         self.entries.len() + usize::from(self.is_nameless)
     }
 
-    /// Whether there are none.
+    /// Whether no identity was found.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -122,11 +122,11 @@ pub struct Unexplained {
 }
 
 impl Unexplained {
-    /// Whether a cache may give the answer to other clients: `says` tells whether it has a directive of
-    /// `Cache-Control`, `varies` whether the key has the values of a request header because `Vary` names it.
+    /// Whether a cache may give the answer to other clients. `says` tests for a directive of `Cache-Control`; `varies`
+    /// tests whether the key contains a request header because `Vary` names it.
     ///
     /// For `Authorization` the directives are those of RFC 9111 §3.5. `must-revalidate` is not enough for cookies:
-    /// pages of one user have it often, and no standard says that it makes them public.
+    /// pages of one user often have it, and no standard says that it makes them public.
     pub fn may_be_shared(self, says: impl Fn(&str) -> bool, varies: impl Fn(&str) -> bool) -> bool {
         if says("public") || says("s-maxage") {
             return true;

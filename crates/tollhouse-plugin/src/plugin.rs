@@ -38,7 +38,7 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     const SERVES_CONNECTIONS: bool = false;
     /// Whether it works for requests of HTTP: the Admin API takes no others for routes and what they share.
     const SERVES_REQUESTS: bool = true;
-    /// Whether nodes are protected by what it decides: it can refuse requests by what clients send, or
+    /// Whether its decisions protect nodes: it can refuse requests by what clients send, or
     /// answers them from a store. Where it runs, the node gets the path that was judged, and paths that
     /// servers read in several ways are refused.
     const JUDGES_PATH: bool =

@@ -49,8 +49,8 @@ pub trait BodyFilter: Send {
         None
     }
 
-    /// Whether nothing comes out before the body is whole. The head is then kept back as long, so that a failure can
-    /// still be answered.
+    /// Whether the filter returns nothing before the body is complete. The head is then held back too, so that a
+    /// failure can still be answered.
     fn holds_body(&self) -> bool {
         false
     }
@@ -61,7 +61,7 @@ pub trait BodyFilter: Send {
 pub enum FilterFailure {
     /// No memory is left to hold it.
     NoMemory,
-    /// It cannot be read: it is not in the coding that its head names, or is longer than the filter takes.
+    /// Body not in the coding that its head names, or longer than the filter accepts.
     Unreadable,
 }
 

@@ -12,8 +12,8 @@
 //!   does not exist
 //!
 //! # Notes
-//! Name and password are read as RFC 7617 has them: the first colon ends the name, and everything behind it,
-//! further colons and white space included, is the password. The scheme is taken in any case.
+//! Name and password are read as in RFC 7617: the first colon ends the name, and everything after it, further
+//! colons and white space included, is the password. The scheme is not case-sensitive.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! # Answers
-//! 502 `answer_unreadable` in the place of an encoded answer that texts would go around.
+//! 502 `answer_unreadable` instead of an encoded answer, if `before_body` or `after_body` would surround it.
 //!
 //! # Notes
-//! Nodes are asked for answers without an encoding where texts go around the body. `Content-Length`, `Content-Encoding`, `ETag` and `Last-Modified` of the answer go.
+//! Nodes are asked for answers without an encoding if texts surround the body. `Content-Length`, `Content-Encoding`,
+//! `ETag` and `Last-Modified` of the answer go.
 
 use std::sync::Arc;
 

@@ -13,11 +13,11 @@
 //!
 //! # Notes
 //! Requests never wait for the disk. At most 8,192 lines and 64 MiB of them wait to be written;
-//! more are dropped, and that is said in the gateway's own log.
+//! more are dropped, and the gateway's own log says so.
 //!
-//! Files lie below `log_files.folder` of the bootstrap file, which is `logs` in the data folder by default: a relative
-//! path starts there, and an absolute one has to lie below it. Directories are made as needed; links below the folder
-//! are not followed.
+//! Files are kept below `log_files.folder` of the bootstrap file, which is `logs` in the data folder by default: a
+//! relative path starts there, and an absolute one must be inside it. Directories are created as needed; links below
+//! the folder are not followed.
 
 use std::sync::Arc;
 

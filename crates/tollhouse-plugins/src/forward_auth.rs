@@ -20,8 +20,8 @@
 //! - 413 when a body to be forwarded is longer than `max_req_body_size`
 //!
 //! # Notes
-//! One exchange with the service per request, on a connection that is kept. Caches know users by what the service is
-//! told of them (`request_headers`, `extra_headers`, a body) and by the values of `upstream_headers`.
+//! Each request costs one exchange with the service, on a persistent connection. Caches tell users apart by what the
+//! service is sent about them (`request_headers`, `extra_headers`, a body) and by the values of `upstream_headers`.
 
 use aws_lc_rs::digest::Digest;
 use bytes::Bytes;

@@ -18,9 +18,9 @@
 //! - 413 when a body that must be checked is longer than `max_req_body_size`
 //!
 //! # Notes
-//! The body is read as a whole only where `validate_request_body` says so. Of a header with several lines, all are
-//! signed, with `, ` between them. A request that has a signed name in another spelling as well (`X_Amount` beside
-//! `X-Amount`) is refused: nodes may take the one for the other.
+//! The body is read as a whole only if `validate_request_body` is set. All lines of a header are signed, joined with
+//! `, `. A request that has a signed name in another spelling as well (`X_Amount` beside `X-Amount`) is refused,
+//! because nodes may confuse the two.
 
 use aws_lc_rs::{digest, hmac};
 use schemars::JsonSchema;

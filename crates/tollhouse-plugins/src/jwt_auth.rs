@@ -19,7 +19,7 @@
 //!
 //! # Notes
 //! Tokens are made elsewhere; the gateway has no endpoint that signs. RSA keys have 1024 bits at
-//! least, 2048 for RS384 and PS*. `hide_credentials` takes the token out once it is decided who passes.
+//! least, 2048 for RS384 and PS*. `hide_credentials` removes the token only from requests that pass.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

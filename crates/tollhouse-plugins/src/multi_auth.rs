@@ -14,7 +14,7 @@
 //!
 //! # Notes
 //! An anonymous consumer makes a plugin let every request pass, so it belongs to the last one. A plugin
-//! hides credentials only of requests that it lets pass: those that follow see the request as it came.
+//! hides credentials only of requests that it lets pass: the plugins after it see the request as it came.
 
 use std::borrow::Cow;
 

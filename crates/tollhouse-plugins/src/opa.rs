@@ -15,9 +15,9 @@
 //! - 503 when its answer has no result
 //!
 //! # Notes
-//! One exchange with the agent per request, on a connection that is kept. Caches know users by the values of
-//! `send_headers_upstream`; where a result has none, and nothing else has found a user, they keep only answers that say
-//! that they are for all.
+//! Each request costs one exchange with the agent, on a persistent connection. Caches tell users apart by the values of
+//! `send_headers_upstream`. If a result has none of them, and no other plugin has found a user, they keep only answers
+//! that are marked as public.
 
 use bytes::Bytes;
 use schemars::JsonSchema;

@@ -34,16 +34,17 @@
 //!
 //! # Notes
 //! The route has to take `redirect_uri` and `logout_path` too. `redirect_uri` may be a page: a request for it without
-//! `state`, `code` and `error` does not come from the provider, and is treated as any other. Where `redirect_uri` is absent, it is the path that was
-//! asked for with `/.apisix/redirect` behind it, on the host that the client names.
+//! `state`, `code` and `error` does not come from the provider, and is treated like any other. Where `redirect_uri` is
+//! absent, it is the path that was asked for with `/.apisix/redirect` behind it, on the host that the client names.
 //!
-//! Tokens are signed by RS, PS, ES or EdDSA algorithms; `token_signing_alg_values_expected` narrows them. A token
-//! must name its issuer: one of `valid_issuers`, else the provider. The provider is called what its document says.
-//! Where that is not the address that the document was fetched from (OpenID Connect Discovery §4.3), as with providers
-//! of many tenants and inside of a cluster, the log has a warning, and the operator's address counts. An unsigned ID token is taken with
-//! `accept_none_alg` from the provider itself; of other tokens none is, and `accept_unsupported_alg` changes nothing.
-//! Keys are fetched anew when a token names one that is not known, every ten seconds at most, and stay good while the
-//! provider is away. Verified tokens are not remembered, so `jwt_verification_cache_ignore` changes nothing.
+//! Tokens are signed by RS, PS, ES or EdDSA algorithms; `token_signing_alg_values_expected` narrows them. A token must
+//! name its issuer: one of `valid_issuers`, else the provider. The provider's issuer is the one in its document. If it
+//! differs from the address that the document was fetched from (OpenID Connect Discovery §4.3), as with providers of
+//! many tenants and inside a cluster, the log has a warning, and the operator's address counts. An unsigned ID token
+//! is taken with `accept_none_alg` from the provider itself; of other tokens none is, and `accept_unsupported_alg`
+//! changes nothing. Keys are fetched anew when a token names one that is not known, every ten seconds at most, and
+//! stay good while the provider is away. Verified tokens are not remembered, so `jwt_verification_cache_ignore`
+//! changes nothing.
 //!
 //! A session's cookies hold 7,200 letters in all, some 5,000 of tokens and user data. A session ends after
 //! 900 seconds without use and a day in all, unless `session` says otherwise. Nodes do not get its cookies. A copy of

@@ -27,18 +27,18 @@
 //! In memory an answer lives for `cache_ttl`, or with `cache_control` as long as its headers say. On
 //! the disk it lives as long as its headers say, 10 seconds where they say nothing; its file goes a
 //! minute later. Answers marked `private`, `no-store` or `no-cache`, and those that set cookies, are
-//! never kept unless the conf says so for cookies. A GET or HEAD that has a body passes by the cache.
-//! A key tells `cache_key`'s parts apart, and always holds the path and query that the node is asked for,
+//! never kept unless the conf says so for cookies. A GET or HEAD that has a body bypasses the cache.
+//! A key separates `cache_key`'s parts, and always contains the path and query that the node is asked for,
 //! after plugins that change them: two requests that a node could answer differently share nothing.
 //!
-//! Answers belong to users. Whatever has let a request in (a consumer's credential, `openid-connect`,
-//! `forward-auth`, `opa`, a client certificate) is part of its key. Credentials that nothing has
-//! judged, which a node may judge by, are not: an answer to a request with `Authorization` is then kept
-//! only where it says `public`, `must-revalidate` or `s-maxage` (RFC 9111 §3.5), one to a request with
-//! `Cookie` only where it says `public` or `s-maxage`. The same holds where a policy of `opa` names no
+//! Answers belong to users. The identity that let a request in (a consumer, `openid-connect`,
+//! `forward-auth`, `opa`, a client certificate) is part of its key. Credentials that no plugin has
+//! checked, but the node may check, are not: an answer to a request with `Authorization` is then kept
+//! only if it says `public`, `must-revalidate` or `s-maxage` (RFC 9111 §3.5), one to a request with
+//! `Cookie` only if it says `public` or `s-maxage`. The same holds if a policy of `opa` names no
 //! user. An answer that varies by the header, and a key that names it (`$http_authorization`,
 //! `$http_cookie`, `$cookie_sid`), keep users apart as well. `consumer_isolation: false` says that all
-//! who may use the route get the same answers: identities and cookies do not count then.
+//! clients of the route get the same answers: identities and cookies do not count then.
 //!
 //! `$host` in a key stands for host and port as the client names them. Whoever may use the route may
 //! `PURGE`: plugins that authenticate come first, and `methods` of the route can leave it out.

@@ -10,7 +10,7 @@
 //!
 //! # Notes
 //! `uri` wins over `regex_uri`; of the latter, the first pair whose pattern matches counts. The
-//! client's query is kept, and appended where `uri` does not bring it itself (`$args`, `$request_uri`).
+//! client's query is kept, and appended unless `uri` contains it already (`$args`, `$request_uri`).
 //! Values are encoded for the part of the URI that they are put into, so that none of them ends the path
 //! or adds an argument. Headers are added, then set, then removed; a list adds or sets a line for each of its values;
 //! values may name variables (`$arg_id`) and groups of the pattern that matched (`$1`), and where

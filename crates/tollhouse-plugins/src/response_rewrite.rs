@@ -11,15 +11,15 @@
 //! ```
 //!
 //! # Answers
-//! 502 `answer_unreadable` in the place of an answer that `filters` cannot look into.
+//! 502 `answer_unreadable` instead of an answer that `filters` cannot read.
 //!
 //! # Notes
 //! Applies to answers of nodes and of the gateway alike. `vars` is judged when the answer's head is
 //! known. Headers are added, then set, then removed. With `body` or `filters`, `Content-Length`,
 //! `Content-Encoding`, `ETag` and `Last-Modified` go. `filters` need the whole body, in gzip, in brotli or
-//! as it is: nodes are asked for no other encoding, whatever the client accepts. A body in another one, one
-//! of more than `max_resp_body_size` bytes, and one in which a search takes too long are refused, because the
-//! client would otherwise see what the filters hide. In a line of `add`, the first colon ends the name.
+//! unencoded: nodes are asked for no other encoding, whatever the client accepts. A body in another encoding,
+//! one of more than `max_resp_body_size` bytes, and one in which a search takes too long are refused, because
+//! the client would otherwise see what the filters hide. In a line of `add`, the first colon ends the name.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -11,7 +11,7 @@
 //! # Notes
 //! Each rule is searched for in the address as it was sent, in the normalised path with the query as sent,
 //! and in the normalised path with the query decoded once, `+` as itself and as a space. So escapes hide
-//! nothing, in the path or in the query. Bodies are not looked at.
+//! nothing, in the path or in the query. Bodies are not searched.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -37,9 +37,9 @@ use crate::{grpc, guard};
 #[derive(Debug)]
 pub(crate) enum Action {
     Pass,
-    /// It passes, since its rule cannot be used, for this reason.
+    /// Passes requests on, because the rule cannot be used, for this reason.
     Broken(String),
-    /// It answers.
+    /// Answers every request.
     Refuse(Answer),
     Waf(WafRule),
     Sign {

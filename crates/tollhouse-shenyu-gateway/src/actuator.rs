@@ -1,5 +1,5 @@
-//! What the chain was compiled of, at the addresses below `/actuator/` at which ShenYu's gateway shows it, as JSON. Secrets
-//! are covered.
+//! JSON pages below `/actuator/` with the objects that the chain was compiled from, as ShenYu's gateway has them.
+//! Secrets are masked.
 
 use std::sync::{Arc, OnceLock};
 
@@ -51,7 +51,7 @@ impl Actuator {
         Self { contents, made: Default::default() }
     }
 
-    /// The page at a path; `None` where there is none.
+    /// Returns the page at a path, if one exists.
     pub(crate) fn answer<'a>(&self, path: &str) -> Option<plugin::Answer<'a>> {
         let at = PAGES.iter().position(|(page, _)| *page == path)?;
         let (_, page) = PAGES[at];

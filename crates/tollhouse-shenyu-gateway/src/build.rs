@@ -148,8 +148,8 @@ pub(crate) fn compile(
     (chain, problems)
 }
 
-/// Whether an object asks for requests: a selector of a plugin that is on, switched off itself or not, or a plugin
-/// that refuses what none takes.
+/// Whether an object needs requests: a selector, enabled or not, of an enabled plugin, or a plugin that refuses
+/// requests without a selector.
 fn is_used(parts: &Parts, links: &[Link]) -> bool {
     let is_on = |name: &str| parts.plugins.iter().any(|it| it.enabled && it.name == name);
     links.iter().any(|link| matches!(link.unmatched, Unmatched::Refuse(_)))

@@ -120,7 +120,7 @@ impl Turn {
         &self.asked
     }
 
-    /// Whether this is what was asked for: a path of this gateway, with its query.
+    /// Whether `location` is the path and query of this request, on this gateway.
     pub(crate) fn is_asked(&self, location: &str) -> bool {
         let (path, query) = location.split_once('?').unwrap_or((location, ""));
         path == self.asked && query.as_bytes() == self.query.as_deref().unwrap_or_default()

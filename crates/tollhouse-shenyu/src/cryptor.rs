@@ -1,4 +1,4 @@
-//! What `cryptorRequest` and `cryptorResponse` do to fields of a JSON body: RSA with PKCS#1 v1.5 padding
+//! Encryption of JSON fields by `cryptorRequest` and `cryptorResponse`: RSA with PKCS#1 v1.5 padding
 //! (RFC 8017 §7.2), in base64, as Java's `Cipher.getInstance("RSA")` has it. Keys are in `cryptor/key.rs`.
 
 use std::fmt;

@@ -16,7 +16,7 @@ const ACTUATOR_PREFIX: &str = "/actuator/";
 /// The one of them that only says that the gateway lives.
 const HEALTH_PATH: &str = "/actuator/health";
 
-/// What it says there.
+/// Body of the answer to a health check.
 pub const HEALTHY: &str = r#"{"status":"UP"}"#;
 
 /// Headers that pages may send beside those that the operator names, as ShenYu lists them.
@@ -28,7 +28,7 @@ const ALLOWED_HEADERS: &str = "x-requested-with, authorization, Content-Type, cr
 pub struct Filters {
     /// Whether several slashes are one.
     pub collapse_slashes: bool,
-    /// Who may use the gateway's own interface; nobody without.
+    /// Key of the gateway's own interface; without a key, the interface is off.
     pub local_key: Option<LocalKey>,
     /// Who may read answers from a page of another site.
     pub cross: Option<Cross>,
@@ -44,18 +44,18 @@ pub struct Filters {
     pub fallback: BTreeSet<String>,
 }
 
-/// What becomes of a request, by its path alone.
+/// Handling of a request, by its path alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken<'a> {
-    /// It is a call to the gateway's own interface.
+    /// Call to the gateway's own interface.
     Local,
-    /// It asks whether the gateway lives.
+    /// Health check.
     Health,
-    /// It asks for objects.
+    /// Request for the objects at this path.
     Actuator(&'a str),
-    /// It is answered with nothing.
+    /// Request with an empty answer.
     Excluded,
-    /// It is answered with what a breaker would fall back to.
+    /// Request that is answered with a breaker's fallback page.
     Fallback(&'a str),
 }
 

@@ -256,15 +256,15 @@ impl StoreError {
         }
     }
 
-    /// Whether the store has no room for what the change adds. A change that only removes is done all the same, if it is
-    /// made without anything to add.
+    /// Whether the store has no room for what the change adds. A change that only removes objects still succeeds, if it
+    /// adds nothing else.
     #[must_use]
     pub fn is_without_room(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::OutOfRoom { .. })
     }
 
-    /// Whether the disk, or what lies on it, keeps a store from being used: a full, failing or read-only disk, or a
-    /// damaged file. Another process, another program's file or another version's is none of that.
+    /// Whether the disk or the file keeps a store from being used: a full, failing or read-only disk, or a damaged
+    /// file. A lock of another process, and a file of another program or version, do not count.
     #[must_use]
     pub fn is_of_the_disk(&self) -> bool {
         matches!(

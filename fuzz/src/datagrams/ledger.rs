@@ -58,7 +58,7 @@ struct Session {
 pub(super) struct Ledger {
     sources: Vec<SocketAddr>,
     lets: Let,
-    /// Who has sent since all sessions had ended last.
+    /// Sources that have sent since all sessions last ended.
     senders: BTreeSet<usize>,
     /// Sessions since all had ended last, in the order of their beginning.
     sessions: Vec<(Peer, Session)>,

@@ -81,7 +81,7 @@ pub(super) fn next_token() -> String {
     format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// One request of a client that stays.
+/// Sends one request and stays for the answer.
 pub fn ask_one(gateway: SocketAddr) -> Heard {
     let (mut stream, _) = ask(gateway);
     listen(&mut stream)

@@ -70,7 +70,7 @@ impl Gateway {
         self.address
     }
 
-    /// What the worker counts of clients.
+    /// Returns the worker's counts of clients.
     pub fn downstream(&self) -> Downstream {
         self.worker.metrics.downstream()
     }

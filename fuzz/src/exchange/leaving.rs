@@ -1,5 +1,5 @@
 //! Clients that leave: mid-head, mid-body, between requests, amid the answer, in order or by a reset. Nothing of theirs
-//! stays behind, and whoever comes next is served.
+//! stays behind, and the next client is served.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -17,16 +17,16 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// How the client of a play ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leaving {
-    /// It says all, ends its direction and reads to the end.
+    /// Sends everything, closes its sending side and reads to the end.
     #[default]
     Stays,
-    /// It is reset behind what it has said.
+    /// Sends everything, then resets the connection.
     Resets,
-    /// It says the first part of it, in 256ths, ends its direction and reads on.
+    /// Sends the first part, in 256ths, closes its sending side and reads on.
     HalfCloses(u8),
-    /// It says the first part of it and is reset.
+    /// Sends the first part, in 256ths, then resets the connection.
     ResetsBehind(u8),
-    /// It says all, reads the first bytes of the answer and is reset.
+    /// Sends everything, reads the first bytes of the answer, then resets the connection.
     ResetsAmidAnswer,
 }
 
@@ -55,7 +55,7 @@ impl Leaving {
         match self {
             Self::Stays | Self::HalfCloses(_) => return false,
             Self::ResetsAmidAnswer => {
-                // Whatever comes first, or nothing in time.
+                // The first bytes, or nothing before the timeout.
                 let _ = stream.read(&mut [0; 16]);
             }
             Self::Resets | Self::ResetsBehind(_) => {}
@@ -65,8 +65,8 @@ impl Leaving {
     }
 }
 
-/// What has stayed behind of a play, before which so many connections were open, once everyone has left; to be asked
-/// after the node has let go of its connections.
+/// Lists what remains of a play after all clients have left: `open_before` connections were open before it. Call this
+/// after the node has closed its connections.
 pub fn remains(gateway: &Gateway, open_before: i64) -> Vec<String> {
     let begin = Instant::now();
     let mut seen = gateway.downstream();

@@ -40,7 +40,7 @@ enum Carrier {
 }
 
 impl Carrier {
-    /// One that the plugins of a configuration look at, or that any cache has to heed.
+    /// Chooses a header that the plugins of a configuration read, or that every cache has to respect.
     fn choose(configuration: &str, draw: usize) -> Self {
         let mut all = vec![Self::Cookie];
         if configuration.contains("key-auth") {

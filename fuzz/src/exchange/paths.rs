@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::oracle::Play;
 
-/// What no request may reach, in configurations of this module.
+/// Path that no request may reach, in configurations of this module.
 const GUARDED: &str = "/guarded";
 
 /// How reports name these configurations: a part of what they are.

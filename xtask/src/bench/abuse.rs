@@ -1,5 +1,5 @@
-//! One ordinary client beside clients that misbehave: how long its requests take, against the same client alone, and
-//! what the gateway holds meanwhile. Attackers are bounded in number, rate and time, and stay on this machine.
+//! Bench of one ordinary client beside clients that misbehave: its latency against that of the same client alone, and
+//! the memory of the gateway. Attackers are bounded in number, rate and time, and stay on this machine.
 //!
 //! The attacks are in `abuse/attack.rs`, the ordinary clients in `abuse/ordinary.rs`, the nodes in `abuse/node.rs`.
 
@@ -139,7 +139,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// What one round has seen.
+/// Measurements of one round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
     quiet_p99_us: f64,
@@ -147,7 +147,7 @@ struct Round {
     requests: f64,
     failures: f64,
     memory_mib: f64,
-    /// What the attackers have done: requests, connections or datagrams.
+    /// Number of requests, connections or datagrams of the attackers.
     attacks: f64,
     /// Connections that the nodes of the attack have accepted.
     node_connections: f64,
@@ -187,7 +187,7 @@ impl Round {
     }
 }
 
-/// One attack on a gateway of its own, so that nothing is left of the one before.
+/// Runs one attack on a new gateway, so that no state of the previous attack remains.
 fn round(
     plan: &Plan,
     attack: Attack,

@@ -23,7 +23,7 @@ pub(crate) enum Case {
     Load,
     /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
     BodyBomb,
-    /// One ordinary client beside clients that misbehave: its p99 against quiet.
+    /// Latency (p99) of an ordinary client beside clients that misbehave, against a quiet gateway.
     Abuse,
     /// HTTP/2, TLS and gRPC: CPU a request and a handshake.
     Edge,

@@ -131,7 +131,7 @@ async fn sign_in(fixture: &Fixture, key: &str) -> Answer {
     fixture.send(with_body(page("POST", "/console/v1/login"), &json!({"key": key}))).await
 }
 
-/// What a successful sign-in gives: the cookie that browsers send back, and the proof that the page sends.
+/// Result of a successful sign-in: the cookie that browsers send back, and the proof that the page sends.
 #[derive(Clone)]
 struct Session {
     cookie: String,

@@ -19,7 +19,7 @@ pub(super) trait Wrapper: Send + Sync {
     /// Before entries are listed.
     fn before_list(&self) {}
 
-    /// What a transaction may hold.
+    /// Limits of a transaction.
     fn limits(&self) -> Limits {
         self.inner().limits()
     }

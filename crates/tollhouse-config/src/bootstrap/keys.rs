@@ -151,12 +151,12 @@ keys! {
     admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
     admin.keys: NamedKeys,
         "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` may do \
-         everything. An `operator` writes objects and the registry, and so decides over all traffic; it reads no secret \
-         in the clear, has no hidden secret sent elsewhere, and does nothing that concerns the process. A `viewer` only \
-         reads. The audit and the list of changes tell deeds with these names. No key may equal another secret here.";
+         everything. An `operator` writes objects and the registry, and so controls all traffic, but cannot read a \
+         secret in the clear, send a hidden secret elsewhere, or control the process. A `viewer` only reads. The \
+         audit and the list of changes record these names. No key may equal another secret here.";
     admin.key_required: Switch, "Whether the Admin API asks for a key at all.";
     admin.allow: Networks,
-        "Who may connect to the Admin API; others are answered 403. None is everybody.";
+        "Clients that may connect to the Admin API; others are answered 403. An empty list allows all.";
     admin.cors: Switch, "Lets pages of other origins call the Admin API.";
     admin.prefix: Text, "What the keys of objects begin with, in answers and in the store.";
     admin.standalone: Switch,
@@ -172,8 +172,8 @@ keys! {
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
     store.allow_missing: Switch,
-        "Begins with an empty store although `store.db` is missing from a `data_dir` in which objects were kept. \
-         Otherwise such a start is refused: a volume may not be mounted, or a restore not have ended. Set it for one \
+        "Starts with an empty store although `store.db` is missing from a `data_dir` in which objects were kept. \
+         Otherwise such a start is refused, because a volume may be unmounted or a restore unfinished. Set it for one \
          start, with `--set`.";
     store.etcd.endpoints: EtcdUrls,
         "Members of an etcd that keeps the configuration in the place of `data_dir`, for any number of \
@@ -225,8 +225,8 @@ keys! {
     shenyu.follow.token: OptionalSecret,
         "The token that admins from 2.7.2 on ask WebSockets for: their `shenyu.sync.websocket.token`.";
     shenyu.follow.origin: Text,
-        "The `Origin` of WebSockets to admins: one of their `shenyu.sync.websocket.allowOrigins`, letter by letter. An \
-         admin as shipped allows the default.";
+        "`Origin` of WebSockets to admins: one of their `shenyu.sync.websocket.allowOrigins`, spelled the same. An \
+         admin with ShenYu's default settings allows this default.";
     shenyu.local_key_sha512: OptionalSecret,
         "The SHA-512 digest, 128 hexadecimal digits, of the key that calls to `/shenyu/…` on the gateway's own \
          listeners have to bring as `localKey`: `shenyu.local.sha512Key` of ShenYu's gateway. They write \
@@ -252,7 +252,7 @@ keys! {
          `/actuator` and `/health_check` of ShenYu.";
     shenyu.actuator: Switch,
         "Whether `/actuator/plugins`, `pluginData`, `selectorData`, `ruleData` and `metadata` show ShenYu's objects on \
-         the gateway's own listeners, to all clients, with their secrets covered. Tools and tests of ShenYu ask for them.";
+         the gateway's own listeners, to all clients, with secrets masked. Tools and tests of ShenYu use these pages.";
     shenyu.file_bytes: SizeOrNone,
         "Longest form with files (`multipart/…`) for ShenYu's objects; a longer one is answered as ShenYu does.";
     shenyu.exclude_paths: Words,
@@ -303,7 +303,7 @@ keys! {
          `X-Polaris-Token`.";
     registry.user: Text, "Who logs in at `/core/v1/user/login`.";
     registry.password: OptionalSecret,
-        "The password for that. By default one is generated at the first run and kept in \
+        "Password of `registry.user`. By default one is generated at the first run and kept in \
          `data_dir/registry.password`.";
     registry.token: OptionalSecret,
         "The token that a login gives. The default is generated and kept in `data_dir/registry.token`.";
@@ -315,8 +315,8 @@ keys! {
          are kept; 0 lets all expire. A service sets its own by its metadata \
          `internal-service-protectthreshold`.";
     registry.local_instances: Switch,
-        "Whether upstreams may follow instances on loopback and link-local addresses. They always may while the registry \
-         listens on loopback only. No instance ever leads to a listener for operators or of the registry.";
+        "Whether upstreams may follow instances on loopback and link-local addresses. Always allowed while the \
+         registry listens on loopback only. An instance never leads to a listener for operators or of the registry.";
     registry.memory_max: Size<MEMORY_MIN, MEMORY_MAX>,
         "Memory that all registered objects together may take, as it is estimated; more are refused. An \
          eighth of it each is for rules and for contracts.";
@@ -361,17 +361,17 @@ keys! {
         "Starts although the store holds secrets of which no key is left. What they belong to is set \
          aside until it is written anew.";
     secrets.env: Words,
-        "Variables of the environment that objects may refer to as `$env://NAME`; `PREFIX*` lists all that begin \
-         so. None by default, because authors of objects could read them. Variables that begin with \
+        "Environment variables that objects may refer to as `$env://NAME`; `PREFIX*` lists all that begin with \
+         `PREFIX`. None by default, because authors of objects could read them. Variables that begin with \
          `TOLLHOUSE_` are never read.";
     log_files.folder: FilePath,
-        "Folder of the files that plugins write (`file-logger`). A relative `path` of a plugin lies below it, an \
-         absolute one has to. The default is `logs` in `data_dir`.";
+        "Folder of the files that plugins write (`file-logger`). A relative `path` of a plugin starts there; an \
+         absolute one must be inside it. The default is `logs` in `data_dir`.";
     plugins: Words, "Plugins that may be used; none named is all of them.";
     skip_plugins: Words,
         "Plugins that objects may name and that are passed over where this build does not have them, \
          `*` for all. Requests that others might protect are answered 503.";
-    plugin_attr: PrivateTable, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
+    plugin_attr: PrivateTable, "Settings of the process for plugins, by plugin, such as `redirect.https_port`.";
     proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
     stream_routes: Switch,
         "Whether the Admin API takes stream routes. They are served on `listen.stream`.";
@@ -406,13 +406,13 @@ keys! {
     limits.connections_per_address: CountOrNone,
         "Client connections of one address to one worker at a time; further ones are answered 503.";
     limits.silent_connections_per_worker: Count<1>,
-        "Connections to TLS listeners that have not sent their first message whole, at a time on one worker; \
-         one more closes the one that has been silent for longest.";
+        "Connections to TLS listeners whose first message is not complete, at a time on one worker; one more closes \
+         the one that has been silent longest.";
     limits.silent_connections_per_address: Count<1>,
-        "The same of one client address; one more closes that address' own.";
+        "The same for one client address; one more closes a connection of that address.";
     limits.handshakes_per_worker: Count<1>,
-        "TLS handshakes under way at a time on one worker, from the client's whole first message on; further \
-         ones are refused.";
+        "TLS handshakes under way at a time on one worker, counted once the client's first message is complete; \
+         further ones are refused.";
     limits.handshake_time: Time,
         "How long a TLS handshake may take, from the connection to its end.";
     limits.client_hello_bytes: Size<HELLO_MIN, HELLO_MAX>,
@@ -427,8 +427,8 @@ keys! {
     limits.udp_idle_time: Time,
         "How long a client's session of datagrams lasts without one in either direction.";
     limits.udp_sessions_per_worker: Count<1>,
-        "Sessions of datagrams of one worker at a time. One more ends the oldest that is not in use: of one \
-         datagram, or without an answer. Where all are in use, datagrams of further clients are dropped.";
+        "UDP sessions of one worker at a time. One more ends the oldest session that is not in use: with a single \
+         datagram, or without an answer. If all are in use, datagrams of further clients are dropped.";
     limits.udp_sessions_per_address: Count<1>,
         "Sessions of datagrams of one client address to one worker at a time: sources can be forged, and \
          one address shall not take all.";

@@ -1,4 +1,4 @@
-//! What objects may reach of the machine: variables of the environment, and files. The author of
+//! Limits of what objects may reach on the machine: environment variables and files. The author of
 //! an object need not be the administrator of the process.
 
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ impl BoundAddresses {
         }
     }
 
-    /// Those of the listeners that are not for requests of clients.
+    /// Returns the addresses of all listeners but those of the data plane.
     pub fn for_operators(&self) -> Vec<SocketAddr> {
         const FOR_CLIENTS: [&str; 3] = ["http", "https", "stream"];
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -204,10 +204,10 @@ impl StoreFeed {
         Ok((feed, has_copy.then_some(Event::Everything(everything))))
     }
 
-    /// What the store of the data folder holds, where its disk has no room to open it.
+    /// Serves the contents of the data folder's store, read-only, when the full disk keeps it from being opened.
     ///
     /// # Errors
-    /// It cannot be read either, or there is no keyring.
+    /// If the store cannot be read either, or no keyring exists.
     pub async fn open_on_full_disk(
         folder: &Path,
         cx: &ControlContext,

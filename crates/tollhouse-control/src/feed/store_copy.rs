@@ -181,10 +181,10 @@ impl StoreCopy {
         Ok(file.metadata()?.len())
     }
 
-    /// The last copy with all of its journals; `None` where there is none.
+    /// Reads the last copy with all of its journals; `None` if no copy exists.
     ///
     /// # Errors
-    /// There is one, and it is of no use.
+    /// If a copy exists but cannot be used.
     pub fn read(&self) -> Result<Option<Copied>, UnusableCopy> {
         self.read_before(u64::MAX)
     }

@@ -45,7 +45,7 @@ pub struct ExclusiveParts {
     shenyu_admin: Option<RunningShenyuAdmin>,
     shenyu_follower: Option<RunningFollower>,
     registry: Option<RunningRegistry>,
-    /// What a registry listened on that a successor did not take over.
+    /// Listening sockets of the registry that no successor has taken over.
     registry_sockets: RegistrySockets,
     certificates: Option<RunningCertificates>,
     /// Where the data plane answers who issues certificates.

@@ -80,7 +80,7 @@ pub struct RegistryNodes {
     followed: Mutex<BTreeMap<String, Followed>>,
     /// Whether the thread that follows has been started.
     has_thread: AtomicBool,
-    /// Where instances may lead.
+    /// Limits on the addresses of instances.
     reach: Reach,
 }
 

@@ -16,12 +16,12 @@ use crate::process::handover::Predecessor;
 #[derive(Debug, Default)]
 pub struct RegistrySockets(Vec<TcpListener>);
 
-/// What a registry goes on from.
+/// State that a registry inherits from an earlier process.
 #[derive(Debug)]
 pub struct Takeover {
-    /// Whether another process is about to leave its store.
+    /// Process that is about to release the registry's store, if any.
     pub predecessor: Predecessor,
-    /// Sockets that its addresses are listened on already.
+    /// Listening sockets inherited for its addresses.
     pub sockets: RegistrySockets,
 }
 

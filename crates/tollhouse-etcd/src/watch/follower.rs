@@ -241,7 +241,7 @@ impl Follower {
         broken(&answer.cancel_reason)
     }
 
-    /// What an etcd that is not the one that was followed, or is not as far as it was, has lost.
+    /// Names the loss when etcd was replaced or is at an earlier revision than before.
     fn gone(&self, newest: Revision) -> Lost {
         match newest < self.after {
             true => Lost::Rewound { after: self.after, newest },

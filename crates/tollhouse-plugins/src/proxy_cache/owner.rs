@@ -55,7 +55,7 @@ impl Isolation {
 }
 
 impl Owner {
-    /// Whether the answer may be given to those who ask by the same key; `vary` has the request headers whose values
+    /// Whether the answer may be given to all clients with the same key; `vary` has the request headers whose values
     /// the cache compares.
     pub fn shares(
         self,

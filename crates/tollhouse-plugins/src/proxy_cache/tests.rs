@@ -192,7 +192,7 @@ fn answers_to_credentials_are_kept_only_where_they_may_be_shared() {
     }
 }
 
-/// One exchange of a request that something has been noted of.
+/// Runs a prepared request and returns the answer, from the cache or with `body` from the node.
 fn finish(
     harness: &mut Harness,
     request: &mut FakeExchange,

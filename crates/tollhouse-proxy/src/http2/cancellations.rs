@@ -27,9 +27,9 @@ const FLOOD: Rate = Rate { burst: 5000, per_second: 100 };
 pub(crate) enum Conduct {
     #[default]
     Usual,
-    /// They take back many requests, for whatever reason.
+    /// Many requests are cancelled.
     Cancelling,
-    /// They do little else.
+    /// Most requests are cancelled.
     Flooding,
 }
 
@@ -49,7 +49,7 @@ struct Count {
 
 type Counts = HashMap<IpAddr, Count, foldhash::fast::RandomState>;
 
-/// Those of one core.
+/// Counts of cancelled requests by address, of one core.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellations {
     counts: RefCell<Counts>,

@@ -30,11 +30,11 @@ use crate::worker::pools::{PoolKey, UpstreamConnection};
 
 /// How a request comes by a stream.
 pub(crate) enum Claim {
-    /// Here is one.
+    /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),
     /// A connection is being opened that will have room for it.
     Wait(Place),
-    /// None is: the request has one opened.
+    /// No connection has room: the request opens one.
     Open(OpeningGuard),
 }
 

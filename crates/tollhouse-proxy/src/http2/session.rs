@@ -95,7 +95,7 @@ struct Held {
     is_broken: bool,
     /// Whether the node has done nothing about it, so that it may be sent again.
     is_refused: bool,
-    /// Whether it was cut for want of memory.
+    /// Whether it was cut because the memory budget was used up.
     is_unbudgeted: bool,
     /// Whether it was cancelled without a reset: what the node still sends is dropped.
     is_abandoned: bool,
@@ -468,13 +468,13 @@ impl Session {
         self.conduct.set(conduct);
     }
 
-    /// Whether a client asks for a WebSocket by a stream.
+    /// Whether a stream is a client's request for a WebSocket (RFC 8441).
     pub(super) fn asks_websocket(&self, stream: StreamId) -> bool {
         let mut state = self.state.borrow_mut();
         find(&mut state.streams, stream).is_some_and(|held| held.outbound.handshake().is_some())
     }
 
-    /// Whether a node that says `accept` has understood that it is asked for a WebSocket.
+    /// Whether `accept`, the node's `Sec-WebSocket-Accept`, confirms the WebSocket.
     pub(super) fn accepts_switch(&self, stream: StreamId, accept: &[u8]) -> bool {
         let mut state = self.state.borrow_mut();
         let held = find(&mut state.streams, stream);

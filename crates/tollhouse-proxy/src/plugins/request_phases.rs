@@ -45,8 +45,8 @@ pub(crate) async fn run<'s>(
     }
 }
 
-/// What plugins hold beside the exchange; put back into it in the end, also where the client leaves while a plugin
-/// waits: the log phase needs it.
+/// State of the plugins, taken out of the exchange. The drop puts it back, also if the client leaves while a plugin
+/// waits, because the log phase needs it.
 struct Loan<'x, 'e> {
     exchange: &'x mut Exchange<'e>,
     memory: ManuallyDrop<Memory>,
@@ -64,7 +64,7 @@ impl<'x, 'e> Loan<'x, 'e> {
 }
 
 impl Drop for Loan<'_, '_> {
-    /// What is in their places is empty and needs no drop.
+    /// Puts the state back. The values that it replaces are empty and need no drop.
     #[inline]
     fn drop(&mut self) {
         let plugins = &mut self.exchange.state.plugins;

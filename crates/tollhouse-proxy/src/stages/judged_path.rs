@@ -1,4 +1,4 @@
-//! One path for everything that judges a request and for the node that serves it.
+//! Path that the node gets: the same one that plugins have judged.
 //!
 //! Plugins that protect, and exemptions from client certificates, judge the normalised path. Where they
 //! do, the node gets that path, and a path that servers read in several ways is refused. Elsewhere the

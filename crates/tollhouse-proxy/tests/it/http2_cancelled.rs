@@ -291,7 +291,7 @@ fn bodies_that_a_node_does_not_read_take_no_more_memory_than_there_is_for_them()
             cut += reset;
             clients.push(raw);
         }
-        assert!(cut > 0, "there is no room for all of them");
+        assert!(cut > 0, "the budget cannot hold all of them");
         assert!(budget.held() <= 1 << 20);
         drop(clients);
         tokio::task::spawn_blocking(move || gateway.stop()).await.expect("it ends well");

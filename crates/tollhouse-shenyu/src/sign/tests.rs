@@ -84,7 +84,7 @@ fn parameters_and_bodies_are_signed_where_the_rule_says_so_and_not_otherwise() {
     assert_eq!(text_v1(&Signed { body: None, ..signed }).unwrap(), own);
     assert_eq!(text_v1(&Signed { body: Some(b"[1]"), ..v1() }), None);
     let signer = check(application(), &Signed { raw_query: "x=1", ..v1() });
-    assert!(signer.is_ok(), "a query is no part of it: {signer:?}");
+    assert!(signer.is_ok(), "the query is not signed: {signer:?}");
     let with_body = Signed { raw_query: "x=1", body: Some(b""), ..v1() };
     assert_eq!(check(application(), &with_body), Err(UNEQUAL));
 }

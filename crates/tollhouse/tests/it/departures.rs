@@ -60,7 +60,7 @@ fn silent_origin() -> (Origin, Receiver<()>) {
     (origin, told)
 }
 
-/// One place of each kind: whoever comes next is served only once the one before has left all of them.
+/// Gateway with one place of each kind: the next client is served only after the previous one has left all of them.
 fn narrow(origin: &Origin, plugins: Value) -> GatewayBuilder {
     let mut all = json!({"limit-conn": {
         "conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr", "rejected_code": 503,

@@ -1,5 +1,4 @@
-//! One path per request: the path that a plugin, a cache or a selector has judged is the path that the
-//! node gets, however a client spells it.
+//! Judged paths: the node gets the path that a plugin, a cache or a selector has judged, however a client spells it.
 
 use serde_json::{Value, json};
 use tollhouse_testkit::origin::answer;

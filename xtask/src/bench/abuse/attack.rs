@@ -22,7 +22,7 @@ const RESETS_PER_CONNECTION: u32 = 900;
 /// Silent connections: as many as were once enough to shut the port, and the oldest close as newer ones come.
 const SILENT_CONNECTIONS: usize = 4_116;
 const SILENT_PER_BURST: usize = 20;
-/// Connections, streams of each and bytes of each that nobody reads.
+/// Connections, streams per connection, and bytes per stream, whose bodies no node reads.
 const UNREAD_CONNECTIONS: usize = 40;
 const UNREAD_STREAMS: u32 = 128;
 const UNREAD_BYTES: usize = 64_000;

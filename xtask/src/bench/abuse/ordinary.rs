@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// A request that takes longer has failed.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// What an ordinary client does.
+/// Pattern of an ordinary client's requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ordinary {
     /// Requests over one connection.
@@ -116,7 +116,7 @@ fn say_hello(port: u16) -> Result<()> {
     if record[0] == 22 && record[5] == 2 { Ok(()) } else { bail!("no ServerHello: {record:?}") }
 }
 
-/// A ClientHello of TLS 1.3 for `bench.test` (RFC 8446 §4.1.2). Its key is nobody's: the handshake goes no further.
+/// A ClientHello of TLS 1.3 for `bench.test` (RFC 8446 §4.1.2). Its key share is made up: the handshake ends there.
 fn client_hello() -> Vec<u8> {
     let with_length = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
     let extension = |kind: u16, body: &[u8]| [&kind.to_be_bytes()[..], &with_length(body)].concat();

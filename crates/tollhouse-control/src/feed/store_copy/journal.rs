@@ -20,8 +20,7 @@ const CHECKSUM_LETTERS: usize = 16;
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    /// Whether what it holds goes on from the end of the journal before it, rather than from a copy that may not have
-    /// been finished.
+    /// Whether the journal continues the previous journal, rather than a copy that may be unfinished.
     continues: bool,
 }
 
@@ -36,7 +35,7 @@ pub(super) struct Record {
     pub(super) changes: Vec<(String, Option<String>)>,
 }
 
-/// What a new journal goes on from.
+/// State that a new journal continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// The journal before it.
@@ -120,7 +119,7 @@ pub(super) fn replay(
 #[derive(PartialEq, Eq)]
 enum Ending {
     Whole,
-    /// What follows is not known to go on from it.
+    /// Damaged or cut off: later journals may not continue it.
     Broken,
 }
 

@@ -35,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(60);
 pub struct CopyKeeper {
     copy: StoreCopy,
     metrics: Arc<Metrics>,
-    /// None before the first copy, and after the disk has failed one: what is on it stays as old as it is.
+    /// `None` before the first copy, and after a write to the disk has failed: the stored copy then stays as it is.
     journal: Option<Journal>,
     /// The number of the newest journal.
     number: u64,

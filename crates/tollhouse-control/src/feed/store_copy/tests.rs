@@ -69,14 +69,14 @@ fn journals(folder: &Path) -> Vec<PathBuf> {
 async fn a_copy_holds_the_configuration_for_this_user_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = StoreCopy::new(folder.path(), "/apisix");
-    assert_eq!(copy.read().expect("there is none"), None);
+    assert_eq!(copy.read().expect("the folder is readable"), None);
     let mut keeper = keeper(&copy);
     keeper.replace(&listing().await).await;
     keeper.note(&[put("/apisix/tollhouse/tick", "{}", 4)], Revision(4)).await;
     assert_eq!(
         copy.read().expect("it is whole").expect("it is there").entries,
         copied(0).entries,
-        "gateways' own keys are no configuration"
+        "the gateways' own keys are not configuration"
     );
     keeper.note(&[put("/apisix/routes/2", "2", 5)], Revision(5)).await;
     for file in [copy.path().to_owned(), journals(folder.path()).remove(0)] {

@@ -39,12 +39,12 @@ pub struct SharedStore {
     pub cluster: ClusterId,
     /// Where differences are counted.
     pub metrics: Arc<Metrics>,
-    /// Where the objects are kept for times when it is away.
+    /// Copy of the objects on the disk, for starts without the store.
     pub copy: Option<StoreCopy>,
 }
 
 impl SharedStore {
-    /// What keeps the objects for times when the store is away.
+    /// Returns the writer of the copy, if a copy is kept.
     pub(super) fn copy_keeper(&self) -> Option<CopyKeeper> {
         let copy = self.copy.clone()?;
         Some(CopyKeeper::new(copy, Arc::clone(&self.metrics)))
@@ -62,7 +62,7 @@ struct Audit {
 /// The marks of folders, and what has to be done about them.
 struct Marks {
     marks: FolderMarks,
-    /// Whether all have been seen: without them at first, it is nobody's to put them here.
+    /// Whether all of them have been seen once. Marks that never existed are not created here.
     were_there: bool,
     /// When those that are missing are put back.
     due: Option<Instant>,
@@ -71,7 +71,7 @@ struct Marks {
 
 /// A store that is at an earlier revision than it was.
 struct Rewind {
-    /// Where it was.
+    /// Newest revision before the rewind.
     from: Revision,
     /// The report of it.
     reason: String,
@@ -99,7 +99,7 @@ pub(super) struct Vigil {
     random: Random,
 }
 
-/// What a commit is for whoever follows.
+/// Treatment of a commit by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// To be put into service.

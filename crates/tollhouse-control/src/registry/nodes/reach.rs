@@ -1,6 +1,6 @@
-//! Where instances of a registry may lead. Any client of the registry names hosts and ports, and routes send the
-//! requests of strangers there: never to the listeners for operators, which trust this machine, and to this machine at
-//! all only where clients of the registry are on it themselves.
+//! Limits on the addresses of registry instances. Any client of the registry names hosts and ports, and routes send the
+//! requests of strangers there. Listeners for operators are never allowed, because they trust this machine. Other
+//! addresses of this machine are allowed only while all clients of the registry run on it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tollhouse_config::Bootstrap;
 
 use crate::console::bound::BoundAddresses;
 
-/// Whether instances may be on this machine's loopback and link-local addresses.
+/// Permission for instances on loopback and link-local addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LocalInstances {
     Allowed,

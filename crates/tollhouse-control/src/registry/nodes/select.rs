@@ -76,7 +76,7 @@ pub(super) struct Selection<'s> {
     candidates: Vec<(PublishedNode, Health)>,
 }
 
-/// Whether nodes are told with their ages, which slow start needs.
+/// Use of node ages, which only slow start needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ages {
     Told,

@@ -1,8 +1,8 @@
 //! Files that entries are appended to, one line each, by one thread for all of them: a disk that stalls holds up no
 //! request, and objects that name thousands of files take neither threads nor descriptors.
 //!
-//! A file is opened again when it has been moved away or removed, so that logs can be rotated without telling
-//! anybody.
+//! A file is opened again when it has been moved away or removed, so that logs can be rotated without a signal
+//! to the process.
 
 use std::fs::File;
 use std::io::{self, Write};

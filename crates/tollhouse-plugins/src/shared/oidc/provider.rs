@@ -175,11 +175,11 @@ impl Provider {
 }
 
 impl Document {
-    /// Whether the document is about the issuer that it was asked of. Where the operator has named its address alone,
-    /// another is told to the log: addresses inside of a cluster and those of many tenants are seldom the issuer's.
+    /// Checks the document's issuer against the configured one. If the operator has configured the document's address
+    /// alone, another issuer is only logged: addresses within a cluster and those for many tenants seldom match it.
     ///
     /// # Errors
-    /// It is about another than `issuer`.
+    /// If `issuer` is configured and the document names another.
     fn check_issuer(&self, address: &str, issuer: Option<&str>) -> Result<(), Unavailable> {
         let found = self.issuer.trim_end_matches('/');
         if issuer.is_some_and(|issuer| issuer.trim_end_matches('/') != found) {

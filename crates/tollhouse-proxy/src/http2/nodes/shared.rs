@@ -156,7 +156,7 @@ impl Shared {
 }
 
 impl NodeConnection {
-    /// One that was just opened.
+    /// Wraps a session that was just opened.
     pub(super) fn new(session: Rc<Session>, bounds: KeepalivePool) -> Self {
         Self { session, requests: Cell::new(0), bounds, idle_since_ms: Cell::new(None) }
     }

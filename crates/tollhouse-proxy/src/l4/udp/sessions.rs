@@ -42,7 +42,7 @@ type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 pub(crate) struct Sessions {
     pub(super) by_key: RefCell<Map<SessionKey, Rc<Session>>>,
     pub(super) per_address: RefCell<Map<IpAddr, usize>>,
-    /// Those that may be a forged source's: of one datagram, or without an answer.
+    /// Sessions that may have a forged source: of a single datagram, or without an answer.
     pub(super) unproven: RefCell<ArrivalQueue<IpAddr, Rc<Session>>>,
     pub(super) waiting_bytes: Cell<usize>,
     /// One datagram on its way, of whichever session.

@@ -105,8 +105,8 @@ impl Attempt<'_> {
         connected
     }
 
-    /// Whether this gateway lets a connection be opened: blaming the node would take it out of service, and another
-    /// try would meet the same.
+    /// Checks that the gateway itself allows a new connection. A refusal does not blame the node, which would take it
+    /// out of service, and is not retried, because a retry would fail too.
     fn check_may_open(&self, cx: &Exchange<'_>) -> Result<(), AttemptError> {
         let worker = cx.worker;
         let code = if !self.way.upstream.conf.scheme.carries_http() {

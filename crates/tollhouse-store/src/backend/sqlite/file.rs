@@ -127,8 +127,8 @@ pub(super) struct StoreFile {
 }
 
 impl StoreFile {
-    /// Opens the file, or makes a new one where there is none. On a full disk the room kept for bad times is given up:
-    /// opening makes files of its own.
+    /// Opens the file, or creates it if it is missing. On a full disk the reserve is given up, because opening creates
+    /// files of its own.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         match Self::open_in_room(path) {
             Err(StoreError::Full { .. } | StoreError::Io { .. })

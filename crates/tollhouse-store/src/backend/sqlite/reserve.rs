@@ -58,8 +58,8 @@ impl Reserve {
     }
 }
 
-/// Whether the file system has room for twice as many bytes: a reserve that took the last of it would have others fail,
-/// if only for the moment until it is removed again.
+/// Whether the file system has room for twice as many bytes. A reserve that took the last room would make other writers
+/// fail, if only until it is removed again.
 fn has_room(path: &Path, bytes: usize) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let free = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));

@@ -35,12 +35,12 @@ pub(super) struct Checked {
     pub(super) problems: Problems,
 }
 
-/// What the gateway that is to serve a document reads of its surroundings.
+/// Environment and settings of the gateway that is to serve a document.
 #[derive(Clone, Copy)]
 pub(super) struct Surrounding<'a> {
-    /// Variables that stand in the file's text as `${{NAME}}`.
+    /// Variables that the file's text may contain as `${{NAME}}`.
     pub(super) environment: Environment<'a>,
-    /// Those that objects may refer to.
+    /// Variables that objects may refer to as `$env://NAME`.
     pub(super) listed: Environment<'a>,
     /// Plugins that may be passed over.
     pub(super) skipped_plugins: &'a [String],

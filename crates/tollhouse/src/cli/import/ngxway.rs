@@ -37,7 +37,7 @@ pub struct NgxwayArguments {
     pub(super) yes: bool,
 }
 
-/// What an ngxway comes to.
+/// Result of reading ngxway's files.
 pub(super) struct Import {
     /// The folder.
     pub(super) name: String,

@@ -1,5 +1,5 @@
-//! Who may come, as nginx's directives have it: lists of addresses, which are carried, and everything else that protects,
-//! which is not and must not get lost without a word.
+//! Access control in nginx's directives. Lists of addresses are carried. Everything else that protects is not, and has
+//! to be reported.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What nginx's directives say of a cache, as the plugin `proxy-cache` has it.
+//! Cache directives of nginx, converted for the plugin `proxy-cache`.
 
 use super::carry::seconds;
 

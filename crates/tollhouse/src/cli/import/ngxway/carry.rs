@@ -23,7 +23,7 @@ pub(super) struct Carried {
 /// Why a location is protected by something that is not carried.
 type Reason = Option<String>;
 
-/// What the locations of a server have in common.
+/// Settings that the locations of a server share.
 #[derive(Default)]
 struct Server {
     hosts: Vec<String>,
@@ -367,7 +367,7 @@ fn place(file: &str, directive: &Directive) -> String {
 
 #[derive(Default)]
 struct Location {
-    /// What decides who may come and is not carried.
+    /// Reason of an access check that is not carried.
     protection: Reason,
     addresses: AddressRules,
     target: Option<Target>,
@@ -479,7 +479,7 @@ fn target(text: &str) -> Option<(Target, String, Option<String>)> {
     Some((Target::Node(upstream), authority.to_owned(), path))
 }
 
-/// Whether proxy-rewrite takes a text as `Host`. Names of upstreams often have an underscore, which it does not take.
+/// Whether proxy-rewrite accepts a text as `Host`. Names of upstreams often have an underscore, which it refuses.
 fn is_host(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte))

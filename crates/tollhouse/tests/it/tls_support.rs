@@ -5,8 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, SigningKey, date_time_ymd,
@@ -22,6 +20,7 @@ use rustls::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
+use tollhouse_testkit::certificate::{pem, version_one};
 use tollhouse_testkit::responder::{AUTHORITY_INFORMATION_ACCESS, responder_at};
 
 /// No wait is longer.
@@ -42,11 +41,6 @@ pub(crate) struct Authority {
 
 fn certificate_pem(certificate: &rcgen::Certificate) -> String {
     pem("CERTIFICATE", certificate.der())
-}
-
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
 }
 
 fn authority_params(name: &str) -> CertificateParams {
@@ -98,6 +92,22 @@ impl Authority {
 
     pub(crate) fn client(&self, name: &str) -> Pair {
         self.sign(client_params(name), KeyPair::generate())
+    }
+
+    /// The same pair with a certificate of version 1.
+    pub(crate) fn version_one(&self, pair: &Pair) -> Pair {
+        let old = version_one(&der(pair), |text| self.sign_text(text));
+        Pair { chain: pem("CERTIFICATE", &old), key: pair.key.clone() }
+    }
+
+    /// A pair whose certificate is an authority's (CA:TRUE) and nobody else's, as `openssl req -x509` makes it.
+    pub(crate) fn own_authority(names: &[&str]) -> Pair {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = authority_params(names[0]);
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        params.subject_alt_names = CertificateParams::new(names).expect("names").subject_alt_names;
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Pair { chain: certificate_pem(&certificate), key: pem("PRIVATE KEY", &key.serialize_der()) }
     }
 
     pub(crate) fn expired_client(&self, name: &str) -> Pair {
@@ -208,6 +218,13 @@ impl TlsOptions {
     pub(crate) fn offering(mut self, protocols: &[&str]) -> Self {
         let name = |protocol: &&str| protocol.as_bytes().to_vec();
         self.config.alpn_protocols = protocols.iter().map(name).collect();
+        self
+    }
+
+    /// Takes whatever certificate it is shown.
+    pub(crate) fn trusting_any(mut self) -> Self {
+        let verifier = Arc::new(tollhouse_net::tls::ServerVerifier::any());
+        self.config.dangerous().set_certificate_verifier(verifier);
         self
     }
 

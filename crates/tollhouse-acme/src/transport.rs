@@ -58,7 +58,8 @@ impl HttpsTransport {
     pub fn new(authorities: Option<&Path>) -> Result<Self, String> {
         let verifier = match authorities {
             Some(path) => {
-                let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+                let refused =
+                    |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
                 let pem = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
                 Trust::Authorities(&pem).verifier().map_err(|error| refused(&error))?
             }

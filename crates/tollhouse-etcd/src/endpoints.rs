@@ -156,8 +156,9 @@ fn endpoint(url: &str, tls: Option<&Tls>) -> Result<Endpoint, String> {
     };
     let verifier = trust.verifier().map_err(|error| causes(&error))?;
     let config = match identity {
-        Some(Identity { certificate, key }) => ClientTlsConfig::new()
-            .identity(tonic::transport::Identity::from_pem(certificate, key)),
+        Some(Identity { certificate, key }) => {
+            ClientTlsConfig::new().identity(tonic::transport::Identity::from_pem(certificate, key))
+        }
         None => ClientTlsConfig::new(),
     };
     let endpoint = endpoint.tls_config_with_verifier(config, Arc::new(verifier));

@@ -65,8 +65,9 @@ impl ListenerTls {
         let builder = match client_authorities {
             None => builder.with_no_client_auth(),
             Some(authorities) => {
-                let refused =
-                    |error: &dyn std::fmt::Display| ListenerTlsError::Authorities(error.to_string());
+                let refused = |error: &dyn std::fmt::Display| {
+                    ListenerTlsError::Authorities(error.to_string())
+                };
                 let pem = std::str::from_utf8(authorities).map_err(|error| refused(&error))?;
                 let verifier = ClientVerifier::new(pem, u32::MAX, Strictness::Required)
                     .map_err(|error| refused(&error))?;

@@ -16,8 +16,8 @@ use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, InconsistentKeys, OtherError,
-    PeerMisbehaved, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, InconsistentKeys,
+    OtherError, PeerMisbehaved, RootCertStore, SignatureScheme,
 };
 use rustls_pki_types::{
     CertificateDer, PrivateKeyDer, ServerName, SignatureVerificationAlgorithm,
@@ -39,7 +39,9 @@ enum Refusal {
     VersionOneIssuer,
     #[error("version 1 certificate in the place of an authority's")]
     VersionOneAuthority,
-    #[error("certificate of an authority (CA:TRUE), which is not itself in the list of trusted ones")]
+    #[error(
+        "certificate of an authority (CA:TRUE), which is not itself in the list of trusted ones"
+    )]
     AuthorityAsPeer,
 }
 
@@ -180,7 +182,9 @@ impl TrustedCertificates {
     }
 }
 
-fn parts<'a>(certificate: &'a CertificateDer<'_>) -> Result<CertificateParts<'a>, CertificateError> {
+fn parts<'a>(
+    certificate: &'a CertificateDer<'_>,
+) -> Result<CertificateParts<'a>, CertificateError> {
     CertificateParts::parse(certificate).ok_or(CertificateError::BadEncoding)
 }
 

@@ -42,7 +42,8 @@ impl Session {
                 Ok(Trust::Authorities(&pem).verifier().map_err(|error| bad_file(path, error))?)
             }
         };
-        let unusable = |error: TlsError| BenchError::Machine(format!("TLS cannot be set up: {error}"));
+        let unusable =
+            |error: TlsError| BenchError::Machine(format!("TLS cannot be set up: {error}"));
         let verifier = verifier.map_err(unusable)?;
         let mut config = match (&options.cert, &options.key) {
             (Some(cert), Some(key)) => {

@@ -230,8 +230,7 @@ fn warn_of_staples(reader: &mut Reader<'_>, facts: &[CertificateFacts], staples:
         return;
     }
     let (path, problems) = reader.parts();
-    let reason =
-        "the certificate requires a staple (OCSP must-staple), and no responder can be asked for one";
+    let reason = "the certificate requires a staple (OCSP must-staple), and no responder can be asked for one";
     let hint = "put its issuer's certificate behind it in cert, or give the answer in ocsp; \
                 clients that check refuse the connection";
     problems.push(Problem::warning(format!("{path}.cert"), reason).with_hint(hint));

@@ -43,8 +43,7 @@ fn a_certificate_that_requires_a_staple_and_can_get_none_is_warned_of() {
     let mut params = rcgen::CertificateParams::new(vec!["a.com".to_owned()]).expect("a name");
     let feature = [1, 3, 6, 1, 5, 5, 7, 1, 24];
     let content = vec![0x30, 3, 2, 1, 5];
-    params.custom_extensions =
-        vec![rcgen::CustomExtension::from_oid_content(&feature, content)];
+    params.custom_extensions = vec![rcgen::CustomExtension::from_oid_content(&feature, content)];
     let certificate = params.self_signed(&key).expect("a certificate");
     let made = Made {
         cert: crate::certificate::tests::pem("CERTIFICATE", certificate.der()),

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustls::server::{Accepted, Acceptor};
+use rustls::server::{Accepted, AcceptedAlert, Acceptor};
 use rustls::{AlertDescription, ProtocolVersion, ServerConnection};
 use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
@@ -81,6 +81,32 @@ impl HelloHead {
             0..4 => 0,
             _ => 4 + length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
         }
+    }
+
+    /// Refuses a message that announces too many bytes. A client that has sent nonsense may not read the alert; nothing
+    /// depends on it.
+    fn refuse_length(&self, socket: &mut Socket<'_, '_>) -> HandshakeError {
+        let _ = socket.write(&alert::record(AlertDescription::IllegalParameter));
+        let cause = format!("it announces {} bytes", self.message_bytes());
+        HandshakeError::new(HandshakeFailure::HelloTooLong, cause)
+    }
+
+    /// Refuses a message that the session layer cannot take, with its alert or a better one.
+    fn refuse(
+        &self,
+        error: &rustls::Error,
+        mut alert: AcceptedAlert,
+        socket: &mut Socket<'_, '_>,
+    ) -> HandshakeError {
+        // As above.
+        let failure = if self.is_older_than_tls_1_2() {
+            let _ = socket.write(&alert::record(AlertDescription::ProtocolVersion));
+            HandshakeFailure::Version
+        } else {
+            let _ = alert.write(socket);
+            failure_of(error)
+        };
+        HandshakeError::new(failure, error.to_string())
     }
 
     /// Whether the client speaks TLS 1.1 or older (RFC 8446 §4.1.2).
@@ -226,12 +252,8 @@ impl ServerTls {
                 head.take(*received, bytes);
                 *received += bytes.len();
                 if *received >= HELLO_HEAD_BYTES && head.message_bytes() > bytes_max {
-                    let alert = alert::record(AlertDescription::IllegalParameter);
-                    // A client that has sent nonsense may not read; nothing depends on it.
-                    let _ = Socket { tcp: &self.tcp, context }.write(&alert);
-                    let cause = format!("it announces {} bytes", head.message_bytes());
-                    let error = HandshakeError::new(HandshakeFailure::HelloTooLong, cause);
-                    return Poll::Ready(Err(error));
+                    let mut socket = Socket { tcp: &self.tcp, context };
+                    return Poll::Ready(Err(head.refuse_length(&mut socket)));
                 }
                 let is_too_long = *received > bytes_max;
                 while !bytes.is_empty() {
@@ -250,18 +272,9 @@ impl ServerTls {
                             self.waiting = bytes.to_vec();
                             return Poll::Ready(Ok(accepted));
                         }
-                        Err((error, mut alert)) => {
+                        Err((error, alert)) => {
                             let mut socket = Socket { tcp: &self.tcp, context };
-                            // As above.
-                            let failure = if head.is_older_than_tls_1_2() {
-                                let _ =
-                                    socket.write(&alert::record(AlertDescription::ProtocolVersion));
-                                HandshakeFailure::Version
-                            } else {
-                                let _ = alert.write(&mut socket);
-                                failure_of(&error)
-                            };
-                            let error = HandshakeError::new(failure, error.to_string());
+                            let error = head.refuse(&error, alert, &mut socket);
                             return Poll::Ready(Err(error));
                         }
                     }
@@ -317,7 +330,7 @@ impl ServerTls {
                 })
             }
             Err((error, mut alert)) => {
-                // As above.
+                // A client that is gone does not want to know.
                 let _ = match alert::instead(&error, None) {
                     Some(own) => socket.write(&own),
                     None => alert.write(&mut socket),

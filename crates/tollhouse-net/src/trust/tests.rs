@@ -135,7 +135,8 @@ fn shown_by_client(list: &[&CertificateDer<'_>], chain: &Chain, key: &KeyPair) -
     let own = self::key();
     let certificate = self_signed("node.test", IsCa::NoCa, &own);
     let texts = VERSIONS.map(|version| {
-        let clients = ClientVerifier::new(&list_text(list), 1, Strictness::Required).expect("a list");
+        let clients =
+            ClientVerifier::new(&list_text(list), 1, Strictness::Required).expect("a list");
         let shown = Some((chain.clone(), private(key)));
         let client = client_config(ServerVerifier::any(), shown).expect("a configuration");
         match handshake(client, server(version, vec![certificate.clone()], &own, Some(clients))) {
@@ -253,9 +254,7 @@ fn a_listed_client_is_trusted_whatever_it_may_sign_and_signs_nothing_it_may_not(
 fn a_listener_shows_a_certificate_of_version_1_with_its_own_key_alone() {
     let (authority, own) = (Authority::new("authority"), key());
     let old = authority.sign_version_one(&authority.sign("node.test", &own));
-    let made = |key: &KeyPair| {
-        certified_key(vec![old.clone()], private(key), &PROVIDER).map(drop)
-    };
+    let made = |key: &KeyPair| certified_key(vec![old.clone()], private(key), &PROVIDER).map(drop);
     assert_eq!(made(&own), Ok(()));
     assert_eq!(made(&key()), Err(InconsistentKeys::KeyMismatch.into()));
 }

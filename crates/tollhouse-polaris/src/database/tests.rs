@@ -206,10 +206,7 @@ fn a_rate_limit_of_polaris_1_17_and_later_names_its_service_in_the_rule() {
     let given = [("id", "l1"), ("name", "limit"), ("method", "/pay"), ("rule", text)];
     let (limit, message) = rule(PARTS[6], &given, &[]);
     let read = v1::Rule::decode(&message[..]).expect("a message");
-    assert_eq!(
-        (read.service.as_deref(), read.namespace.as_deref()),
-        (Some("svc0"), Some("prod"))
-    );
+    assert_eq!((read.service.as_deref(), read.namespace.as_deref()), (Some("svc0"), Some("prod")));
     assert_eq!((read.amounts.len(), read.arguments.len(), limit.enabled), (1, 1, true));
     let targets: Vec<_> = limit.targets.iter().map(ToString::to_string).collect();
     assert_eq!(targets, ["prod/svc0"]);

@@ -355,6 +355,26 @@ async fn instances_are_filtered_paged_edited_and_isolated() {
     let no_flag = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
     assert_eq!(server.write("PUT", path, &no_flag).await.code(), 400_139);
 
+    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 3);
+    let host = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
+    assert_eq!(server.post("/naming/v1/instances/delete/host", &host).await.code(), 200_000);
+    let gone = json!([{"service": "b", "namespace": "ns", "host": "h3", "port": 8080}]);
+    assert_eq!(server.post("/naming/v1/instances/delete", &gone).await.code(), 200_000);
+    assert_eq!(
+        server.post("/naming/v1/instances/delete", &json!([{"id": ""}])).await.code(),
+        400_130
+    );
+    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 1);
+}
+
+#[tokio::test]
+async fn labels_are_listed_with_version_protocol_and_place() {
+    let server = Server::start().await;
+    let mut instance = instance("a", "h1");
+    instance["metadata"] = json!({"env": "gray", "zone": "z"});
+    instance["version"] = json!("1.0");
+    instance["location"] = json!({"region": "r1", "zone": "z1", "campus": "c1"});
+    assert_eq!(server.post("/naming/v1/instances", &json!([instance])).await.code(), 200_000);
     let labels = server.get("/naming/v1/instances/labels?service=a&namespace=ns").await.json();
     let labels = &labels["instanceLabels"]["labels"];
     for (key, values) in [
@@ -366,16 +386,6 @@ async fn instances_are_filtered_paged_edited_and_isolated() {
     ] {
         assert_eq!(labels[key]["values"], values, "{key}");
     }
-    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 3);
-    let host = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
-    assert_eq!(server.post("/naming/v1/instances/delete/host", &host).await.code(), 200_000);
-    let gone = json!([{"service": "b", "namespace": "ns", "host": "h3", "port": 8080}]);
-    assert_eq!(server.post("/naming/v1/instances/delete", &gone).await.code(), 200_000);
-    assert_eq!(
-        server.post("/naming/v1/instances/delete", &json!([{"id": ""}])).await.code(),
-        400_130
-    );
-    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 1);
 }
 
 #[tokio::test]

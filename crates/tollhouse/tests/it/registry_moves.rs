@@ -137,7 +137,10 @@ fn what_a_polaris_has_deleted_since_is_named_and_goes_when_asked_for() {
     let pruned = import_polaris(folder.path(), &polaris, &["--yes", "--prune"]);
     assert!(pruned.text.contains("4 objects removed from"), "{}", pruned.text);
     let left = exported(&mut command(folder.path(), &["export", "registry"]));
-    assert_eq!(left.iter().filter(|line| line["key"].to_string().contains("instances")).count(), 799);
+    assert_eq!(
+        left.iter().filter(|line| line["key"].to_string().contains("instances")).count(),
+        799
+    );
     let again = import_polaris(folder.path(), &polaris, &["--yes", "--prune"]);
     assert!(!again.text.contains("only in the registry"), "{}", again.text);
 }

@@ -99,10 +99,8 @@ fn clients_and_hosts_may_have_certificates_of_version_1_and_listed_ones() {
     let pair = servers.version_one(&servers.server(&NAMES));
     let listed = Authority::own_authority(&["listed"]);
     let list = clients.pem.clone() + &listed.chain;
-    let gateway = gateway()
-        .tls()
-        .resources(&resources(&origin, &pair, &json!({ "ca": list })))
-        .start();
+    let gateway =
+        gateway().tls().resources(&resources(&origin, &pair, &json!({ "ca": list }))).start();
     let old = clients.version_one(&clients.client("old"));
     let strange = Authority::new("clients").version_one(&clients.client("strange"));
     for (pair, is_served) in [(&old, true), (&listed, true), (&strange, false)] {
@@ -113,9 +111,9 @@ fn clients_and_hosts_may_have_certificates_of_version_1_and_listed_ones() {
         let answer = client.get(gateway.tls_address(), "partly.test", "/");
         assert_eq!(answer.status(), if is_served { 200 } else { 400 });
     }
-    gateway.output().wait_line("the reason", |line| {
-        line.contains("version 1 certificate").then_some(())
-    });
+    gateway
+        .output()
+        .wait_line("the reason", |line| line.contains("version 1 certificate").then_some(()));
 }
 
 #[test]

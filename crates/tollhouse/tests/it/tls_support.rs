@@ -13,6 +13,7 @@ use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
     StreamOwned,
@@ -204,12 +205,7 @@ impl TlsOptions {
             .with_root_certificates(roots);
         let config = match pair {
             None => builder.with_no_client_auth(),
-            Some(pair) => {
-                let chain = CertificateDer::pem_slice_iter(pair.chain.as_bytes());
-                let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
-                let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
-                builder.with_client_auth_cert(chain, key).expect("a pair")
-            }
+            Some(pair) => builder.with_client_cert_resolver(Arc::new(shown(pair))),
         };
         Self { config }.offering(&["http/1.1"])
     }
@@ -355,6 +351,15 @@ pub(crate) fn der(pair: &Pair) -> Vec<u8> {
     CertificateDer::from_pem_slice(pair.chain.as_bytes()).expect("PEM").as_ref().to_vec()
 }
 
+/// A pair as it is shown; certificates of version 1, which rustls does not read, included.
+fn shown(pair: &Pair) -> SingleCertAndKey {
+    let chain = CertificateDer::pem_slice_iter(pair.chain.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).expect("a key");
+    CertifiedKey::new(chain, key).into()
+}
+
 /// A node that says `ok` over TLS, to nobody without a certificate of `clients` where there are such.
 pub(crate) fn tls_node(pair: &Pair, clients: Option<&Authority>) -> SocketAddr {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
@@ -369,13 +374,11 @@ pub(crate) fn tls_node(pair: &Pair, clients: Option<&Authority>) -> SocketAddr {
             verifier.build().expect("a verifier")
         }
     };
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![der(&pair.chain)], key)
-        .expect("a pair");
+        .with_cert_resolver(Arc::new(shown(pair)));
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
     let address = listener.local_addr().expect("bound");

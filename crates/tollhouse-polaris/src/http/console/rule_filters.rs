@@ -23,12 +23,11 @@ struct Parts {
 /// Whether a rule is as these filters of a query say.
 pub(super) fn fit(rule: &Rule, query: &Query) -> bool {
     let method = query.get("dstMethod").or_else(|| query.get("method"));
-    let [labels, level, description] =
-        ["labels", "level", "description"].map(|key| query.get(key));
+    let [labels, level, description] = ["labels", "level", "description"].map(|key| query.get(key));
     if [method, labels, level, description].iter().all(Option::is_none) {
         return true;
     }
-    let parts = Parts::of(rule);
+    let parts = Parts::from_rule(rule);
     let is_level = |text: &str| text.trim().parse().ok() == parts.level;
     allows(method, &parts.method)
         && allows(description, &parts.description)
@@ -38,7 +37,7 @@ pub(super) fn fit(rule: &Rule, query: &Query) -> bool {
 
 impl Parts {
     /// A rule of another kind has none of them.
-    fn of(rule: &Rule) -> Self {
+    fn from_rule(rule: &Rule) -> Self {
         let message = &rule_message(rule)[..];
         match rule.kind {
             RuleKind::RateLimit => v1::Rule::decode(message).map(Self::from).unwrap_or_default(),
@@ -69,9 +68,8 @@ impl Parts {
 
 impl From<v1::Rule> for Parts {
     fn from(rule: v1::Rule) -> Self {
-        let label = |(key, value): (String, Option<v1::MatchString>)| {
-            format!("{key}:{}", text_of(value))
-        };
+        let label =
+            |(key, value): (String, Option<v1::MatchString>)| format!("{key}:{}", text_of(value));
         let labels = rule.labels.into_iter().map(|(key, value)| (key, Some(value)));
         let arguments = rule.arguments.into_iter().map(|it| (it.key, it.value));
         let labels = labels.chain(arguments).map(label).collect();

@@ -230,12 +230,15 @@ fn enter(call: Called, cx: &mut RequestContext<'_>) {
 /// Gives an answer of the gateway, such as that of a plugin or for a node that is silent, the form of a call that has
 /// failed: its status in the head alone. Browsers' clients make nothing of a page.
 fn translate_refusal(cx: &mut ResponseContext<'_>) {
-    let is_refused = cx.recall::<Refused>().is_some() && cx.recall::<Called>().is_none();
-    let sent = cx.request_header("Content-Type").unwrap_or_default().into_owned();
-    let known = CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent);
     let status = cx.status();
-    let is_call = cx.request().method() == b"POST" && !is_refused;
-    let Some((content_type, _)) = known.filter(|_| is_call && status >= 300) else { return };
+    // The request of a call says `application/grpc` by now; another plugin may have answered before it became one.
+    let called = cx.recall::<Called>().map(|call| call.content_type);
+    let content_type = match (called, cx.recall::<Refused>()) {
+        (Some(content_type), _) => Some(content_type),
+        (None, Some(_)) => None,
+        (None, None) => asked_content_type(cx),
+    };
+    let Some(content_type) = content_type.filter(|_| status >= 300) else { return };
     let has_deadline = cx.request_header("grpc-timeout").is_some();
     let code = match status {
         504 if has_deadline => DEADLINE_EXCEEDED,
@@ -248,6 +251,12 @@ fn translate_refusal(cx: &mut ResponseContext<'_>) {
     cx.set_header("grpc-message", message.as_bytes());
     answer_body::forget_old_body(cx);
     cx.filter_body(Effect::Rewrites, Box::new(NoBody));
+}
+
+/// The content type of a call that has not come to this plugin.
+fn asked_content_type(cx: &ResponseContext<'_>) -> Option<&'static str> {
+    let sent = cx.request_header("Content-Type").filter(|_| cx.request().method() == b"POST")?;
+    CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent).map(|(name, _)| *name)
 }
 
 /// Leaves the body out.

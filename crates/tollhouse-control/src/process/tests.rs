@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tollhouse_config::bootstrap::Workers;
+use tollhouse_config::bootstrap::{Secret, Workers};
 use tollhouse_testkit::{Database, Etcd, ReservedPort};
 
 use super::*;

@@ -288,14 +288,19 @@ async fn a_list_is_done_whole_or_not_at_all() {
     assert_eq!(server.post(path, &json!({"service": "a"})).await.code(), 400_001);
 }
 
+/// Gives an instance a version, a priority and a place.
+fn place(instance: &mut Value) {
+    instance["version"] = json!("1.0");
+    instance["priority"] = json!(3);
+    instance["location"] = json!({"region": "r1", "zone": "z1", "campus": "c1"});
+}
+
 #[tokio::test]
 async fn instances_are_filtered_paged_edited_and_isolated() {
     let server = Server::start().await;
     let mut first = instance("a", "h1");
     first["metadata"] = json!({"env": "gray", "zone": "z"});
-    first["version"] = json!("1.0");
-    first["priority"] = json!(3);
-    first["location"] = json!({"region": "r1", "zone": "z1", "campus": "c1"});
+    place(&mut first);
     let all = json!([first, instance("a", "h2"), instance("b", "h3")]);
     assert_eq!(server.post("/naming/v1/instances", &all).await.code(), 200_000);
 
@@ -372,8 +377,7 @@ async fn labels_are_listed_with_version_protocol_and_place() {
     let server = Server::start().await;
     let mut instance = instance("a", "h1");
     instance["metadata"] = json!({"env": "gray", "zone": "z"});
-    instance["version"] = json!("1.0");
-    instance["location"] = json!({"region": "r1", "zone": "z1", "campus": "c1"});
+    place(&mut instance);
     assert_eq!(server.post("/naming/v1/instances", &json!([instance])).await.code(), 200_000);
     let labels = server.get("/naming/v1/instances/labels?service=a&namespace=ns").await.json();
     let labels = &labels["instanceLabels"]["labels"];

@@ -1,9 +1,12 @@
 //! The account with the authority: the one in the store, or a new one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{Account, AccountCredentials, Error, ExternalAccountKey, NewAccount};
-use tollhouse_store::{LeaseId, Transaction};
+use tollhouse_store::{LeaseId, StoreError, Transaction};
 
 use crate::attempt::past_bad_nonces;
 use crate::authority::Remarks;
@@ -13,20 +16,55 @@ use crate::records::{ACCOUNT_PLACE, AccountRecord, to_json};
 use crate::settings::Settings;
 use crate::shared::Shared;
 
+/// How long a refusal answers for the turns that waited for the same account: shorter than any wait behind a failure.
+const REFUSAL_SHARED_S: u64 = 5;
+
+/// How often a new account is written, and how long between.
+const WRITES_MAX: u32 = 10;
+const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
 /// Opens the account, or makes one and writes it down. Costs a request for the directory.
 ///
 /// # Errors
 /// The authority refuses or cannot be asked; the store fails; the key in it is sealed for good.
-pub(crate) async fn open(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), Failure> {
+pub(crate) async fn open(
+    shared: &Arc<Shared>,
+    lease: LeaseId,
+) -> Result<(Account, Remarks), Failure> {
+    if let Some(record) = stored(shared).await? {
+        return restore(shared, lease, record).await;
+    }
+    // Turns begin side by side, and the authority may give one account only for a key of an external account.
+    let mut gate = Arc::clone(&shared.account_gate).lock_owned().await;
+    if let Some(record) = stored(shared).await? {
+        drop(gate);
+        return restore(shared, lease, record).await;
+    }
+    let now_s = shared.clock.now_s();
+    if let Some((failed_s, failure)) = &*gate
+        && now_s.saturating_sub(*failed_s) < REFUSAL_SHARED_S
+    {
+        return Err(failure.clone());
+    }
+    // A task of its own: turns are aborted when the authority refuses one of them, and an account that the authority
+    // has made is never given a second time.
+    let shared = Arc::clone(shared);
+    let created = tokio::spawn(async move {
+        let created = create(&shared, lease).await;
+        *gate = created.as_ref().err().map(|failure| (shared.clock.now_s(), failure.clone()));
+        created
+    });
+    created.await.unwrap_or_else(|error| Err(Failure::new(Code::AccountRefused, error)))
+}
+
+/// The account's record, unless its key is lost and may be.
+async fn stored(shared: &Shared) -> Result<Option<AccountRecord>, Failure> {
     let key = keys::account(&shared.settings.directory);
     let record: Option<AccountRecord> = shared.record(&key).await?;
     let is_lost = |record: &AccountRecord| {
         shared.allows_lost_keys && shared.open(&record.credentials, ACCOUNT_PLACE).is_err()
     };
-    match record.filter(|record| !is_lost(record)) {
-        Some(record) => restore(shared, lease, record).await,
-        None => create(shared, lease).await,
-    }
+    Ok(record.filter(|record| !is_lost(record)))
 }
 
 /// Forgets an account that the authority has forgotten.
@@ -83,10 +121,34 @@ async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), F
         credentials: shared.keyring.seal(&credentials, ACCOUNT_PLACE),
         contact: contact.clone(),
     };
-    let put = Transaction::new().put(keys::account(directory), to_json(&record));
-    shared.commit(lease, put).await?;
+    write_down(shared, lease, &record).await?;
     tracing::info!(directory, "an account with the certificate authority has been made");
     Ok((account, remarks))
+}
+
+/// Writes a new account down. The authority has it already, so that a store that fails is tried again; and without the
+/// lease it is written where no other node has written one.
+async fn write_down(
+    shared: &Shared,
+    lease: LeaseId,
+    record: &AccountRecord,
+) -> Result<(), Failure> {
+    let key = keys::account(&record.directory);
+    let put = || Transaction::new().put(key.clone(), to_json(record));
+    for _ in 1..WRITES_MAX {
+        match shared.store.commit(put().while_held(lease)).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Fenced { .. }) => {
+                shared.store.commit(put().when_absent(key.clone())).await?;
+                return Ok(());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the account is not written down yet, and tried again");
+                tokio::time::sleep(WRITE_AGAIN_AFTER).await;
+            }
+        }
+    }
+    shared.commit(lease, put()).await.map(drop)
 }
 
 fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, Failure> {

@@ -4,6 +4,7 @@
 //! Whatever an attempt has reached is in the store before the next step, so that one that is cut off (by
 //! the end of the process, by a failure on the way) is gone on with and not repeated.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use instant_acme::{
@@ -60,7 +61,7 @@ macro_rules! past_bad_nonces {
 pub(crate) use past_bad_nonces;
 
 pub(crate) struct Attempt<'s> {
-    pub(crate) shared: &'s Shared,
+    pub(crate) shared: &'s Arc<Shared>,
     pub(crate) lease: LeaseId,
     pub(crate) host: &'s str,
     /// The certificate that is renewed, where the authority wants to know that.

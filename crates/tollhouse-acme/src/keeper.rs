@@ -89,6 +89,7 @@ impl Keeper {
             seen: Arc::new(watch::Sender::new(Revision::ZERO)),
             trouble: Mutex::default(),
             random: Mutex::new(Random::from_process_entropy()),
+            account_gate: Arc::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -396,7 +397,7 @@ async fn take_turn(
 }
 
 async fn run_turn(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     lease: LeaseId,
     record: &mut CertificateRecord,
     facts: Option<Facts>,
@@ -433,7 +434,7 @@ async fn run_turn(
 /// Asks the authority when it wants the certificate renewed (RFC 9773). One that has no answer leaves it
 /// to the certificate's life.
 async fn ask_for_window(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     lease: LeaseId,
     record: &mut CertificateRecord,
     facts: &Facts,

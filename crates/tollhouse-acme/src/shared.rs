@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     /// Why nothing is ordered at all at present, where the store cannot say it.
     pub(crate) trouble: Mutex<Option<LastError>>,
     pub(crate) random: Mutex<Random>,
+    /// Held while an account is made; the time and the reason of the last refusal.
+    pub(crate) account_gate: Arc<tokio::sync::Mutex<Option<(u64, Failure)>>>,
 }
 
 impl Shared {

@@ -14,10 +14,10 @@ use http::{Request, Response, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tollhouse_net::tls::{Trust, client_config};
 
 /// Longest wait for one answer; authorities answer in a second or two.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
@@ -56,31 +56,19 @@ impl HttpsTransport {
     /// # Errors
     /// The file cannot be read or holds no certificate; the system has none.
     pub fn new(authorities: Option<&Path>) -> Result<Self, String> {
-        let mut roots = rustls::RootCertStore::empty();
-        match authorities {
+        let verifier = match authorities {
             Some(path) => {
-                let unreadable = |error| format!("{} cannot be read: {error}", path.display());
-                let blocks = CertificateDer::pem_file_iter(path).map_err(unreadable)?;
-                for certificate in blocks {
-                    let certificate = certificate.map_err(unreadable)?;
-                    let refused = |error| format!("{}: {error}", path.display());
-                    roots.add(certificate).map_err(refused)?;
-                }
+                let refused =
+                    |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+                let pem = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+                Trust::Authorities(&pem).verifier().map_err(|error| refused(&error))?
             }
-            None => {
-                // One file of the system's that cannot be parsed must not take the others along.
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        if roots.is_empty() {
+            None => Trust::System.verifier().map_err(|error| error.to_string())?,
+        };
+        if verifier.trusts_nothing() {
             return Err("no authority is trusted; install the system's ca-certificates".to_owned());
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = client_config(verifier, None).map_err(|error| error.to_string())?;
         Ok(Self { connector: TlsConnector::from(Arc::new(config)) })
     }
 }

@@ -151,7 +151,17 @@ impl Staples {
                 // The first of a row: the rest is shown by who asks.
                 if failure.is_first {
                     let (code, detail) = (failure.code, failure.detail);
-                    tracing::warn!(ssl = %asked.ssl(), code, detail, "no OCSP answer for a certificate");
+                    match failure.is_refused {
+                        true => tracing::warn!(
+                            ssl = %asked.ssl(), code, detail,
+                            "no OCSP answer for a certificate that requires a staple (must-staple); \
+                             clients that check refuse it"
+                        ),
+                        false => tracing::warn!(
+                            ssl = %asked.ssl(), code, detail,
+                            "no OCSP answer for a certificate"
+                        ),
+                    }
                 }
             }
         }

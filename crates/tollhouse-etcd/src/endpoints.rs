@@ -8,10 +8,12 @@ use crate::member::{Member, Method};
 use crate::options::{EtcdOptions, Identity, Tls};
 use crate::outages::Outages;
 use prost::Message;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tollhouse_net::tls::Trust;
 use tollhouse_store::StoreError;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::transport::{ClientTlsConfig, Endpoint};
 
 /// How often an idle connection is asked for a sign of life. Servers of gRPC cut off who asks more often
 /// than every five seconds.
@@ -45,8 +47,7 @@ impl Endpoints {
             return Err(unusable("no address is given".to_owned()));
         }
         let member = |url: &String| {
-            let channel =
-                endpoint(url, options.tls.as_ref()).map_err(|error| unusable(causes(&error)))?;
+            let channel = endpoint(url, options.tls.as_ref()).map_err(unusable)?;
             Ok(Member::new(channel.connect_lazy(), options.user.as_ref()))
         };
         Ok(Self {
@@ -136,32 +137,32 @@ impl Endpoints {
     }
 }
 
-fn endpoint(url: &str, tls: Option<&Tls>) -> Result<Endpoint, tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(url.to_owned())?
+fn endpoint(url: &str, tls: Option<&Tls>) -> Result<Endpoint, String> {
+    let endpoint = Endpoint::from_shared(url.to_owned())
+        .map_err(|error| causes(&error))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true);
-    if url.starts_with("https://") {
-        return endpoint.tls_config(tls_config(tls));
+    if !url.starts_with("https://") {
+        return Ok(endpoint);
     }
-    Ok(endpoint)
-}
-
-fn tls_config(tls: Option<&Tls>) -> ClientTlsConfig {
     let none = Tls::default();
     let Tls { authorities, identity } = tls.unwrap_or(&none);
-    let config = match authorities {
-        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-        None => ClientTlsConfig::new().with_native_roots(),
+    let trust = match authorities {
+        Some(pem) => Trust::Authorities(std::str::from_utf8(pem).map_err(|error| causes(&error))?),
+        None => Trust::System,
     };
-    match identity {
+    let verifier = trust.verifier().map_err(|error| causes(&error))?;
+    let config = match identity {
         Some(Identity { certificate, key }) => {
-            config.identity(tonic::transport::Identity::from_pem(certificate, key))
+            ClientTlsConfig::new().identity(tonic::transport::Identity::from_pem(certificate, key))
         }
-        None => config,
-    }
+        None => ClientTlsConfig::new(),
+    };
+    let endpoint = endpoint.tls_config_with_verifier(config, Arc::new(verifier));
+    endpoint.map_err(|error| causes(&error))
 }
 
 /// An error with what lies below it: tonic's own text names none of it.

@@ -15,6 +15,7 @@ pub mod error;
 pub mod field;
 pub mod framing;
 mod grammar;
+pub mod grpc_status;
 pub mod grpc_timeout;
 pub mod limits;
 #[cfg(test)]

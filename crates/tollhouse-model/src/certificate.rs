@@ -14,11 +14,16 @@ use webpki::EndEntityCert;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+mod der;
 mod key;
+mod parts;
 pub mod status;
 mod view;
 
+pub use parts::{CertificateParts, refuses_to_sign, requires_staple};
 pub use view::CertificateView;
+
+use status::StatusQuestion;
 
 /// Certificates in one text, at most: TLS libraries follow no longer chains, and a bundle of all
 /// public authorities has some 150.
@@ -40,6 +45,10 @@ pub struct CertificateFacts {
     pub intermediates: usize,
     /// The place of the first certificate that the one behind it has not signed, from 1.
     pub misplaced: Option<usize>,
+    /// Whether clients that check revocation refuse it without a staple.
+    pub requires_staple: bool,
+    /// Whether a responder can be asked about it: it names one, and its issuer's certificate is behind it.
+    pub has_responder: bool,
 }
 
 /// Whether a certificate is in date.
@@ -152,13 +161,29 @@ pub fn check_authorities(ca_pem: &str) -> Result<(), CertificateError> {
     Ok(())
 }
 
-/// All certificates of the text, each of which can be read; at least one.
+/// All certificates of the text, each of which can be read; at least one. Those of version 1 are served as they
+/// are: the clients decide.
 fn read_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let chain = pem_blocks(pem)?;
     for certificate in &chain {
-        parse(certificate)?;
+        parse_fields(certificate)?;
+        if !is_version_one(certificate) {
+            parse(certificate)?;
+        }
     }
     Ok(chain)
+}
+
+fn is_version_one(certificate: &CertificateDer<'_>) -> bool {
+    CertificateParts::parse(certificate).is_some_and(|parts| parts.version == 1)
+}
+
+/// The DNS names of a certificate; those of version 1 have no extensions, and so no names (RFC 5280 §4.1).
+fn dns_names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
+    if is_version_one(certificate) {
+        return Ok(Vec::new());
+    }
+    Ok(parse(certificate)?.valid_dns_names().map(str::to_owned).collect())
 }
 
 fn pem_blocks(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
@@ -200,11 +225,15 @@ fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateEr
     }
     Ok(CertificateFacts {
         misplaced,
-        subject_names: parse(own)?.valid_dns_names().map(str::to_owned).collect(),
+        subject_names: dns_names(own)?,
         subject_addresses: addresses(&fields),
         not_before_unix_s: validity.not_before.timestamp(),
         not_after_unix_s: validity.not_after.timestamp(),
         intermediates: chain.len() - 1,
+        requires_staple: requires_staple(own),
+        has_responder: chain.get(1).is_some_and(|issuer| {
+            StatusQuestion::from_pair(own, issuer).is_ok_and(|it| it.responder().is_some())
+        }),
     })
 }
 

@@ -21,6 +21,7 @@ pub mod resolve;
 pub mod server_tls;
 pub mod stream;
 pub mod tls;
+mod trust;
 
 pub use departure::{Departure, HalfClose};
 pub use listen::{DatagramSockets, ListenError, Listeners};

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
+use rustls::sign::SingleCertAndKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use crate::server_tls::{ClientVerifier, Strictness};
+use crate::trust::{PROVIDER, certified_key};
 
 /// How long a handshake may take: what costs a slot must not cost it for ever.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -53,29 +56,26 @@ impl ListenerTls {
         client_authorities: Option<&[u8]>,
     ) -> Result<Self, ListenerTlsError> {
         let unusable = |error: rustls::Error| ListenerTlsError::Key(error.to_string());
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let chain = read_chain(certificate).map_err(ListenerTlsError::Certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| ListenerTlsError::Key(error.to_string()))?;
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_safe_default_protocol_versions()
             .map_err(unusable)?;
         let builder = match client_authorities {
             None => builder.with_no_client_auth(),
             Some(authorities) => {
-                let refused = |error: String| ListenerTlsError::Authorities(error);
-                let mut roots = rustls::RootCertStore::empty();
-                for authority in read_chain(authorities).map_err(refused)? {
-                    roots.add(authority).map_err(|error| refused(error.to_string()))?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                        .build()
-                        .map_err(|error| refused(error.to_string()))?;
-                builder.with_client_cert_verifier(verifier)
+                let refused = |error: &dyn std::fmt::Display| {
+                    ListenerTlsError::Authorities(error.to_string())
+                };
+                let pem = std::str::from_utf8(authorities).map_err(|error| refused(&error))?;
+                let verifier = ClientVerifier::new(pem, u32::MAX, Strictness::Required)
+                    .map_err(|error| refused(&error))?;
+                builder.with_client_cert_verifier(Arc::new(verifier))
             }
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        let identity = certified_key(chain, key, &PROVIDER).map_err(unusable)?;
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
         // These listeners speak HTTP/1.1 alone; a client must not be offered what fails after the handshake.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(TlsAcceptor::from(Arc::new(config))))

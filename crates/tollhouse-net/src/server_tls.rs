@@ -4,7 +4,7 @@
 //! Here: the terms on which a host is served. Which host a client means is the caller's business,
 //! who is asked once its first message is there ([`stream::ServerTls::poll_handshake`]).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::crypto::CryptoProvider;
@@ -14,6 +14,7 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+mod alert;
 mod clients;
 mod failure;
 mod identity;
@@ -27,13 +28,10 @@ pub use self::stream::{Hello, ServerTls};
 
 use self::identity::Identities;
 use self::tickets::{PolicyTickets, TicketKeys};
+use crate::trust::PROVIDER;
 
 /// What is spoken over TLS, the preferred first.
 const APPLICATION_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
-
-/// The algorithms; one set for all.
-static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-    LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
 /// Why a host cannot be served.
 #[derive(Debug, thiserror::Error)]

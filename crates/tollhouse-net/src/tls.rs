@@ -5,12 +5,15 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsConnector;
+
+use crate::trust::{PROVIDER, certified_key};
+
+pub use crate::trust::ServerVerifier;
 
 /// HTTP/2 as ALPN names it (RFC 9113 §3.2).
 const HTTP2: &[u8] = b"h2";
@@ -65,28 +68,52 @@ pub enum Trust<'a> {
     Authorities(&'a str),
 }
 
+impl Trust<'_> {
+    /// Verifies the certificates of servers accordingly.
+    ///
+    /// # Errors
+    /// When the authorities cannot be used.
+    pub fn verifier(self) -> Result<ServerVerifier, TlsError> {
+        Ok(match self {
+            Trust::Anybody => ServerVerifier::any(),
+            Trust::System => ServerVerifier::signed_by(Arc::clone(&SYSTEM_ROOTS))?,
+            Trust::Authorities(pem) => ServerVerifier::listed(parse_chain(pem)?)?,
+        })
+    }
+}
+
 /// Opens TLS to servers that `trust` takes, with a client certificate (PEM chain, PEM key) or without.
 ///
 /// # Errors
 /// When the certificate, the key or the authorities cannot be used.
 pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Connector, TlsError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()?;
-    let builder = match trust {
-        Trust::Anybody => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
-        }
-        Trust::System => builder.with_root_certificates(Arc::clone(&SYSTEM_ROOTS)),
-        Trust::Authorities(pem) => builder.with_root_certificates(parse_roots(pem)?),
+    let client = match client {
+        None => None,
+        Some((chain, key)) => Some((parse_chain(chain)?, parse_key(key)?)),
     };
-    let config = match client {
+    let config = client_config(trust.verifier()?, client)?;
+    Ok(Connector(TlsConnector::from(Arc::new(config))))
+}
+
+/// How sessions are opened to servers that `verifier` takes, with a client certificate or without.
+///
+/// # Errors
+/// When the key cannot be used, or is another certificate's.
+pub fn client_config(
+    verifier: ServerVerifier,
+    client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+) -> Result<ClientConfig, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(match client {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            builder.with_client_auth_cert(parse_chain(chain)?, parse_key(key)?)?
+            let identity = certified_key(chain, key, &PROVIDER)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
         }
-    };
-    Ok(Connector(TlsConnector::from(Arc::new(config))))
+    })
 }
 
 /// A connector whose handshakes all fail for the given reason: the settings of TLS cannot be honoured.
@@ -94,57 +121,8 @@ pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Conne
 /// # Errors
 /// When no protocol version is left.
 pub fn refusing_connector(reason: &'static str) -> Result<Connector, TlsError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = RefuseAll { reason, accepting: AcceptAny::new(Arc::clone(&provider)) };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+    let config = client_config(ServerVerifier::refusing(reason), None)?;
     Ok(Connector(TlsConnector::from(Arc::new(config))))
-}
-
-/// Refuses any certificate.
-#[derive(Debug)]
-struct RefuseAll {
-    reason: &'static str,
-    /// Names the algorithms that a server may sign with.
-    accepting: AcceptAny,
-}
-
-impl ServerCertVerifier for RefuseAll {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Err(rustls::Error::General(self.reason.to_owned()))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.accepting.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.accepting.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.accepting.supported_verify_schemes()
-    }
 }
 
 /// The authorities that the system trusts, read once: that takes milliseconds. Where none can be read,
@@ -159,14 +137,6 @@ static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(roots)
 });
 
-fn parse_roots(pem: &str) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in parse_chain(pem)? {
-        roots.add(certificate)?;
-    }
-    Ok(roots)
-}
-
 fn parse_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let chain = chain.map_err(|error| TlsError::Certificate(error.to_string()))?;
@@ -178,52 +148,4 @@ fn parse_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn parse_key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| TlsError::Key(error.to_string()))
-}
-
-/// Takes any certificate, but checks that the peer has its key: for what is told not to verify.
-#[derive(Debug)]
-pub struct AcceptAny(Arc<CryptoProvider>);
-
-impl AcceptAny {
-    /// With the signature algorithms of a provider.
-    pub fn new(provider: Arc<CryptoProvider>) -> Self {
-        Self(provider)
-    }
-}
-
-impl ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

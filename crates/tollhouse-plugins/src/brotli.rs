@@ -11,7 +11,8 @@
 //! # Notes
 //! Answers that are encoded already stay as they are. Where gzip is configured too, brotli comes
 //! first for clients that accept both. Other plugins see the body before it is compressed, whatever
-//! their priority. `Content-Length`, `ETag` and `Last-Modified` go. Levels above 6 cost many times as
+//! their priority. `Content-Length`, `ETag` and `Last-Modified` go, in answers to HEAD too. Answers with
+//! `Cache-Control: no-transform` stay as they are. Levels above 6 cost many times as
 //! much as they save.
 
 use ::brotli::CompressorWriter;
@@ -113,16 +114,19 @@ impl Plugin for Brotli {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let is_welcome =
-            cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
-        // A part of a body, or none at all, is nothing that could be encoded by itself.
-        let is_whole = cx.facts().has_body && cx.status() != 206;
-        let is_encoded = cx.header("Content-Encoding").is_some();
-        if !is_welcome || is_encoded || !is_whole || !self.conditions.hold(cx) {
+        if !self.conditions.hold(cx) {
             return;
         }
         if self.vary {
-            cx.add_header("Vary", b"Accept-Encoding");
+            compression::vary_by_encoding(cx);
+        }
+        let is_welcome =
+            cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_encoded = cx.header("Content-Encoding").is_some();
+        let is_encodable = compression::is_encodable(cx);
+        // A part of a body is nothing that could be encoded by itself.
+        if !is_welcome || is_encoded || !is_encodable || cx.status() == 206 {
+            return;
         }
         forget_old_body(cx);
         cx.set_header("Content-Encoding", b"br");
@@ -209,6 +213,7 @@ mod tests {
             (json!({"types": "*"}), "br", "200\nContent-Type: text/plain".into(), true),
             (json!({"types": "*"}), "br", "200".into(), false),
             (json!({}), "br", format!("{PAGE}\nContent-Encoding: gzip"), false),
+            (json!({}), "br", format!("{PAGE}\nCache-Control: no-transform"), false),
             (json!({}), "br", format!("{PAGE}\nContent-Length: 19"), false),
             (json!({}), "br", "500\nContent-Type: text/html".into(), true),
             (json!({}), "gzip\nAccept-Encoding: br", PAGE.into(), true),
@@ -224,6 +229,19 @@ mod tests {
             assert_eq!(is_encoded, expected, "{conf} {accept} {head}");
             assert_eq!(reply.body == "hello", !expected, "{conf} {accept} {head}");
         }
+    }
+
+    #[test]
+    fn vary_is_added_whether_or_not_the_client_accepts_and_heads_say_what_get_would() {
+        for accept in ["gzip", "br"] {
+            let reply = respond(&json!({"vary": true}), accept, PAGE, &["hello"]);
+            assert_eq!(reply.header("vary"), Some("Accept-Encoding"), "{accept}");
+        }
+        let mut exchange = FakeExchange::parse("HEAD / HTTP/1.1\nAccept-Encoding: br\n\n", 0);
+        let head = format!("{PAGE}\nContent-Length: 1000\nETag: \"a\"");
+        let reply = Harness::new::<Brotli>(&json!({})).respond(&mut exchange, &head, &[]);
+        assert_eq!(reply.header("content-encoding"), Some("br"));
+        assert_eq!((reply.header("content-length"), reply.header("etag")), (None, None));
     }
 
     #[test]

@@ -24,12 +24,13 @@
 //! exposes `grpc-message` and `grpc-status`. The node's trailers become the last frame of the body, with
 //! the flag 0x80; a call that fails without a message has its status in the head alone. In text form
 //! each piece of the answer is base64 by itself, which clients expect. A `grpc-timeout` of the client
-//! counts here too. Behind the prefix, `/grpc/*` asked for `/grpc/pkg.Service/Method` calls
+//! counts here too. Where the gateway answers itself, because a node is silent or another plugin refuses, the
+//! client of a call gets its status as well: `grpc-status` and `grpc-message` in the head of a 200 without a body. Behind the prefix, `/grpc/*` asked for `/grpc/pkg.Service/Method` calls
 //! `/pkg.Service/Method`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_http::grpc_timeout;
+use tollhouse_http::{grpc_status, grpc_timeout};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
@@ -49,6 +50,9 @@ const METHODS: &[u8] = b"POST";
 
 /// What pages may see of an answer's head.
 const EXPOSED: &[u8] = b"grpc-message,grpc-status";
+
+/// The status of a call whose time is over.
+const DEADLINE_EXCEEDED: u8 = 4;
 
 /// The frame holds trailers (PROTOCOL-WEB of gRPC).
 const TRAILERS: u8 = 0x80;
@@ -77,6 +81,10 @@ pub struct GrpcWeb {
     allowed_headers: String,
     body_bytes_max: u64,
 }
+
+/// Left by a request that this plugin sees; unless it becomes a call, the plugin has refused it, and its answers are
+/// as documented above.
+struct Refused;
 
 /// Left by a request that has become a call.
 #[derive(Debug, Clone)]
@@ -116,6 +124,7 @@ impl Plugin for GrpcWeb {
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        cx.remember(Refused);
         match cx.method() {
             b"OPTIONS" => {
                 let preflight = Answer::status(204)
@@ -173,6 +182,10 @@ impl Plugin for GrpcWeb {
         if cx.header("Access-Control-Expose-Headers").is_none() {
             cx.set_header("Access-Control-Expose-Headers", EXPOSED);
         }
+        if cx.source() == Source::Gateway {
+            translate_refusal(cx);
+            return;
+        }
         let is_answer = cx.source() == Source::Upstream && grpc::is_answer(cx.header("Content-Type"));
         let call = cx.recall::<Called>().filter(|_| is_answer).cloned();
         let Some(Called { content_type, form }) = call else { return };
@@ -212,6 +225,45 @@ fn enter(call: Called, cx: &mut RequestContext<'_>) {
     edits.headers.set("Content-Type", grpc::CONTENT_TYPE);
     edits.time_max = time;
     cx.remember(call);
+}
+
+/// Gives an answer of the gateway, such as that of a plugin or for a node that is silent, the form of a call that has
+/// failed: its status in the head alone. Browsers' clients make nothing of a page.
+fn translate_refusal(cx: &mut ResponseContext<'_>) {
+    let status = cx.status();
+    // The request of a call says `application/grpc` by now; another plugin may have answered before it became one.
+    let called = cx.recall::<Called>().map(|call| call.content_type);
+    let content_type = match (called, cx.recall::<Refused>()) {
+        (Some(content_type), _) => Some(content_type),
+        (None, Some(_)) => None,
+        (None, None) => asked_content_type(cx),
+    };
+    let Some(content_type) = content_type.filter(|_| status >= 300) else { return };
+    let has_deadline = cx.request_header("grpc-timeout").is_some();
+    let code = match status {
+        504 if has_deadline => DEADLINE_EXCEEDED,
+        _ => grpc_status::from_http(status),
+    };
+    let message = grpc_status::encode_message(&format!("the gateway answers with HTTP {status}"));
+    cx.set_status(200);
+    cx.set_header("Content-Type", content_type.as_bytes());
+    cx.set_header("grpc-status", code.to_string().as_bytes());
+    cx.set_header("grpc-message", message.as_bytes());
+    answer_body::forget_old_body(cx);
+    cx.filter_body(Effect::Rewrites, Box::new(NoBody));
+}
+
+/// The content type of a call that has not come to this plugin.
+fn asked_content_type(cx: &ResponseContext<'_>) -> Option<&'static str> {
+    let sent = cx.request_header("Content-Type").filter(|_| cx.request().method() == b"POST")?;
+    CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent).map(|(name, _)| *name)
+}
+
+/// Leaves the body out.
+struct NoBody;
+
+impl BodyFilter for NoBody {
+    fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
 }
 
 /// An answer on its way to a browser, which cannot see trailers.

@@ -12,7 +12,8 @@
 //! Answers of status 200, 403 and 404 are compressed, unless they are encoded already. Other plugins
 //! see the body before it is compressed, whatever their priority. `Content-Length` goes, and a strong
 //! `ETag` becomes a weak one. A body of unknown length is sent on piece by piece as it arrives.
-//! `buffers` is accepted and has no effect: nothing is held back.
+//! `buffers` is accepted and has no effect: nothing is held back. The head of an answer to HEAD is that
+//! of GET, and answers with `Cache-Control: no-transform` stay as they are.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -108,17 +109,14 @@ impl Plugin for Gzip {
             return;
         }
         if self.vary {
-            cx.add_header("Vary", b"Accept-Encoding");
+            compression::vary_by_encoding(cx);
         }
         let is_welcome = cx
             .request_header("Accept-Encoding")
             .is_some_and(|list| compression::acceptance(&list, "gzip") == Some(true));
         let is_encoded = cx.header("Content-Encoding").is_some_and(|value| !value.is_empty());
-        if !is_welcome
-            || is_encoded
-            || !cx.facts().has_body
-            || !matches!(cx.status(), 200 | 403 | 404)
-        {
+        let is_encodable = compression::is_encodable(cx);
+        if !is_welcome || is_encoded || !is_encodable || !matches!(cx.status(), 200 | 403 | 404) {
             return;
         }
         cx.remove_header("Content-Length");
@@ -254,6 +252,7 @@ mod tests {
             (json!({}), "gzip", typed(404, "text/html"), true),
             (json!({}), "gzip", typed(500, "text/html"), false),
             (json!({}), "gzip", format!("{PAGE}\nContent-Encoding: br"), false),
+            (json!({}), "gzip", format!("{PAGE}\nCache-Control: a, No-Transform"), false),
             (json!({}), "gzip", format!("{PAGE}\nContent-Length: 19"), false),
             (json!({}), "gzip", format!("{PAGE}\nContent-Length: 20"), true),
             (json!({"min_length": 21}), "gzip", format!("{PAGE}\nContent-Length: 20"), false),
@@ -269,11 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn older_clients_and_heads_alone_get_answers_as_they_are() {
+    fn older_clients_get_answers_as_they_are_and_heads_say_what_get_would() {
         for (request, conf, expected) in [
             ("GET / HTTP/1.0\nAccept-Encoding: gzip\n\n", json!({}), false),
             ("GET / HTTP/1.0\nAccept-Encoding: gzip\n\n", json!({"http_version": 1.0}), true),
-            ("HEAD / HTTP/1.1\nAccept-Encoding: gzip\n\n", json!({}), false),
+            ("HEAD / HTTP/1.1\nAccept-Encoding: gzip\n\n", json!({}), true),
+            ("HEAD / HTTP/1.1\nAccept-Encoding: br\n\n", json!({}), false),
         ] {
             let mut exchange = FakeExchange::parse(request, 0);
             let reply = Harness::new::<Gzip>(&conf).respond(&mut exchange, PAGE, &["hello"]);

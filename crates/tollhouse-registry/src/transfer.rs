@@ -9,7 +9,7 @@ use tollhouse_store::Entry;
 
 use crate::alias::Alias;
 use crate::check;
-use crate::command::{DetailsChange, NewContract, NewInstance, NewRule, ServiceChange};
+use crate::command::{Command, DetailsChange, NewContract, NewInstance, NewRule, ServiceChange};
 use crate::contract::Contract;
 use crate::instance::StoredInstance;
 use crate::journal::{ALIASES, CONTRACTS, INSTANCES, NAMESPACES, RULES, Record, SERVICES};
@@ -101,6 +101,18 @@ impl Object {
     /// It is larger than what is kept of one object.
     pub fn to_entry(&self) -> Result<(String, Vec<u8>), Refusal> {
         Ok(self.record()?.into_parts())
+    }
+
+    /// The command that removes it.
+    pub fn removal(&self) -> Command {
+        match self {
+            Self::Namespace(namespace) => Command::DeleteNamespace(namespace.name.clone()),
+            Self::Service(service) => Command::DeleteService(service.key.clone()),
+            Self::Alias(alias) => Command::DeleteAlias(alias.key.clone()),
+            Self::Instance(instance) => Command::Deregister(instance.id.clone()),
+            Self::Rule(rule) => Command::DeleteRule(rule.kind, rule.id.clone()),
+            Self::Contract(contract) => Command::DeleteContract(contract.id.clone()),
+        }
     }
 
     pub(crate) fn record(&self) -> Result<Record, Refusal> {

@@ -72,13 +72,28 @@ impl Failure {
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         let sqlx::Error::Database(error) = error else {
-            return Self::Lost(error.to_string());
+            return Self::Lost(connection_reason(&error.to_string()));
         };
         let reason = error.message().to_owned();
         if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
             return from_mysql(error.number(), reason);
         }
         from_postgres(&error.code().unwrap_or_default(), reason)
+    }
+}
+
+/// The driver's words, with the reason for certificates that its TLS refuses by form.
+fn connection_reason(text: &str) -> String {
+    let refusals = [
+        ("UnsupportedCertVersion", "version 1 certificate: the database needs one of version 3"),
+        (
+            "CaUsedAsEndEntity",
+            "the database shows an authority's certificate (CA:TRUE): give it one that this authority has signed",
+        ),
+    ];
+    match refusals.iter().find(|(name, _)| text.contains(name)) {
+        Some((_, reason)) => format!("{text}: {reason}"),
+        None => text.to_owned(),
     }
 }
 

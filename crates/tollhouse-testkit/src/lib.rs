@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 pub mod client;
 pub mod database;
 pub mod etcd;

@@ -75,6 +75,7 @@ async fn many_names_are_ordered_side_by_side_and_each_once() {
     let views = node.listing.list().await.expect("memory");
     assert_eq!(views.iter().filter(|view| view.state == State::Valid).count(), 24, "{views:?}");
     assert_eq!(world.directory.orders(), 25);
+    assert_eq!(world.directory.accounts(), 1, "turns that begin together share it");
     node.stop().await;
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
+use tollhouse_model::certificate::requires_staple;
 use tollhouse_model::certificate::status::{
     CertificateStatus, StatusAnswer, StatusError, StatusQuestion,
 };
@@ -101,6 +102,8 @@ pub struct StapleView {
     pub ssl: String,
     /// The names that the object is for.
     pub names: Vec<String>,
+    /// Whether clients that check revocation refuse the certificate without a staple (OCSP must-staple).
+    pub required: bool,
     /// Who is asked.
     pub responder: Option<String>,
     /// How it stands.
@@ -135,6 +138,8 @@ pub(super) struct Noted {
     pub detail: String,
     /// Whether the attempt before it had none, or another one.
     pub is_first: bool,
+    /// Whether clients that check revocation refuse the certificate until a staple is there.
+    pub is_refused: bool,
 }
 
 /// What is known of one certificate.
@@ -189,7 +194,12 @@ impl Board {
             for identity in host.identities {
                 let key = Key { ssl: Arc::clone(&ssl), certificate: *identity.fingerprint() };
                 let entry = match before.remove(&key) {
-                    Some(entry) => entry.moved_to(identity, host),
+                    Some(entry) => {
+                        if let Some(due) = entry.due_unix_s {
+                            self.due.remove(&(due, key.clone()));
+                        }
+                        entry.moved_to(identity, host, now)
+                    }
                     None => Entry::new(identity, host, now).with_kept(&recall, now),
                 };
                 let entry = entry.with_given(host.given, now);
@@ -321,11 +331,17 @@ impl Entry {
         self
     }
 
-    /// The same where another object of the session layer shows the certificate from now on.
-    fn moved_to(mut self, identity: &Arc<Identity>, host: Served<'_>) -> Self {
+    /// The same where another object of the session layer shows the certificate from now on, because its object was
+    /// written. The operator may have repaired what failed, so
+    /// that the wait behind failures ends.
+    fn moved_to(mut self, identity: &Arc<Identity>, host: Served<'_>, now: i64) -> Self {
         if !Arc::ptr_eq(&self.identity, identity) {
             self.identity = Arc::clone(identity);
             identity.set_staple(self.held.as_ref().map(|held| &held.staple));
+            if self.failure.is_some() && self.due_unix_s.is_some() {
+                self.failures = 0;
+                self.due_unix_s = Some(now);
+            }
         }
         self.names = host.names.to_vec();
         self
@@ -388,7 +404,8 @@ impl Entry {
         self.failures = self.failures.saturating_add(1);
         let remedy = remedy(code);
         self.failure = Some(FailureView { code, detail: detail.clone(), remedy, at: now });
-        Err(Noted { code, detail, is_first })
+        let is_refused = self.held_at(now).is_none() && self.is_required();
+        Err(Noted { code, detail, is_first, is_refused })
     }
 
     /// How long to wait behind the failures so far.
@@ -402,6 +419,10 @@ impl Entry {
         }
         let doublings = self.failures.saturating_sub(1).min(10);
         (RETRY_FIRST_S << doublings).min(RETRY_MAX_S)
+    }
+
+    fn is_required(&self) -> bool {
+        self.identity.chain().first().is_some_and(|own| requires_staple(own))
     }
 
     /// What is shown at `now`.
@@ -429,6 +450,7 @@ impl Entry {
         StapleView {
             ssl: ssl.to_owned(),
             names: self.names.clone(),
+            required: self.is_required(),
             responder: responder.map(|responder| shortened(responder.to_owned())),
             state,
             since: shown.map(|held| held.since_unix_s),

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tollhouse_net::tls::AcceptAny;
+use tollhouse_net::tls::{TlsError, Trust, client_config};
 
 use crate::case::TlsOptions;
 use crate::error::BenchError;
@@ -33,22 +33,24 @@ impl Session {
             key: "tls.server_name".into(),
             why: error.to_string(),
         })?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| BenchError::Machine(format!("TLS cannot be set up: {error}")))?;
         // Off by the user's word only: load tests run against certificates of one's own.
-        let builder = if options.insecure {
-            let verifier = Arc::new(AcceptAny::new(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier)
-        } else {
-            builder.with_root_certificates(roots(options)?)
+        let verifier = match (&options.ca, options.insecure) {
+            (_, true) => Trust::Anybody.verifier(),
+            (None, false) => Trust::System.verifier(),
+            (Some(path), false) => {
+                let pem = fs::read_to_string(path).map_err(|error| bad_file(path, error))?;
+                Ok(Trust::Authorities(&pem).verifier().map_err(|error| bad_file(path, error))?)
+            }
         };
+        let unusable =
+            |error: TlsError| BenchError::Machine(format!("TLS cannot be set up: {error}"));
+        let verifier = verifier.map_err(unusable)?;
         let mut config = match (&options.cert, &options.key) {
-            (Some(cert), Some(key)) => builder
-                .with_client_auth_cert(chain(cert)?, private_key(key)?)
-                .map_err(|error| bad_file(cert, error))?,
-            (None, None) => builder.with_no_client_auth(),
+            (Some(cert), Some(key)) => {
+                client_config(verifier, Some((chain(cert)?, private_key(key)?)))
+                    .map_err(|error| bad_file(cert, error))?
+            }
+            (None, None) => client_config(verifier, None).map_err(unusable)?,
             _ => {
                 let why = "a client certificate needs both cert and key".into();
                 return Err(BenchError::Case { key: "tls".into(), why });
@@ -57,21 +59,6 @@ impl Session {
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Ok(Self { config: Arc::new(config), name })
     }
-}
-
-fn roots(options: &TlsOptions) -> Result<RootCertStore, BenchError> {
-    let mut roots = RootCertStore::empty();
-    match &options.ca {
-        Some(path) => {
-            for certificate in chain(path)? {
-                roots.add(certificate).map_err(|error| bad_file(path, error))?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    Ok(roots)
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, BenchError> {

@@ -6,7 +6,7 @@
 //! the issuer's signature.
 //!
 //! Here: questions, and the verdict about answers, each of which is bytes from a stranger. Taking answers
-//! apart is in `status/der.rs`. Who asks, when and how is nothing of this file.
+//! apart is in `certificate/der.rs`. Who asks, when and how is nothing of this file.
 
 use aws_lc_rs::digest::{self, Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use rustls_pki_types::pem::PemObject;
@@ -15,11 +15,8 @@ use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::X509Certificate;
 
+use super::der::{self, Der, Element};
 use super::parse_fields;
-
-mod der;
-
-use self::der::{Der, Element};
 
 /// Bytes of an answer, at most: one about one certificate has 500 to 2,500, the responder's own
 /// certificate included.

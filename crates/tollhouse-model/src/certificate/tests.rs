@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertificateParams, KeyPair, SignatureAlgorithm, date_time_ymd};
+use rcgen::{CertificateParams, KeyPair, SignatureAlgorithm, SigningKey, date_time_ymd};
+pub(crate) use tollhouse_testkit::certificate::pem;
+use tollhouse_testkit::certificate::version_one;
 
 use super::*;
 
@@ -12,17 +12,6 @@ use super::*;
 pub(crate) struct Made {
     pub(crate) cert: String,
     pub(crate) key: String,
-}
-
-/// Bytes as PEM.
-pub(crate) fn pem(label: &str, der: &[u8]) -> String {
-    let body = STANDARD.encode(der);
-    let lines: Vec<&str> = body
-        .as_bytes()
-        .chunks(64)
-        .map(|line| std::str::from_utf8(line).expect("base64 is ASCII"))
-        .collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
 /// A certificate for `a.com` and `*.a.com`, in date from 2001 to the given year.
@@ -67,6 +56,24 @@ fn a_certificate_and_its_key_belong_together_whatever_the_kind() {
         assert_eq!(check_pair(&made.cert, &other.key), Err(CertificateError::Mismatch));
         assert_eq!(check_pair(&other.cert, &made.key), Err(CertificateError::Mismatch));
         assert_eq!(check_key(&made.key), Ok(()));
+    }
+}
+
+#[test]
+fn a_certificate_of_version_1_is_read_with_its_key_and_names_nothing() {
+    let names = vec!["a.com".to_owned()];
+    let key = KeyPair::generate().expect("a key can be made");
+    let made = CertificateParams::new(names).expect("a name").self_signed(&key).expect("made");
+    let old = version_one(made.der(), |text| key.sign(text).expect("signed"));
+    let (cert, key) = (pem("CERTIFICATE", &old), pem("PRIVATE KEY", &key.serialize_der()));
+    let facts = check_pair(&cert, &key).expect("they belong together");
+    assert_eq!((facts.subject_names.len(), facts.subject_addresses.len()), (0, 0));
+    assert_eq!(check_pair(&cert, &usual().key), Err(CertificateError::Mismatch));
+    assert_eq!(check_authorities(&cert), Ok(()));
+    let chain = usual().cert + &cert;
+    assert_eq!(check_chain(&chain).expect("it can be read").intermediates, 1);
+    for length in 0..old.len() {
+        assert!(CertificateParts::parse(&old[..length]).is_none(), "{length}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads an SSL object from a document, by the schema of APISIX's Admin API.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -100,6 +101,9 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
         check_names(reader, &facts, snis.as_deref().unwrap_or(sni.as_slice()));
     }
     let staples = staples::read(reader, fields, certificates.as_deref().unwrap_or_default(), now);
+    if kind == SslKind::Server {
+        warn_of_staples(reader, &facts, &staples);
+    }
     let client = reader.optional(fields, "client", |reader, value| read_client(reader, value));
     let protocols = reader.optional(fields, "ssl_protocols", read_protocols);
     let enabled = reader.optional(fields, "status", read_status).unwrap_or(true);
@@ -214,6 +218,20 @@ fn check_names(reader: &mut Reader<'_>, facts: &[CertificateFacts], snis: &[Stri
         let problem = Problem::warning(format!("{path}.snis"), reason).with_value(&json!(name));
         problems.push(problem.with_hint("clients that verify it will refuse the connection"));
     }
+}
+
+/// Warns of certificates that promise a staple which nothing can bring; that of a responder is asked for while they
+/// are served.
+fn warn_of_staples(reader: &mut Reader<'_>, facts: &[CertificateFacts], staples: &[Arc<[u8]>]) {
+    let lacks = |facts: &&CertificateFacts| facts.requires_staple && !facts.has_responder;
+    if !staples.is_empty() || !facts.iter().any(|facts| lacks(&facts)) {
+        return;
+    }
+    let (path, problems) = reader.parts();
+    let reason = "the certificate requires a staple (OCSP must-staple), and no responder can be asked for one";
+    let hint = "put its issuer's certificate behind it in cert, or give the answer in ocsp; \
+                clients that check refuse the connection";
+    problems.push(Problem::warning(format!("{path}.cert"), reason).with_hint(hint));
 }
 
 fn out_of_order(facts: &CertificateFacts, path: &str) -> Option<Problem> {

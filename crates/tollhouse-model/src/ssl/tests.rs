@@ -38,6 +38,23 @@ fn without(mut value: Value, field: &str) -> Value {
 }
 
 #[test]
+fn a_certificate_that_requires_a_staple_and_can_get_none_is_warned_of() {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut params = rcgen::CertificateParams::new(vec!["a.com".to_owned()]).expect("a name");
+    let feature = [1, 3, 6, 1, 5, 5, 7, 1, 24];
+    let content = vec![0x30, 3, 2, 1, 5];
+    params.custom_extensions = vec![rcgen::CustomExtension::from_oid_content(&feature, content)];
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let made = Made {
+        cert: crate::certificate::tests::pem("CERTIFICATE", certificate.der()),
+        key: crate::certificate::tests::pem("PRIVATE KEY", &key.serialize_der()),
+    };
+    let (ssl, problems) = parse(&server(&made));
+    assert!(ssl.is_some(), "{problems}");
+    assert!(problems.to_string().contains("must-staple"), "{problems}");
+}
+
+#[test]
 fn a_server_is_read_whole() {
     let (first, second) = (usual(), make(&rcgen::PKCS_ED25519, 2090));
     let ssl = good(&json!({

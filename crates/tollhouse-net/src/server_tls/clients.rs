@@ -1,21 +1,14 @@
 //! Verifies the certificates of clients: against the authorities of a host, up to a depth.
 
-use std::sync::Arc;
-
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
-};
-use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, UnixTime};
 use tollhouse_telemetry::HandshakeFailure;
-use webpki::{EndEntityCert, KeyUsage};
 
 use super::failure::certificate_failure;
-use super::{HostError, PROVIDER, fingerprint_of, read_certificates};
+use super::{HostError, fingerprint_of, read_certificates};
+use crate::trust::{PROVIDER, TrustedCertificates, verify_handshake_1_2, verify_handshake_1_3};
 
 /// What becomes of a client without a good certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,40 +22,29 @@ pub enum Strictness {
 /// Whom a host takes as clients.
 #[derive(Debug)]
 pub struct ClientVerifier {
-    authorities: Vec<TrustAnchor<'static>>,
-    /// Their names, as clients are told.
+    trusted: TrustedCertificates,
+    /// Names of issuers, as clients are told.
     subjects: Vec<DistinguishedName>,
     depth_max: u32,
     strictness: Strictness,
-    algorithms: WebPkiSupportedAlgorithms,
     fingerprint: [u8; 32],
 }
 
 impl ClientVerifier {
-    /// Of authorities in PEM; at most `depth_max` certificates may stand between a client's own and
-    /// one of them.
+    /// Of authorities, and clients' own certificates, in PEM; at most `depth_max` certificates between a client's
+    /// own and an authority's.
     ///
     /// # Errors
     /// The authorities cannot be read.
     pub fn new(ca_pem: &str, depth_max: u32, strictness: Strictness) -> Result<Self, HostError> {
         let certificates = read_certificates(ca_pem).map_err(HostError::Authorities)?;
-        let mut authorities = Vec::with_capacity(certificates.len());
-        for certificate in &certificates {
-            let anchor = webpki::anchor_from_trusted_cert(certificate)
-                .map_err(|error| HostError::Authorities(error.to_string()))?;
-            authorities.push(anchor.to_owned());
-        }
-        let subject = |anchor: &TrustAnchor<'_>| DistinguishedName::in_sequence(&anchor.subject);
         let terms = [&depth_max.to_be_bytes()[..], &[u8::from(strictness == Strictness::Asked)]];
         let ders = certificates.iter().map(|certificate| certificate.as_ref());
-        Ok(Self {
-            subjects: authorities.iter().map(subject).collect(),
-            authorities,
-            depth_max,
-            strictness,
-            algorithms: provider().signature_verification_algorithms,
-            fingerprint: fingerprint_of(terms.into_iter().chain(ders)),
-        })
+        let fingerprint = fingerprint_of(terms.into_iter().chain(ders));
+        let trusted = TrustedCertificates::new(certificates)
+            .map_err(|error| HostError::Authorities(error.to_string()))?;
+        let subjects = trusted.issuer_names();
+        Ok(Self { trusted, subjects, depth_max, strictness, fingerprint })
     }
 
     /// The same for the same authorities and terms, and for no other.
@@ -85,39 +67,10 @@ impl ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), CertificateError> {
-        let certificate = EndEntityCert::try_from(own).map_err(certificate_error)?;
-        let usage = KeyUsage::client_auth();
-        let path = certificate
-            .verify_for_usage(
-                self.algorithms.all,
-                &self.authorities,
-                intermediates,
-                now,
-                usage,
-                None,
-                None,
-            )
-            .map_err(certificate_error)?;
-        if path.intermediate_certificates().count() > self.depth_max as usize {
+        if self.trusted.check_client(own, intermediates, now)? > self.depth_max as usize {
             return Err(CertificateError::ApplicationVerificationFailure);
         }
         Ok(())
-    }
-}
-
-fn provider() -> &'static Arc<CryptoProvider> {
-    &PROVIDER
-}
-
-fn certificate_error(error: webpki::Error) -> CertificateError {
-    match error {
-        webpki::Error::BadDer | webpki::Error::BadDerTime => CertificateError::BadEncoding,
-        webpki::Error::CertExpired { .. } => CertificateError::Expired,
-        webpki::Error::CertNotValidYet { .. } => CertificateError::NotValidYet,
-        webpki::Error::UnknownIssuer => CertificateError::UnknownIssuer,
-        webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
-        webpki::Error::RequiredEkuNotFoundContext(_) => CertificateError::InvalidPurpose,
-        other => CertificateError::Other(OtherError(Arc::new(other))),
     }
 }
 
@@ -149,7 +102,7 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+        verify_handshake_1_2(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -158,10 +111,10 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+        verify_handshake_1_3(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        PROVIDER.signature_verification_algorithms.supported_schemes()
     }
 }

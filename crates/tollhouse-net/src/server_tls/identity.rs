@@ -16,6 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{HostError, PemPair, read_certificates};
+use crate::trust::certified_key;
 
 /// Certificates for the same names, of different types of keys.
 #[derive(Debug, Default)]
@@ -98,7 +99,7 @@ impl Identities {
             let chain = read_certificates(pair.chain).map_err(HostError::Certificate)?;
             let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())
                 .map_err(|error| HostError::Key(error.to_string()))?;
-            let identity = CertifiedKey::from_der(chain, key, provider).map_err(HostError::Pair)?;
+            let identity = certified_key(chain, key, provider).map_err(HostError::Pair)?;
             identities.push(Identity::new(identity));
         }
         identities

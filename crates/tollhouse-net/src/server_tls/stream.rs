@@ -10,13 +10,14 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustls::server::{Accepted, Acceptor};
-use rustls::{ProtocolVersion, ServerConnection};
+use rustls::server::{Accepted, AcceptedAlert, Acceptor};
+use rustls::{AlertDescription, ProtocolVersion, ServerConnection};
 use rustls_pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tollhouse_telemetry::HandshakeFailure;
 
 use super::HostTerms;
+use super::alert;
 use super::failure::failure_of;
 use crate::stream::{receive, send, send_parts, shut_down};
 
@@ -33,8 +34,8 @@ const HELD_BYTES_MAX: usize = 64 * 1024;
 /// What a TLS connection begins with: the record of a handshake (RFC 8446 §5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// The alert `unrecognized_name`, fatal, as a record (RFC 6066 §3).
-const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+/// Bytes of a connection up to the version that a client speaks: head of the record, head of the message, version.
+const HELLO_HEAD_BYTES: usize = 11;
 
 thread_local! {
     static READ_ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
@@ -54,11 +55,65 @@ pub struct ServerTls {
 
 enum Session {
     /// The client's first message is on its way.
-    Hello { acceptor: Acceptor, received: usize },
+    Hello { acceptor: Acceptor, received: usize, head: HelloHead },
     /// The handshake goes on, or has ended.
     Open(ServerConnection),
     /// The client does not speak TLS: bytes pass as they are, for an answer that says so.
     Plain,
+}
+
+/// First bytes of a connection.
+#[derive(Default)]
+struct HelloHead([u8; HELLO_HEAD_BYTES]);
+
+impl HelloHead {
+    /// Takes in bytes that arrived behind the first `received`.
+    fn take(&mut self, received: usize, bytes: &[u8]) {
+        for (place, byte) in self.0.iter_mut().skip(received).zip(bytes) {
+            *place = *byte;
+        }
+    }
+
+    /// Bytes of the whole message, as its head says; 0 where the first record does not hold that head.
+    fn message_bytes(&self) -> usize {
+        let [_, _, _, high, low, _, length @ .., _, _] = self.0;
+        match u16::from_be_bytes([high, low]) {
+            0..4 => 0,
+            _ => 4 + length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+        }
+    }
+
+    /// Refuses a message that announces too many bytes. A client that has sent nonsense may not read the alert; nothing
+    /// depends on it.
+    fn refuse_length(&self, socket: &mut Socket<'_, '_>) -> HandshakeError {
+        let _ = socket.write(&alert::record(AlertDescription::IllegalParameter));
+        let cause = format!("it announces {} bytes", self.message_bytes());
+        HandshakeError::new(HandshakeFailure::HelloTooLong, cause)
+    }
+
+    /// Refuses a message that the session layer cannot take, with its alert or a better one.
+    fn refuse(
+        &self,
+        error: &rustls::Error,
+        mut alert: AcceptedAlert,
+        socket: &mut Socket<'_, '_>,
+    ) -> HandshakeError {
+        // As above.
+        let failure = if self.is_older_than_tls_1_2() {
+            let _ = socket.write(&alert::record(AlertDescription::ProtocolVersion));
+            HandshakeFailure::Version
+        } else {
+            let _ = alert.write(socket);
+            failure_of(error)
+        };
+        HandshakeError::new(failure, error.to_string())
+    }
+
+    /// Whether the client speaks TLS 1.1 or older (RFC 8446 §4.1.2).
+    fn is_older_than_tls_1_2(&self) -> bool {
+        let [.., major, minor] = self.0;
+        (1..0x0303).contains(&u16::from_be_bytes([major, minor]))
+    }
 }
 
 impl std::fmt::Debug for Session {
@@ -112,7 +167,8 @@ impl HandshakeError {
 impl ServerTls {
     /// A connection just accepted.
     pub fn new(tcp: impl Into<Arc<TcpStream>>) -> Self {
-        let session = Session::Hello { acceptor: Acceptor::default(), received: 0 };
+        let (acceptor, head) = (Acceptor::default(), HelloHead::default());
+        let session = Session::Hello { acceptor, received: 0, head };
         Self { tcp: tcp.into(), session, waiting: Vec::new(), has_said_end: false }
     }
 
@@ -178,7 +234,7 @@ impl ServerTls {
                     [] => &room[..read],
                     before => before,
                 };
-                let Session::Hello { acceptor, received } = &mut self.session else {
+                let Session::Hello { acceptor, received, head } = &mut self.session else {
                     let error = HandshakeError::new(HandshakeFailure::Broken, "out of turn");
                     return Poll::Ready(Err(error));
                 };
@@ -193,7 +249,12 @@ impl ServerTls {
                     let error = HandshakeError::new(HandshakeFailure::NoTls, cause);
                     return Poll::Ready(Err(error));
                 }
+                head.take(*received, bytes);
                 *received += bytes.len();
+                if *received >= HELLO_HEAD_BYTES && head.message_bytes() > bytes_max {
+                    let mut socket = Socket { tcp: &self.tcp, context };
+                    return Poll::Ready(Err(head.refuse_length(&mut socket)));
+                }
                 let is_too_long = *received > bytes_max;
                 while !bytes.is_empty() {
                     let taken = acceptor.read_tls(&mut bytes);
@@ -211,11 +272,9 @@ impl ServerTls {
                             self.waiting = bytes.to_vec();
                             return Poll::Ready(Ok(accepted));
                         }
-                        Err((error, mut alert)) => {
-                            // Whoever has sent nonsense may not read; nothing depends on it.
-                            let _ = alert.write(&mut Socket { tcp: &self.tcp, context });
-                            let failure = failure_of(&error);
-                            let error = HandshakeError::new(failure, error.to_string());
+                        Err((error, alert)) => {
+                            let mut socket = Socket { tcp: &self.tcp, context };
+                            let error = head.refuse(&error, alert, &mut socket);
                             return Poll::Ready(Err(error));
                         }
                     }
@@ -252,7 +311,7 @@ impl ServerTls {
             }
             Err(Refusal::UnknownName) => {
                 // As above.
-                let _ = socket.write(&UNRECOGNIZED_NAME);
+                let _ = socket.write(&alert::record(AlertDescription::UnrecognisedName));
                 let cause = match name {
                     Some(name) => format!("it asks for {name:?}"),
                     None => "it names no host".to_owned(),
@@ -266,14 +325,16 @@ impl ServerTls {
                 let processed = session.process_new_packets().map(drop);
                 self.session = Session::Open(session);
                 processed.map_err(|error| {
-                    // As above.
-                    let _ = self.poll_send(context);
+                    self.send_alert(context, &error);
                     HandshakeError::new(failure_of(&error), error.to_string())
                 })
             }
             Err((error, mut alert)) => {
-                // As above.
-                let _ = alert.write(&mut socket);
+                // A client that is gone does not want to know.
+                let _ = match alert::instead(&error, None) {
+                    Some(own) => socket.write(&own),
+                    None => alert.write(&mut socket),
+                };
                 Err(HandshakeError::new(failure_of(&error), error.to_string()))
             }
         }
@@ -311,13 +372,24 @@ impl ServerTls {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // The alert says why; whoever is gone does not want to know.
-                    let _ = self.poll_send(context);
+                    self.send_alert(context, &error);
                     return Err(io::Error::new(ErrorKind::InvalidData, error));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Tells the client why the handshake, or the session, ends. A client that is gone does not want to know.
+    fn send_alert(&mut self, context: &mut Context<'_>, error: &rustls::Error) {
+        if let Session::Open(session) = &mut self.session
+            && let Some(own) = alert::instead(error, session.protocol_version())
+        {
+            while session.wants_write() && session.write_tls(&mut io::sink()).is_ok() {}
+            let _ = Socket { tcp: &self.tcp, context }.write(&own);
+            return;
+        }
+        let _ = self.poll_send(context);
     }
 
     /// Sends what the session holds.

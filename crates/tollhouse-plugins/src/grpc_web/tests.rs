@@ -23,6 +23,71 @@ fn respond(content_type: &str, head: &str, body: &[&str], trailers: &str) -> Rep
     harness.respond_with_trailers(&mut exchange, head, body, trailers)
 }
 
+/// Status, code and content type of an answer of the gateway's own, after the request came as far as `goes`.
+fn own_answer(exchange: &mut FakeExchange, status: u16, goes: Reached) -> [String; 3] {
+    let mut harness = Harness::new::<GrpcWeb>(&json!({}));
+    if goes == Reached::ThisPlugin {
+        harness.run(exchange);
+    }
+    let (mut edits, mut filters) = (tollhouse_plugin::HeaderEdits::default(), Vec::new());
+    let mut memory = std::mem::take(&mut exchange.memory);
+    let facts = tollhouse_plugin::response::ResponseFacts {
+        status,
+        source: Source::Gateway,
+        has_body: true,
+        content_length: None,
+        client_is_http11: true,
+    };
+    let mut cx =
+        ResponseContext::new(exchange, &Page, &mut edits, &mut filters, &mut memory, facts);
+    cx.enter(1);
+    harness.handler.response(&mut cx);
+    let text = |name: &str| {
+        String::from_utf8_lossy(cx.header(name).unwrap_or_default()).into_owned()
+    };
+    [cx.status().to_string(), text("grpc-status"), text("Content-Type")]
+}
+
+#[derive(PartialEq, Eq)]
+enum Reached {
+    ThisPlugin,
+    OneBefore,
+}
+
+struct Page;
+
+impl tollhouse_plugin::ResponseHead for Page {
+    fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        name.eq_ignore_ascii_case(b"content-type").then_some(b"text/html")
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        visit(b"Content-Type", b"text/html");
+    }
+}
+
+#[test]
+fn calls_get_a_status_where_the_gateway_answers_itself() {
+    use Reached::{OneBefore, ThisPlugin};
+    let timed = || {
+        exchange(&format!(
+            "POST /grpc/a HTTP/1.1\nContent-Type: {TEXT}\ngrpc-timeout: 300m\n\n"
+        ))
+    };
+    for (mut exchange, status, goes, expected) in [
+        (post(BINARY, ""), 502, ThisPlugin, ["200", "14", BINARY]),
+        (post(BINARY, ""), 504, ThisPlugin, ["200", "14", BINARY]),
+        (timed(), 504, ThisPlugin, ["200", "4", TEXT]),
+        (post(BINARY, ""), 401, OneBefore, ["200", "16", BINARY]),
+        (post(BINARY, ""), 200, ThisPlugin, ["200", "", "text/html"]),
+        (post("application/json", ""), 400, ThisPlugin, ["400", "", "text/html"]),
+        (post(TEXT, "not base64"), 400, ThisPlugin, ["400", "", "text/html"]),
+        (exchange("OPTIONS /grpc/a HTTP/1.1\n\n"), 401, OneBefore, ["401", "", "text/html"]),
+    ] {
+        assert_eq!(own_answer(&mut exchange, status, goes), expected);
+    }
+}
+
 const BINARY: &str = "application/grpc-web";
 const TEXT: &str = "application/grpc-web-text";
 const GRPC: &str = "200\nContent-Type: application/grpc\nContent-Length: 6";

@@ -203,8 +203,12 @@ fn routing(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
 }
 
 fn rate_limit(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
-    let (service, namespace) = service(row)?;
     let mut fields: Map<String, Value> = row.json("rule")?;
+    // Since version 1.17 the rule itself names its service, and `service_id` is empty.
+    let (service, namespace) = match (wrapped(&fields, "service"), wrapped(&fields, "namespace")) {
+        (Some(service), Some(namespace)) => (service, namespace),
+        _ => service(row).map(|(name, namespace)| (name.to_owned(), namespace.to_owned()))?,
+    };
     let is_empty = |fields: &Map<String, Value>, name: &str| match fields.get(name) {
         None | Some(Value::Null) => true,
         Some(Value::Array(items)) => items.is_empty(),
@@ -274,6 +278,12 @@ fn lane_group(row: &Row, lanes: &[Row]) -> Result<Object, LeftOut> {
     fields.insert("rules".to_owned(), Value::Array(lanes));
     let message = plain("v1.LaneGroup", "rule", &Value::Object(fields))?;
     rule(row, RuleKind::Lane, &message)
+}
+
+/// A text in the message of its own that wraps it (`google.protobuf.StringValue`), unless it is empty.
+fn wrapped(fields: &Map<String, Value>, name: &str) -> Option<String> {
+    let text = fields.get(name)?.get("value")?.as_str()?;
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The service of a rule for one.

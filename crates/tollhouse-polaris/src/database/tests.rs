@@ -198,6 +198,24 @@ fn limits_breakers_and_detectors_are_read_with_what_stands_in_columns() {
 }
 
 #[test]
+fn a_rate_limit_of_polaris_1_17_and_later_names_its_service_in_the_rule() {
+    // As its Go writes it: `service_id` is empty, so that the join finds no service.
+    let text = r#"{"service":{"value":"svc0"},"namespace":{"value":"prod"},"type":1,"amounts":[{"maxAmount":{"value":10},
+        "validDuration":{"seconds":1}}],"action":{"value":"REJECT"},"disable":{},"regex_combine":{"value":true},
+        "method":{"value":{"value":"/pay"}},"arguments":[{"type":1,"key":"k","value":{"value":{"value":"v"}}}]}"#;
+    let given = [("id", "l1"), ("name", "limit"), ("method", "/pay"), ("rule", text)];
+    let (limit, message) = rule(PARTS[6], &given, &[]);
+    let read = v1::Rule::decode(&message[..]).expect("a message");
+    assert_eq!((read.service.as_deref(), read.namespace.as_deref()), (Some("svc0"), Some("prod")));
+    assert_eq!((read.amounts.len(), read.arguments.len(), limit.enabled), (1, 1, true));
+    let targets: Vec<_> = limit.targets.iter().map(ToString::to_string).collect();
+    assert_eq!(targets, ["prod/svc0"]);
+    let nameless = [("id", "l1"), ("name", "limit"), ("rule", "{}")];
+    let left_out = PARTS[6].read(&row(PARTS[6], &nameless), &[]).err();
+    assert_eq!(left_out, Some(LeftOut::NoService));
+}
+
+#[test]
 fn a_lane_group_has_its_lanes() {
     let part = PARTS[9];
     let text = r#"{"destinations":[{"service":"orders","namespace":"prod"}]}"#;

@@ -288,12 +288,19 @@ async fn a_list_is_done_whole_or_not_at_all() {
     assert_eq!(server.post(path, &json!({"service": "a"})).await.code(), 400_001);
 }
 
+/// Gives an instance a version, a priority and a place.
+fn place(instance: &mut Value) {
+    instance["version"] = json!("1.0");
+    instance["priority"] = json!(3);
+    instance["location"] = json!({"region": "r1", "zone": "z1", "campus": "c1"});
+}
+
 #[tokio::test]
 async fn instances_are_filtered_paged_edited_and_isolated() {
     let server = Server::start().await;
     let mut first = instance("a", "h1");
     first["metadata"] = json!({"env": "gray", "zone": "z"});
-    first["version"] = json!("1.0");
+    place(&mut first);
     let all = json!([first, instance("a", "h2"), instance("b", "h3")]);
     assert_eq!(server.post("/naming/v1/instances", &all).await.code(), 200_000);
 
@@ -308,6 +315,12 @@ async fn instances_are_filtered_paged_edited_and_isolated() {
         ("version=1.0", 1),
         ("keys=env&values=gray", 1),
         ("healthy=true", 3),
+        ("health_status=true", 3),
+        ("health_status=false", 0),
+        ("cmdb_region=r1", 1),
+        ("cmdb_zone=z2", 0),
+        ("cmdb_idc=c*", 1),
+        ("priority=3", 1),
         ("isolate=true", 0),
         ("weight=100", 3),
         ("host=h1&lang=en", 1),
@@ -347,8 +360,6 @@ async fn instances_are_filtered_paged_edited_and_isolated() {
     let no_flag = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
     assert_eq!(server.write("PUT", path, &no_flag).await.code(), 400_139);
 
-    let labels = server.get("/naming/v1/instances/labels?service=a&namespace=ns").await.json();
-    assert_eq!(labels["instanceLabels"]["labels"]["env"]["values"], json!(["gray"]));
     assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 3);
     let host = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
     assert_eq!(server.post("/naming/v1/instances/delete/host", &host).await.code(), 200_000);
@@ -362,10 +373,30 @@ async fn instances_are_filtered_paged_edited_and_isolated() {
 }
 
 #[tokio::test]
+async fn labels_are_listed_with_version_protocol_and_place() {
+    let server = Server::start().await;
+    let mut instance = instance("a", "h1");
+    instance["metadata"] = json!({"env": "gray", "zone": "z"});
+    place(&mut instance);
+    assert_eq!(server.post("/naming/v1/instances", &json!([instance])).await.code(), 200_000);
+    let labels = server.get("/naming/v1/instances/labels?service=a&namespace=ns").await.json();
+    let labels = &labels["instanceLabels"]["labels"];
+    for (key, values) in [
+        ("env", json!(["gray"])),
+        ("version", json!(["1.0"])),
+        ("region", json!(["r1"])),
+        ("zone", json!(["z", "z1"])),
+        ("campus", json!(["c1"])),
+    ] {
+        assert_eq!(labels[key]["values"], values, "{key}");
+    }
+}
+
+#[tokio::test]
 async fn services_and_namespaces_have_a_life_of_their_own() {
     let server = Server::start().await;
-    let service = json!([{"name": "s", "namespace": "ns", "business": "shop",
-                          "metadata": {"team": "a"}}]);
+    let service = json!([{"name": "s", "namespace": "ns", "business": "shop", "cmdb_mod1": "m",
+                          "platform_id": "p", "metadata": {"team": "a"}}]);
     let created = server.post("/naming/v1/services", &service).await;
     assert_eq!(created.code(), 200_000, "{}", created.text);
     let token = created.json()["responses"][0]["service"]["token"].clone();
@@ -380,6 +411,10 @@ async fn services_and_namespaces_have_a_life_of_their_own() {
         ("", 1),
         ("?name=s&namespace=ns", 1),
         ("?business=sh*", 1),
+        ("?cmdb_mod1=m&platform_id=p", 1),
+        ("?cmdb_mod2=m", 0),
+        ("/count?cmdb_mod1=m", 1),
+        ("/count?cmdb_mod3=m", 0),
         ("?keys=team&values=a", 1),
         ("?keys=team&values=b", 0),
         ("?host=h&port=8080", 1),
@@ -679,6 +714,49 @@ async fn rules_of_every_kind_are_written_listed_and_handed_out() {
     assert_eq!(server.get("/naming/v2/routings").await.json()["amount"], 1);
     let bad = server.post("/naming/v2/routings", &json!([{"name": "x"}])).await;
     assert_eq!((bad.status, bad.code()), (400, 400_701));
+}
+
+#[tokio::test]
+async fn rules_are_filtered_by_what_is_in_them() {
+    let server = Server::start().await;
+    let method = |text: &str| json!({"type": "EXACT", "value": text});
+    let to = |text: &str| json!({"service": "s", "namespace": "ns", "method": method(text)});
+    let breaker = json!([{"name": "b", "level": "METHOD", "description": "slow calls",
+        "ruleMatcher": {"destination": to("/pay")}}]);
+    let detector = json!([{"name": "d", "description": "pings", "targetService": to("/ping")}]);
+    let limit = json!([{"name": "l", "service": "s", "namespace": "ns", "method": method("/buy"),
+        "labels": {"user": method("u1")}, "amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]);
+    for (path, rules, cases) in [
+        (
+            "/naming/v1/circuitbreaker/rules",
+            breaker,
+            &[
+                ("level=1,2", 1),
+                ("level=1", 0),
+                ("dstMethod=/p*", 1),
+                ("dstMethod=/other", 0),
+                ("description=slow*", 1),
+                ("description=fast", 0),
+            ][..],
+        ),
+        (
+            "/naming/v1/faultdetectors",
+            detector,
+            &[("dstMethod=/ping", 1), ("dstMethod=/pong", 0), ("description=pings", 1)][..],
+        ),
+        (
+            "/naming/v1/ratelimits",
+            limit,
+            &[("method=/buy", 1), ("method=/sell", 0), ("labels=u1", 1), ("labels=u2", 0)][..],
+        ),
+    ] {
+        let created = server.post(path, &rules).await;
+        assert_eq!(created.code(), 200_000, "{path}: {}", created.text);
+        for (query, amount) in cases {
+            let found = server.get(&format!("{path}?{query}")).await.json();
+            assert_eq!(found["amount"], *amount, "{path}?{query}: {found}");
+        }
+    }
 }
 
 #[tokio::test]

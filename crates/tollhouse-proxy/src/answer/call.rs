@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
+use tollhouse_http::grpc_status;
 use tollhouse_plugin::HeaderEdits;
 use tollhouse_telemetry::ErrorCode;
 
 use super::page;
 use crate::exchange::Exchange;
-use crate::grpc::{self, Status};
+use crate::grpc::Status;
 use crate::head::reason;
 
 /// Longest `grpc-message` made of an answer's body, in bytes.
@@ -37,7 +38,7 @@ pub(crate) fn lines(cx: &Exchange<'_>, headers: &HeaderEdits, refusal: Refusal<'
         lines.add(&String::from_utf8_lossy(name), value);
     }
     lines.set("grpc-status", status.to_string().as_bytes());
-    lines.set("grpc-message", grpc::encode_message(&message(refusal)).as_bytes());
+    lines.set("grpc-message", grpc_status::encode_message(&message(refusal)).as_bytes());
     lines
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
         }
         _ => Status::UNAVAILABLE,
     };
-    let message = grpc::encode_message(code.meaning());
+    let message = grpc_status::encode_message(code.meaning());
     format!("0\r\ngrpc-status: {status}\r\ngrpc-message: {message}\r\n\r\n").into_bytes()
 }
 

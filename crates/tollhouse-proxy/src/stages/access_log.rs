@@ -158,11 +158,36 @@ impl Source for Served<'_, '_> {
     }
 }
 
+/// Parts of a first line that has the form of a request line, such as that of a CONNECT, which is refused before it is
+/// read further: method, target and protocol.
+struct FirstLine<'a> {
+    method: &'a [u8],
+    target: &'a [u8],
+    protocol: &'static str,
+}
+
+impl<'a> FirstLine<'a> {
+    /// A line of another form is a target as a whole, so that it can be found in the log.
+    fn parse(line: &'a [u8]) -> Self {
+        let mut parts = line.split(|byte| *byte == b' ');
+        let protocols = ["HTTP/1.0", "HTTP/1.1", "HTTP/2.0"];
+        let known = |text: &[u8]| protocols.into_iter().find(|name| name.as_bytes() == text);
+        match (parts.next(), parts.next(), parts.next().and_then(known), parts.next()) {
+            (Some(method), Some(target), Some(protocol), None) if !method.is_empty() => {
+                Self { method, target, protocol }
+            }
+            _ => Self { method: b"", target: line, protocol: "" },
+        }
+    }
+}
+
 /// Writes the line of bytes that were no request: what can be shown of their first line.
 pub(crate) fn write_refused(cx: &Exchange<'_>) {
     let Some(log) = &cx.worker.log else { return };
     let bytes = cx.request_bytes();
     let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
+    let FirstLine { method, target, protocol } =
+        FirstLine::parse(&bytes[..end.min(REFUSED_LINE_BYTES_MAX)]);
     let (clock, peer, record) = (&cx.worker.clock, &cx.client.peer, &cx.state.record);
     let tls = cx.client.tls.as_deref();
     log.write(&Entry {
@@ -170,7 +195,14 @@ pub(crate) fn write_refused(cx: &Exchange<'_>) {
         request_time_ms: clock.now_ms().saturating_sub(record.started_ms),
         status: record.status,
         error_code: record.code,
-        request_target: &bytes[..end.min(REFUSED_LINE_BYTES_MAX)],
+        method,
+        request_target: target,
+        protocol,
+        // The target of a CONNECT is the host and its port (RFC 9110 §9.3.6).
+        host: match target.iter().rposition(|byte| *byte == b':') {
+            Some(end) if method == b"CONNECT" && !target.starts_with(b"/") => &target[..end],
+            _ => b"",
+        },
         remote_addr: peer.address_text.as_bytes(),
         remote_port: peer.address.port(),
         server_port: peer.local.port(),
@@ -209,4 +241,28 @@ fn attempts<'a>(
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_request_line_is_told_from_other_bytes() {
+        for (line, expected) in [
+            ("CONNECT foo:443 HTTP/1.1", ("CONNECT", "foo:443", "HTTP/1.1")),
+            ("CONNECT /ws HTTP/2.0", ("CONNECT", "/ws", "HTTP/2.0")),
+            ("GET /a b HTTP/1.1", ("", "GET /a b HTTP/1.1", "")),
+            ("GET / HTTP/3.7", ("", "GET / HTTP/3.7", "")),
+            ("\u{16}\u{3}", ("", "\u{16}\u{3}", "")),
+            ("", ("", "", "")),
+        ] {
+            let FirstLine { method, target, protocol } = FirstLine::parse(line.as_bytes());
+            let (method, target) = (method.escape_ascii(), target.escape_ascii());
+            let said = (method.to_string(), target.to_string(), protocol);
+            let (method, target, protocol) = expected;
+            let target = target.as_bytes().escape_ascii().to_string();
+            assert_eq!(said, (method.to_owned(), target, protocol));
+        }
+    }
 }

@@ -51,6 +51,9 @@ struct Served {
 struct Staple {
     ssl: String,
     names: Vec<String>,
+    /// Whether clients that check revocation refuse it without a staple.
+    #[serde(default)]
+    required: bool,
     responder: Option<String>,
     state: String,
     until: Option<i64>,
@@ -135,7 +138,8 @@ fn describe_served(answer: &Answer) -> String {
 
 /// What responders say, of those certificates about which anybody is asked.
 fn describe_staples(staples: &[Staple]) -> String {
-    let asked: Vec<_> = staples.iter().filter(|staple| staple.state != "none").collect();
+    let is_shown = |staple: &&Staple| staple.state != "none" || staple.required;
+    let asked: Vec<_> = staples.iter().filter(is_shown).collect();
     if asked.is_empty() {
         return String::new();
     }
@@ -160,6 +164,12 @@ fn describe_staples(staples: &[Staple]) -> String {
     let mut text = format!("\n{}", table.render());
     // Below the table: an error has a remedy, which is longer than a cell.
     for staple in asked {
+        if staple.required && staple.until.is_none() {
+            let ssl = &staple.ssl;
+            text.push_str(&format!(
+                "\nssl {ssl} requires a staple (must-staple) and has none: clients that check refuse it\n"
+            ));
+        }
         if let Some(error) = &staple.last_error {
             text.push_str(&describe_error(&format!("ssl {}", staple.ssl), error));
         }
@@ -254,8 +264,11 @@ mod tests {
              "since":1766000000,"until":1767225600,"next_attempt":1766000060,"last_error":{"code":"ocsp_unreachable",
              "detail":"refused\u0007","remedy":"let it","at":1766000000}},
             {"ssl":"2","names":["b.test"],"responder":null,"state":"none","since":null,"until":null,
-             "next_attempt":null,"last_error":null}]}"#;
+             "next_attempt":null,"last_error":null},
+            {"ssl":"3","names":["c.test"],"required":true,"responder":null,"state":"none","since":null,
+             "until":null,"next_attempt":null,"last_error":null}]}"#;
         let shown = describe(&serde_json::from_str(text).expect("an answer"));
+        assert!(shown.contains("ssl 3 requires a staple"), "{shown}");
         assert!(shown.contains("1    a.test  renewal_failing  2026-01-01 00:00"), "{shown}");
         let error = "ocsp_unreachable\n  refused?\n  hint: let it\n  responder: http://ocsp.test\n";
         assert!(shown.contains(error), "{shown}");

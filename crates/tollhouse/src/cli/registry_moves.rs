@@ -2,8 +2,9 @@
 //! runs or one that does not.
 //!
 //! `file.rs` is the file's format, `source.rs` and `polaris.rs` where objects come from, `target.rs` where they go,
-//! `tally.rs` what is said about it; the commands are `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
+//! `tally.rs` what is said about it, `absent.rs` what only the registry has; the commands are `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
 
+mod absent;
 mod export;
 mod file;
 mod import;

@@ -371,6 +371,23 @@ fn an_etcd_with_tls_and_users_takes_those_it_knows() {
 }
 
 #[test]
+fn an_etcd_is_known_by_its_very_certificate() {
+    let own = Authority::own_authority(&["127.0.0.1"]);
+    let pair = (own.chain.as_str(), own.key.as_str());
+    let certificates = EtcdCertificates { authority: pair.0, server: pair, client: pair };
+    let Some(etcd) = Etcd::start_secured(&certificates) else { return };
+    let file = |name: &str| etcd.file(name).display().to_string();
+    let gateway = sharing(&etcd)
+        .set("store.etcd.tls.ca", &file("ca.pem"))
+        .set("store.etcd.tls.cert", &file("client.pem"))
+        .set("store.etcd.tls.key", &file("client.key"))
+        .start();
+    let origin = Origin::named("a");
+    put(&gateway, "/routes/1", &route(&origin));
+    wait_status(&gateway, 200);
+}
+
+#[test]
 fn half_an_object_is_set_aside_and_the_rest_serves() {
     let Some(etcd) = Etcd::start() else { return };
     let origin = Origin::named("a");

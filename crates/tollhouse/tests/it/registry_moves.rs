@@ -106,6 +106,46 @@ fn a_polaris_is_taken_over_once_and_what_cannot_be_is_named() {
 }
 
 #[test]
+fn what_a_polaris_has_deleted_since_is_named_and_goes_when_asked_for() {
+    let Some(polaris) = Database::mariadb() else { return };
+    polaris.run_sql(POLARIS);
+    let folder = folder();
+    import_polaris(folder.path(), &polaris, &["--yes"]);
+    polaris.run_sql(
+        "USE polaris_server; UPDATE instance SET flag = 1 WHERE id = 'i0001'; \
+         DELETE FROM instance WHERE id = 'i0002'; DELETE FROM ratelimit_config; \
+         UPDATE service SET flag = 1 WHERE name = 'bestellungen';",
+    );
+    let kept = import_polaris(folder.path(), &polaris, &["--yes", "--prune"]);
+    let reason = "only in the registry, and kept because something else is left out:";
+    assert!(kept.text.contains(reason), "{}", kept.text);
+    polaris.run_sql(
+        "USE polaris_server; DELETE FROM instance WHERE id = 'orphan'; \
+         DELETE FROM service WHERE name = 'lost'; DELETE FROM routing_config_v2 WHERE id = 'r2';",
+    );
+    let named = import_polaris(folder.path(), &polaris, &["--yes"]);
+    assert_eq!(named.status.code(), Some(0), "{}", named.text);
+    for expected in [
+        "only in the registry; --prune removes them:",
+        "(i0001)",
+        "(i0002)",
+        "rate-limit ",
+        "alias prod/bestellungen",
+    ] {
+        assert!(named.text.contains(expected), "{expected}: {}", named.text);
+    }
+    let pruned = import_polaris(folder.path(), &polaris, &["--yes", "--prune"]);
+    assert!(pruned.text.contains("4 objects removed from"), "{}", pruned.text);
+    let left = exported(&mut command(folder.path(), &["export", "registry"]));
+    assert_eq!(
+        left.iter().filter(|line| line["key"].to_string().contains("instances")).count(),
+        799
+    );
+    let again = import_polaris(folder.path(), &polaris, &["--yes", "--prune"]);
+    assert!(!again.text.contains("only in the registry"), "{}", again.text);
+}
+
+#[test]
 fn what_is_no_polaris_is_refused_by_what_it_lacks() {
     let Some(database) = Database::mariadb() else { return };
     database.run_sql("CREATE DATABASE polaris_server");

@@ -101,6 +101,43 @@ fn a_name_without_a_certificate_is_refused_by_an_alert_and_in_the_log() {
 }
 
 #[test]
+fn alerts_name_what_client_and_host_do_not_have_in_common() {
+    let authority = Authority::new("root");
+    let origin = Origin::named("hello");
+    let mutual = json!({ "client": { "ca": authority.pem } });
+    let gateway = start(
+        &origin,
+        &[
+            ssl("1", &["a.test"], &authority.server(&["a.test"])),
+            with(ssl("2", &["mutual.test"], &authority.server(&["mutual.test"])), mutual),
+        ],
+    );
+    for (client, name) in [
+        // The host has no key of RSA.
+        (TlsOptions::rsa_only(&authority).build(), "a.test"),
+        // TLS 1.2 has no alert for a missing certificate.
+        (TlsOptions::old(&authority).build(), "mutual.test"),
+    ] {
+        let answer = client.get(gateway.tls_address(), name, "/");
+        assert!(answer.text().contains("HandshakeFailure"), "{name}: {answer:?}");
+    }
+    // TLS 1.1 with one suite; and TLS 1.2 with a message of 20,000 bytes, of which the first come.
+    let mut old = vec![22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2];
+    old.resize(43, 7);
+    old.extend([0, 0, 2, 0, 0x2f, 1, 0]);
+    let mut long = vec![22, 3, 1, 0x40, 0, 1, 0, 0x4e, 0x20, 3, 3];
+    long.resize(12_000, 0);
+    for (hello, alert) in [(old, 70), (long, 47)] {
+        let mut stream = TcpStream::connect(gateway.tls_address()).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+        stream.write_all(&hello).expect("it is sent");
+        let mut record = [0; 7];
+        stream.read_exact(&mut record).expect("an alert");
+        assert_eq!((record[0], record[5], record[6]), (21, 2, alert));
+    }
+}
+
+#[test]
 fn the_clients_hello_chooses_between_keys_of_two_types() {
     let authority = Authority::new("root");
     let (rsa, elliptic) = (authority.rsa_server(&["a.test"]), authority.server(&["a.test"]));

@@ -93,6 +93,30 @@ fn each_way_of_failing_has_an_alert_and_a_code_of_its_own() {
 }
 
 #[test]
+fn clients_and_hosts_may_have_certificates_of_version_1_and_listed_ones() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let origin = Origin::named("hello");
+    let pair = servers.version_one(&servers.server(&NAMES));
+    let listed = Authority::own_authority(&["listed"]);
+    let list = clients.pem.clone() + &listed.chain;
+    let gateway =
+        gateway().tls().resources(&resources(&origin, &pair, &json!({ "ca": list }))).start();
+    let old = clients.version_one(&clients.client("old"));
+    let strange = Authority::new("clients").version_one(&clients.client("strange"));
+    for (pair, is_served) in [(&old, true), (&listed, true), (&strange, false)] {
+        let client = TlsOptions::showing(&servers, pair).trusting_any().build();
+        let answer = client.get(gateway.tls_address(), "mutual.test", "/");
+        assert_eq!(matches!(answer, Answer::Http(200, _)), is_served, "{answer:?}");
+        // Where paths are exempt, the same verifier is asked for each request.
+        let answer = client.get(gateway.tls_address(), "partly.test", "/");
+        assert_eq!(answer.status(), if is_served { 200 } else { 400 });
+    }
+    gateway
+        .output()
+        .wait_line("the reason", |line| line.contains("version 1 certificate").then_some(()));
+}
+
+#[test]
 fn paths_may_be_exempt_and_no_others() {
     let bench = Bench::new();
     let (nobody, good) = (bench.nobody(), bench.showing(&bench.clients.client("good")));

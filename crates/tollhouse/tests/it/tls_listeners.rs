@@ -28,18 +28,20 @@ fn control_api_and_metrics_speak_tls_where_they_have_certificates() {
         path.display().to_string()
     };
     let (cert, key) = (file("cert.pem", &pair.chain), file("key.pem", &pair.key));
+    let old = file("old.pem", &servers.version_one(&pair).chain);
     let ca = file("ca.pem", &clients.pem);
     let origin = Origin::named("a");
     let gateway = gateway()
         .set("control.tls.cert", &cert)
         .set("control.tls.key", &key)
         .set("control.tls.client_ca", &ca)
-        .set("metrics.tls.cert", &cert)
+        .set("metrics.tls.cert", &old)
         .set("metrics.tls.key", &key)
         .resources(&everything_to(origin.address()))
         .start();
-    let anybody = TlsOptions::new(&servers).build();
-    let known = TlsOptions::showing(&servers, &clients.client("operator")).build();
+    let anybody = TlsOptions::new(&servers).trusting_any().build();
+    let old = clients.version_one(&clients.client("operator"));
+    let known = TlsOptions::showing(&servers, &old).trusting_any().build();
     let (is_tls, control) = listener(&gateway, "control");
     assert!(is_tls);
     assert_eq!(known.get(control, "localhost", "/v1/configuration").status(), 200);

@@ -1,7 +1,7 @@
 //! Whose certificates nodes must show, for requests, for connections and for probes.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
@@ -70,6 +70,40 @@ fn a_node_is_taken_by_its_authority_and_name_and_others_are_not_asked() {
         let answer = String::from_utf8(client.rest()).expect("text");
         assert!(answer.starts_with(&format!("HTTP/1.1 {expected}")), "{host}: {answer}");
     }
+}
+
+#[test]
+fn a_node_may_show_what_people_make_with_one_command() {
+    let authority = Authority::new("servers");
+    let old = authority.version_one(&authority.server(&["node.test"]));
+    let pinned = Authority::own_authority(&["node.test"]);
+    let (old_node, pinned_node) = (tls_node(&old, None), tls_node(&pinned, None));
+    let route = |path: &str, node: SocketAddr, tls: Value| {
+        let upstream = json!({
+            "type": "roundrobin", "scheme": "https", "nodes": { node.to_string(): 1 },
+            "pass_host": "rewrite", "upstream_host": "node.test", "tls": tls,
+        });
+        json!({ "id": path.trim_start_matches('/'), "uri": path, "upstream": upstream })
+    };
+    let ours = json!({ "verify": true, "ca": authority.pem });
+    let itself = json!({ "verify": true, "ca": pinned.chain });
+    let gateway = gateway()
+        .resources(&routes([
+            route("/old", old_node, json!({})),
+            route("/old-verified", old_node, ours.clone()),
+            route("/pinned", pinned_node, itself),
+            route("/pinned-unlisted", pinned_node, ours),
+        ]))
+        .start();
+    for (path, expected) in
+        [("/old", 200), ("/pinned", 200), ("/old-verified", 502), ("/pinned-unlisted", 502)]
+    {
+        assert_eq!(gateway.client().get(path).status(), expected, "{path}");
+    }
+    gateway.output().wait_line("the reason", |line| {
+        (line.contains("upstream_connect_failed") && line.contains("version 1 certificate"))
+            .then_some(())
+    });
 }
 
 #[test]

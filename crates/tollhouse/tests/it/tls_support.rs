@@ -5,8 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, SigningKey, date_time_ymd,
@@ -15,6 +13,7 @@ use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
     StreamOwned,
@@ -22,6 +21,7 @@ use rustls::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
+use tollhouse_testkit::certificate::{pem, version_one};
 use tollhouse_testkit::responder::{AUTHORITY_INFORMATION_ACCESS, responder_at};
 
 /// No wait is longer.
@@ -42,11 +42,6 @@ pub(crate) struct Authority {
 
 fn certificate_pem(certificate: &rcgen::Certificate) -> String {
     pem("CERTIFICATE", certificate.der())
-}
-
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
 }
 
 fn authority_params(name: &str) -> CertificateParams {
@@ -98,6 +93,22 @@ impl Authority {
 
     pub(crate) fn client(&self, name: &str) -> Pair {
         self.sign(client_params(name), KeyPair::generate())
+    }
+
+    /// The same pair with a certificate of version 1.
+    pub(crate) fn version_one(&self, pair: &Pair) -> Pair {
+        let old = version_one(&der(pair), |text| self.sign_text(text));
+        Pair { chain: pem("CERTIFICATE", &old), key: pair.key.clone() }
+    }
+
+    /// A pair whose certificate is an authority's (CA:TRUE) and nobody else's, as `openssl req -x509` makes it.
+    pub(crate) fn own_authority(names: &[&str]) -> Pair {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = authority_params(names[0]);
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        params.subject_alt_names = CertificateParams::new(names).expect("names").subject_alt_names;
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Pair { chain: certificate_pem(&certificate), key: pem("PRIVATE KEY", &key.serialize_der()) }
     }
 
     pub(crate) fn expired_client(&self, name: &str) -> Pair {
@@ -194,12 +205,7 @@ impl TlsOptions {
             .with_root_certificates(roots);
         let config = match pair {
             None => builder.with_no_client_auth(),
-            Some(pair) => {
-                let chain = CertificateDer::pem_slice_iter(pair.chain.as_bytes());
-                let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
-                let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
-                builder.with_client_auth_cert(chain, key).expect("a pair")
-            }
+            Some(pair) => builder.with_client_cert_resolver(Arc::new(shown(pair))),
         };
         Self { config }.offering(&["http/1.1"])
     }
@@ -208,6 +214,13 @@ impl TlsOptions {
     pub(crate) fn offering(mut self, protocols: &[&str]) -> Self {
         let name = |protocol: &&str| protocol.as_bytes().to_vec();
         self.config.alpn_protocols = protocols.iter().map(name).collect();
+        self
+    }
+
+    /// Takes whatever certificate it is shown.
+    pub(crate) fn trusting_any(mut self) -> Self {
+        let verifier = Arc::new(tollhouse_net::tls::ServerVerifier::any());
+        self.config.dangerous().set_certificate_verifier(verifier);
         self
     }
 
@@ -338,6 +351,15 @@ pub(crate) fn der(pair: &Pair) -> Vec<u8> {
     CertificateDer::from_pem_slice(pair.chain.as_bytes()).expect("PEM").as_ref().to_vec()
 }
 
+/// A pair as it is shown; certificates of version 1, which rustls does not read, included.
+fn shown(pair: &Pair) -> SingleCertAndKey {
+    let chain = CertificateDer::pem_slice_iter(pair.chain.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).expect("a key");
+    CertifiedKey::new(chain, key).into()
+}
+
 /// A node that says `ok` over TLS, to nobody without a certificate of `clients` where there are such.
 pub(crate) fn tls_node(pair: &Pair, clients: Option<&Authority>) -> SocketAddr {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
@@ -352,13 +374,11 @@ pub(crate) fn tls_node(pair: &Pair, clients: Option<&Authority>) -> SocketAddr {
             verifier.build().expect("a verifier")
         }
     };
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![der(&pair.chain)], key)
-        .expect("a pair");
+        .with_cert_resolver(Arc::new(shown(pair)));
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
     let address = listener.local_addr().expect("bound");

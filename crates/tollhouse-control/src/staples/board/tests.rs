@@ -38,17 +38,20 @@ impl Authority {
 
     /// A host with a certificate that names a responder, where one is given.
     fn host(&self, responder: Option<&str>) -> HostTerms {
+        self.host_with(responder, &[]).terms()
+    }
+
+    fn host_with(&self, responder: Option<&str>, extensions: &[CustomExtension]) -> Pair {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
+        params.custom_extensions.extend(extensions.iter().cloned());
         params.custom_extensions.extend(responder.map(|uri| {
             let content = responder_at(uri);
             CustomExtension::from_oid_content(&AUTHORITY_INFORMATION_ACCESS, content)
         }));
         let own = params.signed_by(&key, &self.issuer).expect("a certificate");
         let chain = pem("CERTIFICATE", own.der()) + &self.pem;
-        let key = pem("PRIVATE KEY", &key.serialize_der());
-        let pairs = [PemPair { chain: &chain, key: &key }];
-        ServerTerms::default().host(&pairs, None, None).expect("a host")
+        Pair { chain, key: pem("PRIVATE KEY", &key.serialize_der()) }
     }
 
     fn sign(&self, text: &[u8]) -> Vec<u8> {
@@ -58,6 +61,25 @@ impl Authority {
     fn answer(&self, asked: &Asked, answer: &Answer) -> Vec<u8> {
         answer.to(&asked.question.to_der(), |text| self.sign(text))
     }
+}
+
+/// What an object is written with.
+struct Pair {
+    chain: String,
+    key: String,
+}
+
+impl Pair {
+    /// The host as it is served after a write.
+    fn terms(&self) -> HostTerms {
+        let pairs = [PemPair { chain: &self.chain, key: &self.key }];
+        ServerTerms::default().host(&pairs, None, None).expect("a host")
+    }
+}
+
+/// The promise of a staple (RFC 7633).
+fn must_staple() -> CustomExtension {
+    CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 24], vec![0x30, 3, 2, 1, 5])
 }
 
 fn board() -> Board {
@@ -112,6 +134,29 @@ fn a_staple_is_asked_for_at_once_and_anew_ahead_of_its_end() {
         assert!((earliest..=latest).contains(&next), "{next}");
         assert!(board.ask(NOW + next - 1).is_empty());
     }
+}
+
+#[test]
+fn a_written_object_is_asked_for_at_once_and_what_requires_a_staple_says_so() {
+    let (authority, mut board) = (Authority::new(), board());
+    let host = authority.host_with(Some(URI), &[must_staple()]);
+    let again = host.terms();
+    serve(&mut board, &[host.terms()], &[], NOW);
+    for _ in 0..5 {
+        let asked = only(board.ask(i64::MAX));
+        let noted = board.answer(&asked, Err("away".to_owned()), NOW).expect_err("it fails");
+        assert!(noted.is_refused);
+    }
+    assert!(board.report(NOW)[0].required);
+    assert!(board.next_look().expect("it is asked for again") > NOW + 60);
+    serve(&mut board, &[again], &[], NOW);
+    assert_eq!(board.next_look(), Some(NOW));
+    let asked = only(board.ask(NOW));
+    let answer = authority.answer(&asked, &Answer::good(NOW, NOW + DAY));
+    board.answer(&asked, Ok(answer), NOW).expect("it is good");
+    // What does not fail keeps its time.
+    serve(&mut board, &[host.terms()], &[], NOW);
+    assert!(board.next_look().expect("there is a next time") > NOW);
 }
 
 #[test]

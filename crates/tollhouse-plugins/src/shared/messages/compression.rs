@@ -76,8 +76,40 @@ impl Conditions {
         };
         let facts = cx.facts();
         is_listed
-            && facts.content_length.is_none_or(|length| length >= self.length_min)
+            && !refuses_transformation(cx)
+            && length_of(cx).is_none_or(|length| length >= self.length_min)
             && (facts.client_is_http11 || self.http_version < 1.1)
+    }
+}
+
+/// Length of the body; of an answer to HEAD that which GET would get (RFC 9110 §9.3.2).
+fn length_of(cx: &ResponseContext<'_>) -> Option<u64> {
+    let said = || std::str::from_utf8(cx.header("Content-Length")?).ok()?.trim().parse().ok();
+    cx.facts().content_length.or_else(said)
+}
+
+/// Whether the answer forbids to change its content (`no-transform`, RFC 9110 §7.7).
+fn refuses_transformation(cx: &ResponseContext<'_>) -> bool {
+    cx.header_list("Cache-Control").is_some_and(|list| {
+        let mut directives = list.split(|byte| *byte == b',');
+        directives.any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+    })
+}
+
+/// Whether the answer has a body, or is one to HEAD, whose head says what that of GET would (RFC 9110 §9.3.2).
+pub(crate) fn is_encodable(cx: &ResponseContext<'_>) -> bool {
+    let never_has_one = matches!(cx.status(), 100..200 | 204 | 304);
+    cx.facts().has_body || (cx.request().method() == b"HEAD" && !never_has_one)
+}
+
+/// Adds `Vary: Accept-Encoding`, unless that is said already.
+pub(crate) fn vary_by_encoding(cx: &mut ResponseContext<'_>) {
+    let is_said = cx.header_list("Vary").is_some_and(|list| {
+        let mut names = list.split(|byte| *byte == b',');
+        names.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"Accept-Encoding"))
+    });
+    if !is_said {
+        cx.add_header("Vary", b"Accept-Encoding");
     }
 }
 

@@ -16,8 +16,10 @@ const MESSAGE: &str = "v1.ServiceContract";
 const SERVER_FIELDS_BYTES: usize = 128;
 
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::CONTRACT, plan_delete);
-pub(in crate::http) static LIST: List =
-    List { keys: &["id", "namespace", "service", "type", "name", "protocol", "version"], find };
+pub(in crate::http) static LIST: List = List {
+    keys: &["id", "namespace", "service", "type", "name", "protocol", "version", "brief"],
+    find,
+};
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let contract = v1::ServiceContract::decode(item).map_err(|_| Code::ParseException)?;

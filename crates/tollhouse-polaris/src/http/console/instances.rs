@@ -37,9 +37,14 @@ pub(in crate::http) static LIST: List = List {
         "protocol",
         "version",
         "healthy",
+        "health_status",
         "isolate",
         "weight",
+        "priority",
         "logic_set",
+        "cmdb_region",
+        "cmdb_zone",
+        "cmdb_idc",
         "keys",
         "values",
         "show_last_heartbeat",
@@ -47,16 +52,21 @@ pub(in crate::http) static LIST: List = List {
     find,
 };
 /// The filters that look at single instances.
-const INSTANCE_KEYS: [&str; 11] = [
+const INSTANCE_KEYS: [&str; 16] = [
     "id",
     "host",
     "port",
     "protocol",
     "version",
     "healthy",
+    "health_status",
     "isolate",
     "weight",
+    "priority",
     "logic_set",
+    "cmdb_region",
+    "cmdb_zone",
+    "cmdb_idc",
     "keys",
     "values",
 ];
@@ -211,6 +221,7 @@ struct Filter<'a> {
     labels: Vec<(&'a str, &'a str)>,
     port: Option<u32>,
     weight: Option<u32>,
+    priority: Option<u32>,
     healthy: Option<bool>,
     isolated: Option<bool>,
 }
@@ -225,7 +236,12 @@ impl<'a> Filter<'a> {
             labels: query.labels("keys", "values")?,
             port: query.number("port")?,
             weight: query.number("weight")?,
-            healthy: query.flag("healthy")?,
+            priority: query.number("priority")?,
+            // As in Polaris, the newer of the two names decides.
+            healthy: match query.flag("healthy")? {
+                None => query.flag("health_status")?,
+                healthy => healthy,
+            },
             isolated: query.flag("isolate")?,
         })
     }
@@ -255,20 +271,31 @@ impl<'a> Filter<'a> {
     }
 
     fn allows(&self, instance: &Instance) -> bool {
+        let [region, zone, campus] = place_of(instance);
         let texts = [
             ("id", &*instance.id),
             ("protocol", &*instance.protocol),
             ("version", &*instance.version),
             ("logic_set", &*instance.logic_set),
+            ("cmdb_region", region),
+            ("cmdb_zone", zone),
+            ("cmdb_idc", campus),
         ];
         texts.iter().all(|(key, text)| allows(self.query.get(key), text))
             && lists(self.query.get("host"), &instance.host)
             && self.port.is_none_or(|port| port == u32::from(instance.port))
             && self.weight.is_none_or(|weight| weight == u32::from(instance.weight))
+            && self.priority.is_none_or(|priority| priority == instance.priority)
             && self.healthy.is_none_or(|healthy| healthy == instance.healthy)
             && self.isolated.is_none_or(|isolated| isolated == instance.isolated)
             && has_labels(&instance.metadata, &self.labels)
     }
+}
+
+/// Region, zone and campus; empty where they are unknown.
+fn place_of(instance: &Instance) -> [&str; 3] {
+    let location = instance.location.as_ref();
+    location.map_or([""; 3], |it| [&*it.region, &*it.zone, &*it.campus])
 }
 
 fn find(state: &State, query: &Query) -> Result<Found, Failure> {
@@ -303,7 +330,7 @@ fn count(state: &State, _: &Query) -> Result<Found, Failure> {
     Ok(Found { amount, size: 0, fields: Vec::new() })
 }
 
-/// Every label of a service's instances, with all values it has.
+/// Every label of a service's instances, with all values it has, and what rules may name like labels.
 fn find_labels(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let name = query.required("service", Code::InvalidServiceName)?;
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
@@ -312,7 +339,16 @@ fn find_labels(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for instance in found.view.instances() {
         let metadata: &Metadata = &instance.metadata;
-        for (key, value) in metadata {
+        let own = metadata.iter().map(|(key, value)| (&**key, &**value));
+        let [region, zone, campus] = place_of(instance);
+        let fields = [
+            ("version", &*instance.version),
+            ("protocol", &*instance.protocol),
+            ("region", region),
+            ("zone", zone),
+            ("campus", campus),
+        ];
+        for (key, value) in own.chain(fields.into_iter().filter(|(_, value)| !value.is_empty())) {
             labels.entry(key).or_default().insert(value);
         }
     }

@@ -1,5 +1,6 @@
 //! Governance rules in the console: one set of functions for all kinds, one table a kind.
 
+use super::rule_filters;
 use super::{Found, List, Plan, Write, any_of, page_of};
 use crate::code::Code;
 use crate::http::failure::Failure;
@@ -77,6 +78,11 @@ const KEYS: &[&str] = &[
     "dstNamespace",
     "destination_service",
     "destination_namespace",
+    "dstMethod",
+    "method",
+    "labels",
+    "level",
+    "description",
     "enable",
     "disable",
     "brief",
@@ -220,5 +226,7 @@ fn fits(rule: &Rule, query: &Query) -> bool {
             .targets
             .iter()
             .any(|target| allows(service, &target.name) && allows(namespace, &target.namespace));
-    own.iter().all(|(key, text)| allows(query.get(key), text)) && fits_target
+    own.iter().all(|(key, text)| allows(query.get(key), text))
+        && fits_target
+        && rule_filters::fit(rule, query)
 }

@@ -33,26 +33,29 @@ pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::SERVI
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::SERVICE, plan_delete);
 pub(in crate::http) static RENEW_TOKEN: Write =
     Write::whole(MESSAGE, response::SERVICE, plan_token);
-pub(in crate::http) static LIST: List = List {
-    keys: &[
-        "name",
-        "namespace",
-        "business",
-        "department",
-        "owner",
-        "host",
-        "port",
-        "keys",
-        "values",
-        "instance_keys",
-        "instance_values",
-        "only_exist_health_instance",
-        "id",
-    ],
-    find,
-};
+/// Filters of services.
+const KEYS: &[&str] = &[
+    "name",
+    "namespace",
+    "business",
+    "department",
+    "owner",
+    "host",
+    "port",
+    "keys",
+    "values",
+    "instance_keys",
+    "instance_values",
+    "only_exist_health_instance",
+    "id",
+    "cmdb_mod1",
+    "cmdb_mod2",
+    "cmdb_mod3",
+    "platform_id",
+];
+pub(in crate::http) static LIST: List = List { keys: KEYS, find };
 pub(in crate::http) static ALL: List = List { keys: &["name", "namespace"], find: find_all };
-pub(in crate::http) static COUNT: List = List { keys: &[], find: count };
+pub(in crate::http) static COUNT: List = List { keys: KEYS, find: count };
 pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name", "namespace"], find: find_token };
 pub(in crate::http) static GET_OWNER: Get = Get { keys: &["name", "namespace"], find: find_owner };
 
@@ -213,6 +216,10 @@ impl<'a> Filter<'a> {
             ("business", &details.business),
             ("department", &details.department),
             ("owner", &details.owners),
+            ("cmdb_mod1", &details.cmdb_mod[0]),
+            ("cmdb_mod2", &details.cmdb_mod[1]),
+            ("cmdb_mod3", &details.cmdb_mod[2]),
+            ("platform_id", &details.platform_id),
         ];
         texts.iter().all(|(key, text)| allows(self.query.get(key), text))
             && has_labels(&service.metadata, &self.labels)
@@ -272,6 +279,13 @@ fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
     Ok(Found { amount: found.len(), size: found.len(), fields })
 }
 
-fn count(state: &State, _: &Query) -> Result<Found, Failure> {
-    Ok(Found { amount: state.totals().services, size: 0, fields: Vec::new() })
+fn count(state: &State, query: &Query) -> Result<Found, Failure> {
+    let amount = match query.has_filters() {
+        false => state.totals().services,
+        true => {
+            let filter = Filter::parse(query)?;
+            state.services().filter(|view| filter.allows(view)).count()
+        }
+    };
+    Ok(Found { amount, size: 0, fields: Vec::new() })
 }

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use clap::Args;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline;
-use tollhouse_registry::Rehearsal;
+use tollhouse_registry::{Object, Rehearsal};
 
+use super::absent::{self, Absent, Registered};
 use super::polaris::PolarisSource;
 use super::polaris_database::DatabaseArguments;
 use super::source::{FileSource, Source};
 use super::tally::Tally;
-use super::target::{self, Opened};
+use super::target::{self, Opened, Rehearsed};
 use crate::cli::admin_client::AdminClient;
 use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
@@ -61,6 +62,10 @@ pub struct PolarisArguments {
     common: Common,
     #[command(flatten)]
     database: DatabaseArguments,
+    /// Remove the instances, services, aliases and rules that the registry has and the Polaris does not, those that
+    /// were registered here included. Without it they are named.
+    #[arg(long, conflicts_with = "admin")]
+    prune: bool,
 }
 
 /// Takes over a file.
@@ -73,7 +78,8 @@ pub fn import_file(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let mut source = FileSource::open(&arguments.file)?;
-    carry_out(&arguments.common, &loaded.bootstrap, &mut source)
+    let (common, bootstrap) = (&arguments.common, &loaded.bootstrap);
+    carry_out(&Import { common, bootstrap, absent: Absent::Ignored }, &mut source)
 }
 
 /// Takes over a Polaris.
@@ -86,54 +92,98 @@ pub fn import_polaris(arguments: &PolarisArguments) -> anyhow::Result<ExitCode> 
         Err(code) => return Ok(code),
     };
     let mut source = PolarisSource::open(&arguments.database.settings()?)?;
-    carry_out(&arguments.common, &loaded.bootstrap, &mut source)
+    let absent = if arguments.prune { Absent::Removed } else { Absent::Named };
+    let (common, bootstrap) = (&arguments.common, &loaded.bootstrap);
+    carry_out(&Import { common, bootstrap, absent }, &mut source)
 }
 
-fn carry_out(
-    common: &Common,
-    bootstrap: &Bootstrap,
-    source: &mut dyn Source,
-) -> anyhow::Result<ExitCode> {
+/// An import into the registry of the configuration itself.
+struct Import<'a> {
+    common: &'a Common,
+    bootstrap: &'a Bootstrap,
+    absent: Absent,
+}
+
+/// What an import is about to do.
+struct Planned {
+    tally: Tally,
+    only_here: Vec<Object>,
+}
+
+fn carry_out(import: &Import<'_>, source: &mut dyn Source) -> anyhow::Result<ExitCode> {
+    let Import { common, bootstrap, .. } = import;
     if let Some(url) = &common.admin {
         return through(common, url, bootstrap, source);
     }
     if common.dry_run {
-        let tally = target::rehearse(source, target::look(bootstrap)?)?;
-        stdout::print(&format!("{}nothing was written: --dry-run\n", tally.text()))?;
-        return Ok(exit_code(&tally));
+        let planned = import.plan(source, target::look(bootstrap)?)?;
+        let text = import.text(&planned);
+        stdout::print(&format!("{text}nothing was written: --dry-run\n"))?;
+        return Ok(exit_code(&planned.tally));
     }
     let opened = Opened::open(bootstrap)?;
-    let written = write(common, bootstrap, source, &opened);
+    let written = import.write(source, &opened);
     opened.registry.close();
     written
 }
 
-fn write(
-    common: &Common,
-    bootstrap: &Bootstrap,
-    source: &mut dyn Source,
-    opened: &Opened,
-) -> anyhow::Result<ExitCode> {
-    let state = opened.registry.handle.state_full();
-    let planned = target::rehearse(source, Rehearsal::from_state(&state))?;
-    drop(state);
-    stdout::print(&planned.text())?;
-    if planned.writes() == 0 {
-        return Ok(exit_code(&planned));
+impl Import<'_> {
+    fn plan(&self, source: &mut dyn Source, rehearsal: Rehearsal) -> anyhow::Result<Planned> {
+        let Rehearsed { tally, keys } = target::rehearse(source, rehearsal)?;
+        let only_here = match self.absent {
+            Absent::Ignored => Vec::new(),
+            Absent::Named | Absent::Removed => Registered::read(self.bootstrap)?.without(&keys),
+        };
+        Ok(Planned { tally, only_here })
     }
-    if !common.yes && !agreed()? {
-        stdout::print("nothing was written\n")?;
-        return Ok(ExitCode::FAILURE);
+
+    /// Whether what only the registry has is removed. Never beside faults: an object of the source that cannot be
+    /// read is not one that it has deleted.
+    fn removes(&self, planned: &Planned) -> bool {
+        self.absent == Absent::Removed
+            && !planned.tally.has_faults()
+            && !planned.only_here.is_empty()
     }
-    let written = opened.write(source)?;
-    let (count, place) = (written.writes(), offline::name(bootstrap));
-    // Where other nodes write at the same time, something else may have come of it.
-    let differs = if written == planned { "" } else { "; of what was said above, this changed:\n" };
-    stdout::print(&format!("{count} objects written to {place}{differs}\n"))?;
-    if written != planned {
-        stdout::print(&written.text())?;
+
+    fn text(&self, planned: &Planned) -> String {
+        let head = match self.absent {
+            Absent::Removed if planned.tally.has_faults() => {
+                "only in the registry, and kept because something else is left out"
+            }
+            Absent::Removed => "only in the registry, to be removed",
+            Absent::Named | Absent::Ignored => "only in the registry; --prune removes them",
+        };
+        planned.tally.text() + &absent::text(&planned.only_here, head)
     }
-    Ok(exit_code(&written))
+
+    fn write(&self, source: &mut dyn Source, opened: &Opened) -> anyhow::Result<ExitCode> {
+        let state = opened.registry.handle.state_full();
+        let planned = self.plan(source, Rehearsal::from_state(&state))?;
+        drop(state);
+        stdout::print(&self.text(&planned))?;
+        let removes = self.removes(&planned);
+        if planned.tally.writes() == 0 && !removes {
+            return Ok(exit_code(&planned.tally));
+        }
+        if !self.common.yes && !agreed()? {
+            stdout::print("nothing was written\n")?;
+            return Ok(ExitCode::FAILURE);
+        }
+        let written = opened.write(source)?;
+        let (count, place) = (written.writes(), offline::name(self.bootstrap));
+        // Where other nodes write at the same time, something else may have come of it.
+        let is_as_planned = written == planned.tally;
+        let differs = if is_as_planned { "" } else { "; of what was said above, this changed:\n" };
+        stdout::print(&format!("{count} objects written to {place}{differs}\n"))?;
+        if !is_as_planned {
+            stdout::print(&written.text())?;
+        }
+        if removes {
+            let removed = opened.remove(&planned.only_here)?;
+            stdout::print(&format!("{removed} objects removed from {place}\n"))?;
+        }
+        Ok(exit_code(&written))
+    }
 }
 
 fn through(

@@ -19,21 +19,22 @@ pub struct Tally {
     notes: Named,
 }
 
+/// The first lines of a list, and the number of all.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Named {
+pub(super) struct Named {
     lines: Vec<String>,
     count: u64,
 }
 
 impl Named {
-    fn add(&mut self, line: String) {
+    pub(super) fn add(&mut self, line: String) {
         self.count += 1;
         if self.lines.len() < NAMED_MAX {
             self.lines.push(line);
         }
     }
 
-    fn write(&self, head: &str, text: &mut String) {
+    pub(super) fn write(&self, head: &str, text: &mut String) {
         if self.count == 0 {
             return;
         }

@@ -1,6 +1,8 @@
 //! Where objects go: into the registry that the configuration names, opened for it, or into one that runs, through
 //! its Admin API.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -24,22 +26,32 @@ const REPEAT: &str =
 /// Bytes of objects in one call to an Admin API: less than it takes.
 const CALL_BYTES_MAX: usize = 1_200_000;
 
+/// Outcome of a rehearsal.
+#[derive(Default)]
+pub struct Rehearsed {
+    /// What would become of the objects.
+    pub tally: Tally,
+    /// The keys of all of them.
+    pub keys: HashSet<String>,
+}
+
 /// What would become of all objects, put into a copy of a registry in memory.
 ///
 /// # Errors
 /// The source cannot be read.
-pub fn rehearse(source: &mut dyn Source, mut rehearsal: Rehearsal) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
+pub fn rehearse(source: &mut dyn Source, mut rehearsal: Rehearsal) -> anyhow::Result<Rehearsed> {
+    let Rehearsed { mut tally, mut keys } = Rehearsed::default();
     source.rewind()?;
     loop {
         let page = source.next_page()?;
         if page.is_empty() {
-            return Ok(tally);
+            return Ok(Rehearsed { tally, keys });
         }
         for item in page {
             match item {
                 Item::LeftOut(left_out) => tally.leave_out(&left_out),
                 Item::Object(object) => {
+                    keys.extend(object.to_entry().ok().map(|(key, _)| key));
                     let (kind, name) = (object.kind(), object.name());
                     count(&mut tally, kind, name, rehearsal.put(object));
                 }
@@ -108,6 +120,26 @@ impl Opened {
             self.write_page(page, &mut tally)
                 .with_context(|| format!("{} objects were written; {REPEAT}", tally.writes()))?;
         }
+    }
+
+    /// Removes objects, each after those before it; returns how many were still there.
+    ///
+    /// # Errors
+    /// If the registry refuses one.
+    pub fn remove(&self, objects: &[Object]) -> anyhow::Result<u64> {
+        let mut removed = 0;
+        for object in objects {
+            let submitted = self.registry.handle.submit(object.removal());
+            match self.runtime.block_on(submitted) {
+                Ok(_) => removed += 1,
+                Err(Refusal::NotFound(_)) => {}
+                Err(refusal) => {
+                    let (kind, name) = (object.kind(), object.name());
+                    return Err(refusal).with_context(|| format!("failed to remove {kind} {name}"));
+                }
+            }
+        }
+        Ok(removed)
     }
 
     /// Puts the objects of a page together, so that they share commits.

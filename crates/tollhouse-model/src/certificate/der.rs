@@ -1,5 +1,5 @@
-//! As much of DER as answers of responders need: elements one behind the other, each with its tag and its
-//! length (X.690 §8, §10). What an element means is nothing of this file.
+//! As much of DER as certificates and answers of responders need: elements one behind the other, each with its
+//! tag and its length (X.690 §8, §10). What an element means is nothing of this file.
 //!
 //! Every length is checked against what is there; nothing is copied, and nothing nests by itself.
 

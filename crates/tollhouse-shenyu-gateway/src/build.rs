@@ -115,15 +115,7 @@ pub(crate) fn compile(
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
     let judges_paths = links.iter().chain(&answer_links).any(|link| protects(&link.name));
     let is_bare = !is_used(parts, &links);
-    let actuator = terms.filters.actuator.then(|| {
-        Box::new(Actuator::new(Contents {
-            plugins: parts.plugins.clone(),
-            selectors: parts.selectors.clone(),
-            rules: parts.rules.clone(),
-            metadata: parts.metadata.clone(),
-            order: engine.order().map(|(name, order)| (name, order.into())).collect(),
-        }))
-    });
+    let actuator = terms.filters.actuator.then(|| Box::new(actuator(parts, &engine)));
     let mut chain = Chain {
         engine,
         links: links.into(),
@@ -146,6 +138,17 @@ pub(crate) fn compile(
     kept.made = made;
     kept.chain = Some(Arc::clone(&chain));
     (chain, problems)
+}
+
+/// The pages below `/actuator/`, which show these objects.
+fn actuator(parts: &Parts, engine: &Engine) -> Actuator {
+    Actuator::new(Contents {
+        plugins: parts.plugins.clone(),
+        selectors: parts.selectors.clone(),
+        rules: parts.rules.clone(),
+        metadata: parts.metadata.clone(),
+        order: engine.order().map(|(name, order)| (name, order.into())).collect(),
+    })
 }
 
 /// Whether an object needs requests: a selector, enabled or not, of an enabled plugin, or a plugin that refuses

@@ -222,8 +222,7 @@ fn a_client_that_leaves_while_a_plugin_waits_is_logged_by_plugins() {
                 let uri = format!("http://{}/silent", auth.address());
                 plugins[name]["uri"] = json!(uri);
             }
-            let file = tempfile::NamedTempFile::new().expect("a file");
-            plugins["file-logger"] = json!({"path": file.path()});
+            plugins["file-logger"] = json!({"path": "requests.log"});
             let route = json!({
                 "id": "all", "uri": "/*", "plugins": plugins, "upstream": upstream([origin.address()]),
             });
@@ -249,7 +248,8 @@ fn a_client_that_leaves_while_a_plugin_waits_is_logged_by_plugins() {
             let line = gateway.log_line("/silent?second");
             assert_eq!(line["status"], 499, "{name} {leave:?}");
             wait_for("the plugin's line", || {
-                let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+                let path = gateway.folder().join("logs/requests.log");
+                let text = std::fs::read_to_string(path).unwrap_or_default();
                 text.contains("/silent?second").then_some(())
             });
             if name == "forward-auth" {

@@ -124,11 +124,13 @@ pub fn snapshot_of<const N: usize>(objects: [(Kind, &str, Value); N]) -> Arc<Sna
         ResolverSettings::default(),
         runtime.handle().clone(),
     );
+    let mut services = tollhouse_plugin::Services::new("APISIX");
+    services.log_folder = std::env::temp_dir();
     let mut compiler = Compiler::new(
         &settings(),
         resolver,
         Arc::new(tollhouse_plugins::catalogue()),
-        Arc::new(tollhouse_plugin::Services::new("APISIX")),
+        Arc::new(services),
     );
     let snapshot = compiler.apply(objects.map(|(kind, id, value)| Change::Upsert {
         kind,

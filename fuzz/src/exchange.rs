@@ -104,7 +104,7 @@ pub fn play(input: &[u8]) {
     if script.leaving != Leaving::Stays {
         stage.node.begin(&Script::default());
         stage.side.begin(&Script::default());
-        left = leaving::remains(&stage.gateway, open_before);
+        left = leaving::remains(&stage.gateway, name, open_before);
         stage.node.end();
         stage.side.end();
     }

@@ -84,7 +84,9 @@ pub fn remains(gateway: &Gateway, configuration: &str, open_before: i64) -> Vec<
     let text = String::from_utf8_lossy(&next.bytes);
     match text.get(9..12) {
         // Other plugins answer 503 when their own service fails.
-        Some("503") if configuration.contains("limit-conn") => vec!["a place is not free again".to_owned()],
+        Some("503") if configuration.contains("limit-conn") => {
+            vec!["a place is not free again".to_owned()]
+        }
         Some(_) => Vec::new(),
         None => vec![format!("the next client is left without an answer: {text:?}")],
     }

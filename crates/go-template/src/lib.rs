@@ -6,6 +6,8 @@
 //! lists are bounded, so that no template takes a worker with it. Nothing here reads files, the
 //! environment or the network.
 
+#![warn(missing_docs)]
+
 mod fault;
 mod function;
 pub mod golang;

@@ -88,6 +88,7 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod connection;

@@ -7,7 +7,6 @@ use crate::grammar::FieldLine;
 
 /// Names recognised while parsing, so that later steps compare a byte instead of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is the header of that name")]
 #[repr(u8)]
 pub enum Known {
     /// Any other name.

@@ -6,6 +6,8 @@
 //! here, and nothing here knows how a request travels: the data plane lends its side as an
 //! [`Exchange`].
 
+#![warn(missing_docs)]
+
 #![forbid(unsafe_code)]
 
 pub mod absent;

@@ -63,7 +63,6 @@ pub struct Config {
 /// How several values are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Parser {
     SegmentedText,
     Json,

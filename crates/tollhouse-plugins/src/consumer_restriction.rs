@@ -63,7 +63,6 @@ pub struct MethodRule {
 /// What is compared with the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Subject {
     #[default]
     ConsumerName,

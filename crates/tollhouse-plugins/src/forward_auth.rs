@@ -95,7 +95,6 @@ pub struct Config {
 /// How the service is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum RequestMethod {
     #[default]
     Get,

@@ -102,7 +102,6 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum PbOption {
     Int64AsNumber,
     Int64AsString,

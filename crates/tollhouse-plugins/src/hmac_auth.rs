@@ -86,7 +86,6 @@ pub struct Config {
 
 /// How a request is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Algorithm {
     #[serde(rename = "hmac-sha1")]
     HmacSha1,

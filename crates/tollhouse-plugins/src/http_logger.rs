@@ -73,7 +73,6 @@ pub struct Config {
 /// How the entries of a batch are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the field says what they mean")]
 pub enum ConcatMethod {
     #[default]
     Json,

@@ -81,7 +81,6 @@ pub struct Config {
 /// A claim about time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Claim {
     Exp,
     Nbf,

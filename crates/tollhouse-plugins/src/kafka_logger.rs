@@ -147,7 +147,6 @@ pub struct SaslConfig {
 
 /// How it is shown who we are.
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
-#[expect(missing_docs, reason = "their names say what they are")]
 pub enum SaslMechanism {
     #[default]
     #[serde(rename = "PLAIN")]
@@ -161,7 +160,6 @@ pub enum SaslMechanism {
 /// Whether records are gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the field says what they mean")]
 pub enum ProducerType {
     #[default]
     Async,
@@ -171,7 +169,6 @@ pub enum ProducerType {
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the field says what they mean")]
 pub enum MetaFormat {
     #[default]
     Default,

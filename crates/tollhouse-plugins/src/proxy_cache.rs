@@ -133,7 +133,6 @@ pub struct Config {
 /// Where answers are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Strategy {
     #[default]
     Disk,
@@ -143,7 +142,6 @@ pub enum Strategy {
 /// A method whose answers may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Method {
     Get,
     Post,

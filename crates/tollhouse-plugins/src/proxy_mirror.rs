@@ -71,7 +71,6 @@ pub struct Config {
 /// What a path of the conf does with the request's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum PathConcatMode {
     #[default]
     Replace,

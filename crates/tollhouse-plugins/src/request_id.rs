@@ -46,7 +46,6 @@ pub struct Config {
 /// How ids are made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "a schema of documented variants is no plain list")]
 pub enum Algorithm {
     #[default]
     Uuid,

@@ -9,7 +9,6 @@ use super::scan;
 
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
     Null,
     Boolean,

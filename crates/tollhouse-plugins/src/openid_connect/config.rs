@@ -164,7 +164,6 @@ pub struct Config {
 /// See [`Config::unauth_action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum UnauthAction {
     #[default]
     Auth,
@@ -277,7 +276,6 @@ pub struct Redis {
 /// Where sessions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Storage {
     #[default]
     Cookie,
@@ -286,7 +284,6 @@ pub enum Storage {
 
 /// See [`Session::cookie_same_site`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum SameSiteName {
     Strict,
     Lax,

@@ -11,7 +11,6 @@ use crate::shared::auth::base64::decode_base64;
 
 /// How a token is signed (RFC 7518 §3.1, RFC 8037 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
 pub enum Algorithm {
     #[default]
     HS256,

@@ -1,25 +1,27 @@
-//! Chunked bodies: no panic, progress at every step, and the same data however the bytes arrive.
+//! Chunked bodies: no panic, progress at every step, and the same data for any division of the
+//! bytes into reads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tollhouse_http::{ChunkError, ChunkedDecoder};
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte says how many bytes a read brings.
+    // The first byte is the number of bytes per read.
     let Some((&read_bytes, bytes)) = data.split_first() else { return };
     for decoder in [ChunkedDecoder::new(), ChunkedDecoder::for_answer()] {
         let whole = decode(decoder, bytes, bytes.len().max(1));
         let piecewise = decode(decoder, bytes, usize::from(read_bytes).max(1));
         assert_eq!(whole, piecewise, "the body depends on how the bytes arrive");
     }
-    // Answers may be padded; whatever a request may say means the same in an answer.
+    // Padding is allowed in answers only. Any other valid request body has the same meaning in an
+    // answer.
     let request = decode(ChunkedDecoder::new(), bytes, bytes.len().max(1));
     if request.2.is_none() {
         assert_eq!(decode(ChunkedDecoder::for_answer(), bytes, bytes.len().max(1)), request);
     }
 });
 
-/// The data of a body, whether it ended, and what was wrong with it.
+/// Returns the data of a body, whether it ended, and its error.
 fn decode(
     mut decoder: ChunkedDecoder,
     bytes: &[u8],

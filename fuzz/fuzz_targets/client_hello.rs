@@ -1,4 +1,4 @@
-//! The name in a TLS hello: the verdict does not depend on how the bytes were split.
+//! The server name in a TLS hello: the verdict does not depend on how the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use tollhouse_net::client_hello::{HELLO_BYTES_MAX, parse};
 fuzz_target!(|data: &[u8]| {
     let whole = parse(data);
     if data.len() >= HELLO_BYTES_MAX {
-        assert_ne!(whole, Ok(None), "more is waited for than is kept");
+        assert_ne!(whole, Ok(None), "the parser waits for more than its limit");
     }
     if let Ok(Some(hello)) = &whole
         && let Some(name) = &hello.server_name

@@ -1,4 +1,5 @@
-//! Datagrams of many sources through stream routes: no session's datagram reaches another's client.
+//! Datagrams from many sources through stream routes: a session's datagram never reaches another
+//! session's client.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Declarative files in both formats: no panic, and no item that cannot be read afterwards.
+//! Declarative files in both formats: no panic, and every item is readable afterwards.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,13 +10,13 @@ fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (format, text) = match choice % 2 {
         0 => (Format::Json, text.to_owned()),
-        // A file that does not end so is refused at once, which teaches nothing.
+        // A file without this end is refused immediately, which would test little.
         _ => (Format::Yaml, format!("{text}\n#END\n")),
     };
     let environment = |name: &str| (name.len() < 4).then(|| format!("value of {name}"));
     if let Ok(document) = declarative::parse(&text, format, &environment) {
         for item in &document.items {
-            // May fail, with a problem; must not panic.
+            // The call may return a problem, but must not panic.
             let _read = item.value();
         }
     }

@@ -1,5 +1,5 @@
-//! Documents of the Admin API and the declarative file: no panic, and nothing accepted that has an
-//! error among its problems.
+//! Documents of the Admin API and the declarative file: no panic, and documents with errors among
+//! their problems are refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Whole exchanges: one request in, one request out, and no byte of one exchange in another.
+//! Whole exchanges: every request results in one request to the node, and bytes never pass from one
+//! exchange to another.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Expressions of `vars`: no panic while reading or evaluating, and an expression that is written out
-//! reads as the same one.
+//! Expressions of `vars`: no panic while parsing or evaluating, and an expression that is written
+//! out parses as the same expression.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use tollhouse_model::Problems;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::{Lookup, Variable};
 
-/// Answers every other variable, with the same text.
+/// A request whose arguments and URI have this value; other variables are missing.
 struct Request<'a>(&'a [u8]);
 
 impl Lookup for Request<'_> {
@@ -21,7 +21,7 @@ impl Lookup for Request<'_> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    // JSON holds no NUL, so that one can divide the expression from the value it meets.
+    // JSON contains no NUL, so that a NUL can separate the expression from the value.
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let (text, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let Ok(document) = serde_json::from_slice(text) else { return };
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let request = Request(value);
     let verdict = expression.matches(&request);
-    assert_eq!(verdict, expression.matches(&request), "the verdict depends on the hour");
+    assert_eq!(verdict, expression.matches(&request), "the verdict depends on the time");
 
     let written = serde_json::from_str(&expression.to_string());
     let again = written.ok().and_then(|v| Expr::parse(&v, "vars", &mut Problems::new()));

@@ -1,5 +1,5 @@
-//! Configuration files of ghz in every format: no panic, and what is taken can be measured or is refused
-//! with a reason in one line.
+//! Configuration files of ghz in every format: no panic, and an accepted file can be run or is
+//! refused with a reason.
 #![no_main]
 
 use std::path::Path;
@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use tollhouse_dialects::ghz::parse_config;
 
 fuzz_target!(|text: &str| {
-    // Files that a configuration names are opened; nothing here is to depend on this machine's.
+    // Files that a configuration names would be opened, and the result must not depend on this
+    // machine's files.
     if text.contains("file") {
         return;
     }

@@ -1,4 +1,4 @@
-//! A client's connection with three requests open: as the server's.
+//! A client's connection with three open requests, with the same checks as for the server's.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use tollhouse_h2::{Connection, Limits, RequestLine};
 use tollhouse_stdx::MemoryBudget;
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte says how many bytes a read brings; SETTINGS go ahead.
+    // The first byte is the number of bytes per read. SETTINGS are sent first.
     let Some((&read_bytes, bytes)) = data.split_first() else { return };
     let bytes = [&[0, 0, 0, 4, 0, 0, 0, 0, 0], bytes].concat();
     let whole = drive(client(), &bytes, bytes.len());

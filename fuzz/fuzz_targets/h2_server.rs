@@ -1,4 +1,5 @@
-//! A server's connection: no panic, bounds kept, the same whatever pieces the bytes arrive in.
+//! A server's connection: no panic, limits respected, and the same result for any division of the
+//! bytes into reads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +8,7 @@ use tollhouse_h2::{Connection, Limits, frame::PREFACE};
 use tollhouse_stdx::MemoryBudget;
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte says how many bytes a read brings; a preface and SETTINGS go ahead.
+    // The first byte is the number of bytes per read. A preface and SETTINGS are sent first.
     let Some((&read_bytes, bytes)) = data.split_first() else { return };
     let bytes = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], bytes].concat();
     let make = || Connection::server(Limits::default(), &MemoryBudget::unlimited(), 0);

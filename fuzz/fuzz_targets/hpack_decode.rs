@@ -1,15 +1,15 @@
-//! Header blocks: no panic, bounded memory, and what is decoded survives our own encoder.
+//! Header blocks: no panic, limited memory, and decoded fields survive our own encoder.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tollhouse_h2::Field;
 use tollhouse_h2::hpack::{Decoder, Encoder, HuffmanUse};
 
-/// Most memory that a table of 4 KiB and its scratch may take, in bytes.
+/// Memory limit in bytes for a table of 4 KiB and its scratch space.
 const MEMORY_BYTES_MAX: usize = 64 * 1024;
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte cuts the rest into blocks.
+    // The first byte determines the length of the blocks.
     let Some((&block_bytes, bytes)) = data.split_first() else { return };
     let (mut decoder, mut second) = (Decoder::default(), Decoder::default());
     let mut encoder = Encoder::new(4096, HuffmanUse::IfShorter);

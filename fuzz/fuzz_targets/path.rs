@@ -1,4 +1,5 @@
-//! Paths: no panic, no normalised path that climbs or has lost its root, and none that a node reads otherwise.
+//! Paths: no panic, every normalised path has its root and no dot segments, and nodes read the
+//! escaped path the same way.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
         encoded_slash: choice & 2 != 0,
         delete_tail_slash: choice & 4 != 0,
     };
-    // The head's parser hands over paths from their first slash on.
+    // The parser of the head passes paths from their first slash on.
     let path = [b"/", rest].concat();
     let mut out = Vec::new();
     let normal = match normalize_path(&path, &options, &mut out) {
@@ -22,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(normal.first(), Some(&b'/'), "a path without its root");
     let climbs = normal.split(|byte| *byte == b'/').any(|part| part == b"." || part == b"..");
     assert!(!climbs, "a path that still climbs");
-    // Parameters and an ending slash, which options leave out for routes alone, reach nodes.
+    // Parameters and a trailing slash reach nodes, because the options remove them for routes only.
     let options = NormalizeOptions { encoded_slash: options.encoded_slash, ..Default::default() };
     let mut out = Vec::new();
     let normal = match normalize_path(&path, &options, &mut out) {

@@ -1,4 +1,4 @@
-//! Messages of Polaris: no panic, and what is written of a message is read as the same message.
+//! Messages of Polaris: no panic, and a message that is printed is read back as the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

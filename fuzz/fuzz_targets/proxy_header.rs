@@ -1,5 +1,5 @@
-//! PROXY headers of either version: the verdict does not depend on how the bytes were split, and what is
-//! understood can be written again.
+//! PROXY headers of both versions: the verdict does not depend on how the bytes are split, and an
+//! accepted header can be written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use tollhouse_net::proxy_protocol::{HEADER_BYTES_MAX, Said, Version, parse, writ
 fuzz_target!(|data: &[u8]| {
     let whole = parse(data);
     if data.len() >= HEADER_BYTES_MAX {
-        assert_ne!(whole, Ok(None), "more is waited for than is kept");
+        assert_ne!(whole, Ok(None), "the parser waits for more than its limit");
     }
     for end in 0..data.len().min(HEADER_BYTES_MAX) {
         let early = parse(&data[..end]);

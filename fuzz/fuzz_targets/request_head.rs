@@ -1,11 +1,12 @@
-//! Request heads: no panic, spans inside the head, and the same verdict however the bytes arrive.
+//! Request heads: no panic, spans inside the head, and the same verdict for any division of the
+//! bytes into reads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tollhouse_http::{HeadLimits, RequestHead};
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte says after how many bytes the first read ends.
+    // The first byte is the length of the first read.
     let Some((&first_read, bytes)) = data.split_first() else { return };
     let limits = HeadLimits::default();
     let mut whole = RequestHead::default();

@@ -1,14 +1,15 @@
-//! Response heads: no panic, spans inside the head, and the same verdict however the bytes arrive.
+//! Response heads: no panic, spans inside the head, and the same verdict for any division of the
+//! bytes into reads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tollhouse_http::{HeadLimits, ResponseHead};
 
-/// Methods whose answers are framed differently.
+/// Methods whose answers have different framing.
 const METHODS: [&[u8]; 3] = [b"GET", b"HEAD", b"CONNECT"];
 
 fuzz_target!(|data: &[u8]| {
-    // Two bytes say after how many bytes the first read ends, and what was asked.
+    // The first two bytes are the length of the first read and the request's method.
     let [first_read, method, bytes @ ..] = data else { return };
     let method = METHODS[usize::from(*method) % METHODS.len()];
     let limits = HeadLimits::default();

@@ -1,12 +1,12 @@
-//! Templates of requests: no panic and no endless work while compiling or filling in, and a static text
-//! stands for itself.
+//! Request templates: no panic and no endless work while parsing or rendering, and a static text is
+//! rendered unchanged.
 #![no_main]
 
 use go_template::{Method, Template, Variables};
 use libfuzzer_sys::fuzz_target;
 use tollhouse_stdx::Random;
 
-/// What one rendering adds at most, with room for the last piece.
+/// Limit for the output of one rendering in bytes, with room for the last piece.
 const OUTPUT_BYTES_MAX: usize = 48 << 20;
 
 fuzz_target!(|text: &str| {

@@ -1,4 +1,4 @@
-//! JSON on its way to a message of gRPC, and a message on its way to JSON.
+//! Conversion of JSON to a gRPC message, and of a message to JSON.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         let mut message = Vec::new();
         if encode_message(&METHOD.input, document.root(), &mut message).is_ok() {
             let mut out = Vec::new();
-            // What is sent is a message for whoever reads it.
+            // Every encoded message must be valid for its receiver.
             JsonForm::default().write(&METHOD.input, &message, &mut out, &mut |_| true).expect("a message");
         }
     }

@@ -1,12 +1,14 @@
-//! Datagrams: what some sources send × what nodes answer × time × configurations that change meanwhile.
+//! Datagrams: some sources × the answers of nodes × time × configurations that change during the
+//! play.
 //!
-//! One worker runs for the life of the process, with bounds that a few sources reach. `script` turns an input into
-//! steps, `stage` is the sockets of both ends, `ledger` knows what was sent and says what must not have happened.
+//! One worker runs for the life of the process, with session limits that a few sources reach.
+//! `script` turns an input into steps, `stage` holds the sockets of both ends, and `ledger` records
+//! the sent datagrams and detects violations.
 //!
-//! What must hold: every datagram reaches a node once and unchanged, or is counted as dropped; a session is of one
-//! source, which its PROXY header names where there is one, and whose route lets it in; an answer reaches the source
-//! that its session is of, and nobody else; there are never more sessions than the bounds say, and none is left once
-//! all have been silent.
+//! Invariants: every datagram reaches a node once and unchanged, or is counted as dropped. A
+//! session belongs to one source, which its route admits and which its PROXY header names, if it
+//! has one. An answer only reaches the source of its session. The number of sessions never exceeds
+//! the limits, and every session ends after the idle time.
 
 mod ledger;
 mod script;
@@ -24,7 +26,7 @@ thread_local! {
 /// Plays one input.
 ///
 /// # Panics
-/// When anything that must hold does not.
+/// If an invariant is violated.
 pub fn play(input: &[u8]) {
     let script = Script::decode(input);
     STAGE.with_borrow_mut(|stage| {

@@ -1,16 +1,18 @@
-//! Whole exchanges: what a client sends × what a node answers × what plugins are configured to do.
+//! Whole exchanges: requests of a client × answers of a node × configurations of plugins.
 //!
-//! One worker of the data plane runs for the life of the process; `gateway` publishes the configuration
-//! that an input chooses. `script` turns the input into bytes, `node` plays the origin and reads what
-//! reaches it, `client` sends and reads the answers, `oracle` says what must hold.
+//! One worker of the data plane runs for the life of the process; `gateway` publishes the
+//! configuration that an input chooses. `script` turns the input into bytes, `node` plays the
+//! origin and reads the requests that reach it, `client` sends requests and reads the answers, and
+//! `oracle` checks the invariants.
 //!
-//! What must hold: every byte on a connection to a node belongs to one request that our strict parser
-//! and a second one read alike, and that carries the mark which only the gateway can write; nothing
-//! follows it before it is answered; a client reads as many answers as it sent requests; and whoever
-//! comes next, on whichever connection, gets the answer that was made for him; of two users who ask for the same page
-//! behind a cache, none reads the other's (`owners`). Both sides speak HTTP/1.1
-//! or HTTP/2 (`http2`), as the input says; streams name themselves in heads and bodies, so that what crosses
-//! from one to another is seen. What protects a path protects it in every spelling (`paths`).
+//! Invariants: every byte on a connection to a node belongs to one request that our strict parser
+//! and a second parser read in the same way, and that contains the mark, which only the gateway can
+//! write. Nothing follows a request before it is answered. A client reads as many answers as it
+//! sent requests. Every later client, on any connection, gets the answer that was made for it. Two
+//! users who request the same page behind a cache never read each other's (`owners`). Both sides
+//! speak HTTP/1.1 or HTTP/2 (`http2`), as the input chooses; streams are named in heads and bodies,
+//! so that data that passes from one to another is detected. The protection of a path applies to
+//! each of its spellings (`paths`).
 
 pub mod client;
 pub mod gateway;
@@ -35,7 +37,7 @@ use tollhouse_http::{ChunkError, ChunkedDecoder};
 pub struct Stage {
     gateway: Gateway,
     node: Node,
-    /// What mirrors and auth services are; it reads as strictly, and asks for no mark.
+    /// Origin for mirrors and auth services, which reads as strictly but requires no mark.
     side: Node,
 }
 
@@ -48,15 +50,16 @@ impl Stage {
     }
 }
 
-/// How the preface of HTTP/2 begins (RFC 9113 §3.4): what no request of HTTP/1.1 does.
+/// First line of the HTTP/2 preface (RFC 9113 §3.4), different from any HTTP/1.1 request's.
 const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// Reads as much of `input` as belongs to a chunked body; the number of bytes.
+/// Reads the part of `input` that belongs to a chunked body, and returns the number of bytes.
 fn read_chunks(decoder: &mut ChunkedDecoder, input: &[u8]) -> Result<usize, ChunkError> {
     read_body_chunks(decoder, input, &mut Vec::new())
 }
 
-/// The same, adding what the chunks hold to `body`.
+/// Reads the part of `input` that belongs to a chunked body, appends the content of the chunks to
+/// `body`, and returns the number of bytes.
 fn read_body_chunks(
     decoder: &mut ChunkedDecoder,
     input: &[u8],
@@ -74,7 +77,7 @@ fn read_body_chunks(
 /// Plays one input.
 ///
 /// # Panics
-/// When anything that must hold does not.
+/// If an invariant is violated.
 pub fn play(input: &[u8]) {
     static STAGE: OnceLock<Stage> = OnceLock::new();
     let stage = STAGE.get_or_init(Stage::new);
@@ -82,7 +85,8 @@ pub fn play(input: &[u8]) {
     if input.windows(http2::spelling::SECRET.len()).any(|bytes| bytes == http2::spelling::SECRET) {
         return;
     }
-    // A client of HTTP/1.1 that begins with this line speaks HTTP/2 on any listener, if badly, and is read otherwise.
+    // An HTTP/1.1 client that begins with this line is read as an invalid HTTP/2 client on any
+    // listener.
     if script.attack.is_none() && script.sent().starts_with(PREFACE_LINE) {
         return;
     }
@@ -100,7 +104,8 @@ pub fn play(input: &[u8]) {
     let seen = stage.node.end();
     let beside = stage.side.end();
     let mut left = Vec::new();
-    // A place that a fault took would be missed by whoever comes next; looking costs time, so only then.
+    // A leaked place would affect the next client. The check takes time, so it only runs if the
+    // client left.
     if script.leaving != Leaving::Stays {
         stage.node.begin(&Script::default());
         stage.side.begin(&Script::default());

@@ -1,14 +1,15 @@
-//! A connection that is fed anything, by an application that answers everything.
+//! An HTTP/2 connection that receives arbitrary bytes, with an application that answers everything.
 
 use tollhouse_h2::{Connection, ConnectionError, Event, Limits};
 
-/// Most memory that a connection may hold whose output is read, in bytes.
+/// Memory limit in bytes for a connection whose output is read.
 const MEMORY_BYTES_MAX: usize = 4 << 20;
 
-/// Feeds `bytes` in reads of `read_bytes`, and gives all that was written and what ended it.
+/// Passes `bytes` to the connection in reads of `read_bytes`, and returns the output and the error
+/// that ended the connection, if any.
 ///
 /// # Panics
-/// When a bound is passed, or a stream is named that nobody holds.
+/// If a limit is exceeded, or an unknown stream is named.
 pub fn drive(
     mut connection: Connection,
     bytes: &[u8],
@@ -37,7 +38,8 @@ pub fn drive(
 
 fn answer(connection: &mut Connection, event: Event<'_>) {
     match event {
-        // DATA is given back with its stream: when windows are updated would else depend on pieces.
+        // Windows grow again when a stream is released, because otherwise the time of window
+        // updates would depend on the division into reads.
         Event::Data { stream, ends: true, .. }
         | Event::Request { stream, ends: true }
         | Event::Trailers { stream } => finish(connection, stream),
@@ -48,7 +50,7 @@ fn answer(connection: &mut Connection, event: Event<'_>) {
     }
 }
 
-/// Answers where that is still possible, and lets go.
+/// Answers the request if possible, and releases the stream.
 fn finish(connection: &mut Connection, stream: tollhouse_h2::StreamId) {
     if connection.respond(stream, 200, [], false).is_ok() {
         let _ = connection.send_data(stream, b"hello", true);

@@ -1,5 +1,6 @@
-//! What fuzz targets share that are more than one call: a whole gateway between scripted clients and scripted nodes,
-//! of HTTP and of datagrams, and a connection of HTTP/2 with its application. Parsers of single messages need none of it.
+//! Shared parts of fuzz targets that need more than one call: a whole gateway between scripted
+//! clients and nodes, for HTTP and for datagrams, and an HTTP/2 connection with its application.
+//! Targets for parsers of single messages need none of these parts.
 
 pub mod datagrams;
 pub mod exchange;

@@ -1,5 +1,5 @@
-//! One worker of the data plane for the life of the process, and what its configurations are compiled with. What they
-//! are, and what is asked of the worker, is the business of each target.
+//! A worker of the data plane for the life of the process, and the parts to compile its
+//! configurations. Each target defines its configurations and requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,32 +22,32 @@ use tollhouse_proxy::{
 use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
-/// Longest body that is taken: nothing here needs more.
+/// Limit for the length of a body, sufficient for all targets.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
 
-/// Where a worker listens.
+/// Sockets that a worker listens on.
 #[derive(Default)]
 pub struct Listeners {
-    /// For HTTP.
+    /// Sockets for HTTP.
     pub http: Vec<WorkerListener>,
-    /// For stream routes.
+    /// Sockets for stream routes.
     pub streams: Vec<StreamListener>,
 }
 
-/// A running worker; it ends when this is dropped.
+/// A running worker, which ends when this is dropped.
 pub struct RunningWorker {
-    /// What it serves.
+    /// Configurations that the worker serves.
     pub snapshots: Arc<SnapshotCell>,
-    /// What it counts.
+    /// Counters of the worker.
     pub metrics: Arc<Metrics>,
     _phase: watch::Sender<Phase>,
 }
 
 impl RunningWorker {
-    /// Starts it.
+    /// Starts the worker.
     ///
     /// # Panics
-    /// When it cannot run.
+    /// If the worker cannot run.
     pub fn start(settings: Settings, first: Arc<Snapshot>, listeners: Listeners) -> Self {
         let (phase, receiver) = watch::channel(Phase::Serving);
         let snapshots = Arc::new(SnapshotCell::new(first));
@@ -67,7 +67,8 @@ impl RunningWorker {
     }
 }
 
-/// What all configurations are made with. The catalogue, whose schemas take a while to compile, is one.
+/// Shared input of all configurations. The catalogue is reused, because its schemas take a while to
+/// compile.
 pub struct Making<'s> {
     settings: &'s Settings,
     background: tokio::runtime::Handle,
@@ -75,16 +76,16 @@ pub struct Making<'s> {
 }
 
 impl<'s> Making<'s> {
-    /// With these settings and all plugins.
+    /// Creates the input with these settings and all plugins.
     pub fn new(settings: &'s Settings) -> Self {
         let catalogue = Arc::new(tollhouse_plugins::catalogue());
         Self { settings, background: background(), catalogue }
     }
 
-    /// These objects, compiled.
+    /// Compiles objects to a snapshot.
     ///
     /// # Panics
-    /// When anything is wrong with them.
+    /// If an object has problems.
     pub fn compile<const COUNT: usize>(
         &self,
         objects: [(Kind, &str, Value); COUNT],
@@ -109,7 +110,7 @@ impl<'s> Making<'s> {
     }
 }
 
-/// A thread where plugins do what no request waits for.
+/// Starts a thread where plugins run work that no request waits for, and returns its handle.
 fn background() -> tokio::runtime::Handle {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -118,7 +119,7 @@ fn background() -> tokio::runtime::Handle {
     handle
 }
 
-/// A resolver's source that knows no name; nodes are addresses.
+/// A resolver source that resolves no names, because nodes are given as addresses.
 struct NoNames;
 
 impl Source for NoNames {
@@ -127,7 +128,7 @@ impl Source for NoNames {
     }
 }
 
-/// Settings with which everything is quick.
+/// Returns settings for quick plays, with a low body limit and without health checks.
 pub fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,

@@ -1,7 +1,7 @@
-//! `cargo x bench`: the same request through Tollhouse, nginx and HAProxy on this machine, side by
-//! side, judged by the budgets. `bench/README.md` explains the method and what it does not show.
+//! `cargo x bench`: measures Tollhouse, nginx and HAProxy with the same requests on this machine
+//! and compares the figures with the budgets. `bench/README.md` explains the method and its limits.
 //!
-//! This file reads the arguments and orders the work; each piece has a file below `bench/`.
+//! This file parses the arguments and runs the cases; the parts are in files below `bench/`.
 
 mod abuse;
 mod admin;
@@ -42,22 +42,22 @@ use std::path::PathBuf;
 /// Arguments of `cargo x bench`.
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// One short round a case: shows that everything works, not how fast it is. Kept nowhere.
+    /// Run one short round per case, to check that everything works. The results are not saved
     #[arg(long)]
     quick: bool,
-    /// Only these cases.
+    /// Run only these cases
     #[arg(value_enum, value_name = "CASE")]
     cases: Vec<Case>,
-    /// The same as an option.
+    /// Run only these cases, given as an option
     #[arg(long, value_enum, num_args = 1..)]
     case: Vec<Case>,
-    /// Only these peers.
+    /// Measure only these peers
     #[arg(long, value_enum, num_args = 1..)]
     peer: Vec<Peer>,
-    /// Count user instructions a request under valgrind, and fail past the budget.
+    /// Count user instructions per request under valgrind, and fail if a budget is exceeded
     #[arg(long)]
     gate: bool,
-    /// Measure this program instead of building one: an older release, for example.
+    /// Measure this program, such as an older release, instead of building one
     #[arg(long)]
     binary: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
         return gate::run(&arguments.program()?);
     }
     let plan = arguments.plan()?;
-    // One case that fails must not cost the figures of hours before it.
+    // A failing case must not discard the results of the others.
     let cases = arguments.chosen_cases();
     let report = Report::new(machine::describe(&plan)?, arguments.quick)?;
     let mut failed = Vec::new();
@@ -110,7 +110,7 @@ impl BenchArguments {
         if named.is_empty() { Case::all() } else { named }
     }
 
-    /// The program under test; the release binary is built when none was named.
+    /// Returns the program under test; builds the release binary unless one was given.
     fn program(&self) -> Result<PathBuf> {
         if let Some(binary) = &self.binary {
             return binary.canonicalize().with_context(|| binary.display().to_string());

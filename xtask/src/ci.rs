@@ -1,5 +1,5 @@
-//! `cargo x ci`: everything that must pass before a change is merged, in one command that a laptop
-//! can run too. Goes on after a failure, so that one run shows all of them.
+//! `cargo x ci`: everything that must pass before a change is merged, in one command that also runs
+//! on a laptop. The command continues after a failure, so that one run shows all failures.
 
 use crate::shell;
 use anyhow::{Result, bail};
@@ -15,14 +15,14 @@ pub(crate) struct CiArguments {
     only: Vec<String>,
 }
 
-/// How one step ended.
+/// Result of one step.
 enum Outcome {
     Passed,
     Failed(String),
     Skipped(&'static str),
 }
 
-/// One thing to check, and what it needs beside the toolchain.
+/// A check, with its requirement in addition to the toolchain.
 struct Step {
     name: &'static str,
     cargo: &'static str,
@@ -101,7 +101,7 @@ impl Step {
     }
 }
 
-/// The last line: a run with skipped steps has not checked everything, and says so.
+/// Returns the last line, which tells if skipped steps have left something unchecked.
 fn verdict(results: &[(&str, Outcome, Duration)]) -> String {
     let skipped: Vec<&str> = results
         .iter()

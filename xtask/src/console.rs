@@ -1,6 +1,8 @@
-//! `cargo x console`: the console's page, from its sources in `console/` to the files that are committed and served.
+//! `cargo x console`: builds the console's page from its sources in `console/` into the files that
+//! are committed and served.
 //!
-//! Nothing else needs Node: what is built here is committed, and `check` says whether it is what the sources make.
+//! Only this task needs Node, because the built files are committed; `check` verifies that they
+//! match the sources.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +15,13 @@ use crate::shell;
 
 mod first_load;
 
-/// Where the sources are.
+/// Folder of the sources.
 const SOURCES: &str = "console";
 
-/// Where the built files are committed.
+/// Folder of the built files, which are committed.
 const ASSETS: &str = "crates/tollhouse-console/assets";
 
-/// Names the program whose page is looked at, where that is none of this tree.
+/// Environment variable that names the program whose page is tested, instead of the one built here.
 const PROGRAM: &str = "TOLLHOUSE";
 
 /// Arguments of `cargo x console`.
@@ -31,25 +33,26 @@ pub(crate) struct ConsoleArguments {
 
 #[derive(Subcommand)]
 enum ConsoleTask {
-    /// Serve the page from its sources, with the API of a gateway that runs.
+    /// Serve the page from its sources, with the API of a running gateway.
     Dev(DevArguments),
     /// Build the page and write the files that are committed.
     Build,
-    /// Build the program and test the page of it in Debian's Chromium.
+    /// Build the program and test its page in Debian's Chromium.
     Browser,
-    /// Build the program as it is published and measure what the page costs: how soon it shows, how long lists of a
-    /// hundred thousand routes take, what open consoles take of a core. Wants a machine that does nothing else.
+    /// Build the program as it is published and measure the page: the time until it is visible, the
+    /// time for lists of a hundred thousand routes, and the CPU time of open consoles. Needs an
+    /// otherwise idle machine.
     Figures,
     /// Build the program and take the pictures of the documentation in Debian's Chromium.
     Pictures,
-    /// Check types, run the unit tests, and compare a fresh build with the committed files; hold what a browser fetches
-    /// first against its bound.
+    /// Check types, run the unit tests, compare a fresh build with the committed files, and check
+    /// the size of the first load against its limit.
     Check,
 }
 
 #[derive(Args)]
 struct DevArguments {
-    /// Where the Admin listener of the gateway is.
+    /// URL of the gateway's Admin listener.
     #[arg(long, default_value = "http://127.0.0.1:9180")]
     gateway: String,
 }
@@ -57,7 +60,7 @@ struct DevArguments {
 /// Runs the task.
 ///
 /// # Errors
-/// A step fails, or the committed files are not those that the sources make.
+/// If a step fails, or the committed files do not match the sources.
 pub(crate) fn run(arguments: &ConsoleArguments) -> Result<()> {
     if shell::find_program("npm").is_none() {
         println!("console: skipped, since Node is not installed; node 20.19 or newer is needed");
@@ -85,7 +88,8 @@ fn npm(arguments: &[&str]) -> std::process::Command {
     command
 }
 
-/// Brings what the lock file names, unless it is there. Nothing that is brought is run by that.
+/// Installs the packages of the lock file if they are missing or outdated, without running their
+/// scripts.
 fn install() -> Result<()> {
     let folder = shell::workspace_root().join(SOURCES);
     let time = |path: PathBuf| fs::metadata(path).and_then(|found| found.modified()).ok();
@@ -96,7 +100,7 @@ fn install() -> Result<()> {
     shell::run(&mut npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))
 }
 
-/// Builds the program, unless TOLLHOUSE names one, and runs a script that opens its page.
+/// Builds the program, unless `TOLLHOUSE` names one, and runs a script that opens its page.
 fn browser(script: &str, build: &[&str]) -> Result<()> {
     if shell::find_program("chromium").is_none() {
         println!("console: skipped, since chromium is not installed");
@@ -116,7 +120,7 @@ fn check() -> Result<()> {
     shell::run(&mut npm(&["run", "check"]))?;
     shell::run(&mut npm(&["test"]))?;
     let fresh = shell::workspace_root().join("target/console-check");
-    let folder = fresh.to_str().context("the workspace's path is no text")?;
+    let folder = fresh.to_str().context("the workspace's path is not UTF-8")?;
     let build = ["exec", "vite", "--", "build", "--outDir", folder, "--emptyOutDir"];
     shell::run(&mut npm(&build))?;
     let (made, committed) = (files(&fresh)?, files(&shell::workspace_root().join(ASSETS))?);
@@ -126,13 +130,13 @@ fn check() -> Result<()> {
     different.sort();
     different.dedup();
     if !different.is_empty() {
-        bail!("{ASSETS} is not what {SOURCES}/ makes: {different:?}; run `cargo x console build`");
+        bail!("{ASSETS} does not match {SOURCES}/: {different:?}; run `cargo x console build`");
     }
-    println!("console: {} files are what the sources make", made.len());
+    println!("console: {} files match the sources", made.len());
     first_load::check(&made)
 }
 
-/// The files of a folder with their bytes.
+/// Returns the files of a folder with their bytes.
 fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
     entries

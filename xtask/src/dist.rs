@@ -1,9 +1,10 @@
-//! `cargo x dist`: what is published. One binary, linked as a whole and arranged by a profile of the requests
-//! it will serve, in a tar archive and a Debian package, with checksums.
+//! `cargo x dist`: builds the published files. They contain one binary, linked as a whole and
+//! optimized with a profile of typical requests, in a tar archive and a Debian package, with
+//! checksums.
 //!
-//! Paths of the machine are mapped away, and the profile that the binary was arranged by is published
-//! beside it: with the same compiler, `--profile FILE` builds from the same input. Training is
-//! `dist/train.rs`, the archives are `dist/package.rs`.
+//! Paths of the machine are mapped to neutral ones. The profile of the binary is published beside
+//! it, so that the same compiler can build from the same input with `--profile FILE`. The training
+//! is in `dist/train.rs`, the archives are in `dist/package.rs`.
 
 mod package;
 mod train;
@@ -16,15 +17,15 @@ use std::path::{Path, PathBuf};
 /// Arguments of `cargo x dist`.
 #[derive(Args)]
 pub(crate) struct DistArguments {
-    /// Build without a profile: half the time, some 7 % more processor time a request.
+    /// Build without a profile: takes half the time, but requests need some 7 % more CPU time.
     #[arg(long, conflicts_with = "profile")]
     no_training: bool,
-    /// Arrange the binary by this profile instead of training one.
+    /// Optimize the binary with this profile instead of training one.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
 
-/// The cargo profile of published binaries.
+/// Cargo profile of published binaries.
 const CARGO_PROFILE: &str = "dist";
 
 /// Runs `cargo x dist`.
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &DistArguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds a binary that counts, serves it the training load, and merges what it counted.
+/// Builds an instrumented binary, sends it the training load, and merges its counts.
 fn train(build: &Build) -> Result<PathBuf> {
     let merge = profile_merger()?;
     let counts = build.target.join("dist-counts");
@@ -66,10 +67,10 @@ fn train(build: &Build) -> Result<PathBuf> {
     Ok(profile)
 }
 
-/// How this machine builds.
+/// Build settings of this machine.
 struct Build {
-    /// The triple to build for. Named even though it is the machine's own: flags are then kept from
-    /// build scripts and procedural macros.
+    /// The triple to build for. It is given even though it is the machine's own, because cargo then
+    /// keeps the flags from build scripts and procedural macros.
     triple: String,
     target: PathBuf,
 }
@@ -99,14 +100,15 @@ impl Build {
         let rust_flags = format!("{} {flags}", map_paths("--remap-path-prefix"));
         let mut command = shell::cargo(&arguments);
         command.env("RUSTFLAGS", rust_flags.trim());
-        // Libraries in C put the names of their files into messages.
+        // C libraries put the names of their files into messages.
         command.env("CFLAGS", map_paths("-ffile-prefix-map"));
         shell::run(&mut command)?;
         Ok(target.join(&self.triple).join(CARGO_PROFILE).join("tollhouse"))
     }
 }
 
-/// Flags that give the folders of this machine names of their own, for a compiler whose option is `option`.
+/// Returns flags that map the folders of this machine to neutral names, for a compiler whose option
+/// is `option`.
 fn map_paths(option: &str) -> String {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
@@ -114,7 +116,7 @@ fn map_paths(option: &str) -> String {
     format!("{option}={}=/tollhouse {option}={}=/cargo", root.display(), cargo.display())
 }
 
-/// `llvm-profdata` of the compiler in use; another version cannot read its counts.
+/// Returns the `llvm-profdata` of the compiler in use; another version cannot read its counts.
 fn profile_merger() -> Result<PathBuf> {
     let root = shell::capture(&mut shell::command("rustc", &["--print", "target-libdir"]))?;
     let library = PathBuf::from(root.trim());

@@ -1,8 +1,8 @@
-//! `cargo x fuzz`: runs the fuzz targets under `fuzz/`, each for a while, through cargo-fuzz.
+//! `cargo x fuzz`: runs each of the fuzz targets under `fuzz/` for some time, with cargo-fuzz.
 //!
-//! The targets themselves live in `fuzz/fuzz_targets/`, one a parser of bytes from outside, the words
-//! they start from in `fuzz/dictionaries/`. Needs cargo-fuzz and a nightly toolchain; without them it
-//! says so and succeeds.
+//! The targets are in `fuzz/fuzz_targets/`, one for each parser of external input; their
+//! dictionaries are in `fuzz/dictionaries/`. The task needs cargo-fuzz and a nightly toolchain.
+//! Without them it prints a message and succeeds.
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -11,14 +11,14 @@ use clap::Args;
 /// Arguments of `cargo x fuzz`.
 #[derive(Args)]
 pub(crate) struct FuzzArguments {
-    /// How long each target runs.
+    /// Seconds that each target runs.
     #[arg(long, default_value_t = 30)]
     seconds: u32,
-    /// One target; all of them when absent.
+    /// Target to run; all of them if absent.
     target: Option<String>,
 }
 
-/// An input larger than this teaches nothing new: every parser refuses heads far smaller.
+/// Largest useful input; every parser refuses heads far smaller than this.
 const INPUT_BYTES_MAX: u32 = 65_536;
 
 /// Runs `cargo x fuzz`.
@@ -58,7 +58,7 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
     if dictionary.is_file() {
         options.push(format!("-dict={}", dictionary.display()));
     }
-    // Through rustup, because the running cargo is the pinned stable one.
+    // Runs through rustup, because the running cargo is the pinned stable one.
     let mut words = vec!["run", "nightly", "cargo", "fuzz", "run", target, "--"];
     words.extend(options.iter().map(String::as_str));
     shell::run(shell::command("rustup", &words).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN"))
@@ -70,7 +70,7 @@ fn has_nightly() -> bool {
         .any(|line| line.starts_with("nightly"))
 }
 
-/// The targets' names: one file each.
+/// Returns the names of the targets; each target is one file.
 fn targets() -> Result<Vec<String>> {
     let folder = shell::workspace_root().join("fuzz/fuzz_targets");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))?;

@@ -1,24 +1,24 @@
-//! `cargo x gen`: the reference pages under `docs/reference/`, written by the program itself.
+//! `cargo x gen`: writes the reference pages under `docs/reference/` from the program itself.
 //!
-//! Each page is what `tollhouse reference <name>` prints, so that a page cannot differ from the
-//! code; the list of plugins names the pages of plugins. With `--check` nothing is written and a
-//! stale page is an error, as is one whose plugin is gone.
+//! Each page is the output of `tollhouse reference <name>`, so that a page cannot differ from the
+//! code. The list of plugins contains the names of the plugin pages. With `--check` nothing is
+//! written, and a stale page is an error, as is the page of a plugin that no longer exists.
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::PathBuf;
 
-/// The pages, by the name the program knows them under.
+/// The pages, by their names in the program.
 const PAGES: &[&str] = &["config", "errors", "metrics", "cli", PLUGINS];
 
-/// The page that lists plugins, and the folder of their own pages.
+/// Name of the page that lists plugins, and of the folder with their pages.
 const PLUGINS: &str = "plugins";
 
 /// Arguments of `cargo x gen`.
 #[derive(Args)]
 pub(crate) struct GenerateArguments {
-    /// Write nothing; fail when a page differs from what the program prints.
+    /// Write nothing; fail when a page differs from the program's output.
     #[arg(long)]
     check: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<()> {
 
 /// A page as the program prints it.
 struct Page {
-    /// Its path below the reference, without the ending: `plugins/key-auth`.
+    /// Path below the reference without the extension, for example `plugins/key-auth`.
     name: String,
     text: String,
 }
@@ -74,7 +74,8 @@ fn display_path(name: &str) -> String {
     format!("docs/reference/{name}.md")
 }
 
-/// The pages whose file differs from what the program prints, or that it does not print any more.
+/// Returns the pages whose file differs from the program's output, and those that it no longer
+/// prints.
 pub(crate) fn stale_pages() -> Result<Vec<String>> {
     let pages = render_pages()?;
     let differs = |page: &&Page| {
@@ -85,7 +86,7 @@ pub(crate) fn stale_pages() -> Result<Vec<String>> {
     Ok(stale)
 }
 
-/// Files among the pages of plugins that no plugin has.
+/// Returns the files among the plugin pages that belong to no plugin.
 fn orphans(pages: &[Page]) -> Result<Vec<String>> {
     let folder = shell::workspace_root().join("docs/reference").join(PLUGINS);
     let mut found = Vec::new();
@@ -106,7 +107,7 @@ fn orphans(pages: &[Page]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Builds the program once and asks it for every page.
+/// Builds the program once and prints every page with it.
 fn render_pages() -> Result<Vec<Page>> {
     shell::run(&mut shell::cargo(&["build", "--quiet", "--package", "tollhouse"]))?;
     let binary = shell::target_directory()?.join("debug/tollhouse");
@@ -125,7 +126,7 @@ fn render_pages() -> Result<Vec<Page>> {
 }
 
 fn printed(program: &str, words: &[&str]) -> Result<String> {
-    // A fixed width: the help text must not depend on the terminal.
+    // The width is fixed, so that the help text does not depend on the terminal.
     let mut command = shell::command(program, words);
     command.env("COLUMNS", "100").env("NO_COLOR", "1");
     let text = shell::capture(&mut command)?;
@@ -135,7 +136,7 @@ fn printed(program: &str, words: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-/// The plugins that the list leads to.
+/// Returns the plugins that the list links to.
 fn linked(list: &str) -> Vec<String> {
     let opening = format!("]({PLUGINS}/");
     let targets = list.split(&opening).skip(1);

@@ -1,8 +1,9 @@
-//! What the tests and the bench need beside Rust: peers to compare with, foreign clients to be
-//! compatible with. Installs only what is missing, says what and why, and leaves no service running.
+//! Programs that the tests and the bench need in addition to Rust: peers for comparisons, and
+//! foreign clients for compatibility tests. Only missing programs are installed, with a message
+//! that names each and its purpose, and no service is left running.
 //!
-//! Where nothing can be installed (no apt, no root), the missing peers are named in
-//! `TOLLHOUSE_TEST_SKIP_PEERS`, and the tests that need them skip themselves with a message.
+//! If nothing can be installed (no apt, no root), `TOLLHOUSE_TEST_SKIP_PEERS` names the missing
+//! peers, and the tests that need them are skipped with a message.
 
 mod built;
 mod java;
@@ -11,14 +12,14 @@ use crate::shell;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Names, comma separated, of the peers that tests must do without.
+/// Environment variable with the comma-separated names of the peers that tests must do without.
 pub(crate) const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
-/// The Python that has the client libraries below.
+/// Environment variable with the Python that has the client libraries below.
 pub(crate) const PYTHON_VARIABLE: &str = "TOLLHOUSE_TEST_PYTHON";
-/// The folder of programs that were built for the tests.
+/// Environment variable with the folder of programs that were built for the tests.
 pub(crate) const PEERS_VARIABLE: &str = "TOLLHOUSE_TEST_PEERS";
 
-/// A program from a Debian package, and the reason for having it.
+/// A program from a Debian package, and its purpose.
 struct Peer {
     program: &'static str,
     package: &'static str,
@@ -28,14 +29,10 @@ struct Peer {
 const PEERS: &[Peer] = &[
     Peer { program: "nginx", package: "nginx-light", reason: "origin and peer of the bench" },
     Peer { program: "haproxy", package: "haproxy", reason: "peer of the bench" },
-    Peer { program: "curl", package: "curl", reason: "a client that users have" },
+    Peer { program: "curl", package: "curl", reason: "a common HTTP client" },
     Peer { program: "wrk", package: "wrk", reason: "load for the bench" },
-    Peer {
-        program: "ab",
-        package: "apache2-utils",
-        reason: "a client of HTTP/1.0 that users have",
-    },
-    Peer { program: "h2load", package: "nghttp2-client", reason: "an HTTP/2 client not ours" },
+    Peer { program: "ab", package: "apache2-utils", reason: "a common HTTP/1.0 client" },
+    Peer { program: "h2load", package: "nghttp2-client", reason: "an independent HTTP/2 client" },
     Peer {
         program: "chromium",
         package: "chromium",
@@ -62,7 +59,7 @@ const PEERS: &[Peer] = &[
         package: "systemd",
         reason: "a check of the unit that is shipped; no service manager is started",
     },
-    // Its own programs are not on the path.
+    // The programs of PostgreSQL itself are not on the search path.
     Peer {
         program: "pg_ctlcluster",
         package: "postgresql",
@@ -70,7 +67,7 @@ const PEERS: &[Peer] = &[
     },
 ];
 
-/// System services that Debian's packages start by themselves when they are installed.
+/// System services that Debian's packages start when they are installed.
 const SERVICES: &[Service] = &[
     Service { name: "nginx", pid_file: "/run/nginx.pid" },
     Service { name: "haproxy", pid_file: "/run/haproxy.pid" },
@@ -80,14 +77,14 @@ const SERVICES: &[Service] = &[
     Service { name: "postgresql", pid_file: "/run/postgresql/15-main.pid" },
 ];
 
-/// A system service, and where its init script keeps its process.
+/// A system service, and the pid file of its init script.
 struct Service {
     name: &'static str,
     pid_file: &'static str,
 }
 
-/// Python client libraries, pinned so that a test of compatibility means the same tomorrow.
-/// The last one has the schemas of Kubernetes' objects, against which the chart is checked.
+/// Python client libraries, pinned so that compatibility tests keep their meaning.
+/// The last one contains the schemas of Kubernetes objects, which the chart is checked against.
 const PYTHON_PACKAGES: &[(&str, &str)] = &[
     ("h11", "0.16.0"),
     ("websockets", "15.0.1"),
@@ -95,13 +92,13 @@ const PYTHON_PACKAGES: &[(&str, &str)] = &[
     ("kubernetes-validate", "1.37.0"),
 ];
 
-/// What the tests are told about the machine.
+/// Description of the machine for the tests.
 pub(crate) struct Environment {
     /// Peers that are missing and could not be installed.
     pub(crate) missing: Vec<String>,
-    /// A Python with the client libraries, when there is one.
+    /// A Python with the client libraries, if there is one.
     pub(crate) python: Option<PathBuf>,
-    /// A folder of clients that were built for the tests.
+    /// Folder of the clients that were built for the tests.
     pub(crate) peers: Option<PathBuf>,
 }
 
@@ -116,7 +113,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Installs what is missing as far as possible; never fails for want of a peer.
+/// Installs the missing programs if possible; a missing peer is never an error.
 pub(crate) fn prepare() -> Result<Environment> {
     install_packages();
     let mut missing: Vec<String> = missing_peers().iter().map(|p| p.program.to_owned()).collect();
@@ -171,14 +168,14 @@ fn install_packages() {
     }
 }
 
-/// The words before apt-get's own arguments, or nothing when packages cannot be installed.
+/// Returns the words before apt-get's own arguments, or `None` if packages cannot be installed.
 fn apt_prefix() -> Option<Vec<String>> {
     shell::find_program("apt-get")?;
     if rustix::process::geteuid().is_root() {
         return Some(vec!["env".to_owned()]);
     }
     shell::find_program("sudo")?;
-    // Without a password at hand, sudo must fail rather than wait for one.
+    // If sudo needs a password, it must fail instead of waiting for one.
     shell::capture(&mut shell::command("sudo", &["-n", "true"])).ok()?;
     Some(["sudo", "-n", "env"].map(str::to_owned).to_vec())
 }
@@ -204,8 +201,8 @@ fn apt_install(prefix: &mut Vec<String>, packages: &[&str]) -> Result<()> {
     installed
 }
 
-/// Stops what the packages started: a server on port 80 is not what a test run was asked for.
-/// A service that ran before is its owner's and is left alone.
+/// Stops the services that the packages started, because a test run must not leave a server on port
+/// 80. A service that ran before is left alone.
 fn stop_services(prefix: &[String], running_before: &[&str]) {
     for service in SERVICES.iter().filter(|service| !running_before.contains(&service.name)) {
         if !is_running(service) {
@@ -220,7 +217,7 @@ fn stop_services(prefix: &[String], running_before: &[&str]) {
     }
 }
 
-/// Whether a system service runs; init scripts keep its process in a pid file.
+/// Checks whether a system service runs; its pid file contains the number of its process.
 fn is_running(service: &Service) -> bool {
     std::fs::read_to_string(service.pid_file)
         .ok()
@@ -233,7 +230,7 @@ fn has_venv_module() -> bool {
         && shell::capture(&mut shell::command("python3", &["-c", "import venv, ensurepip"])).is_ok()
 }
 
-/// Makes a virtual environment under the target folder, so that nothing of the system changes.
+/// Creates a virtual environment under the target folder, so that the system is not changed.
 fn prepare_python() -> Result<PathBuf> {
     let folder = shell::target_directory()?.join("test-python");
     let python = folder.join("bin/python");

@@ -1,7 +1,8 @@
-//! Developer tasks, run as `cargo x <task>`: the one way to test, check, measure and generate.
+//! Developer tasks, run as `cargo x <task>`: the only way to test, check, measure and generate.
 //!
-//! One file a task. What the tasks share is small and lives in `shell` (running programs). Nothing
-//! here ships, and nothing here depends on a crate of the product, so that it builds in seconds.
+//! Each task has its own file. The small part that the tasks share is in `shell` (running
+//! programs). The tasks are not shipped, and apart from the test kit do not depend on a crate of
+//! the product, so that they build in seconds.
 
 mod bench;
 mod ci;
@@ -28,7 +29,7 @@ struct Arguments {
 enum Task {
     /// Install what the tests need, then run every test.
     Test(test::TestArguments),
-    /// Install what the tests and the bench need, and say what is missing.
+    /// Install what the tests and the bench need, and print what is missing.
     Install,
     /// Check the house rules that no compiler checks.
     Tidy,
@@ -38,11 +39,11 @@ enum Task {
     Ci(ci::CiArguments),
     /// Build, check or serve the web console.
     Console(console::ConsoleArguments),
-    /// Fuzz the parsers of bytes from outside.
+    /// Fuzz the parsers of external input.
     Fuzz(fuzz::FuzzArguments),
-    /// Compare with nginx and HAProxy on this machine, or count instructions a request.
+    /// Compare with nginx and HAProxy on this machine, or count instructions per request.
     Bench(bench::BenchArguments),
-    /// Build what is published: the binary, an archive, a Debian package, checksums.
+    /// Build the published files: the binary, an archive, a Debian package, checksums.
     Dist(dist::DistArguments),
 }
 

@@ -1,6 +1,6 @@
-//! Running other programs: where the workspace is, whether a program exists, what it printed.
+//! Execution of other programs: the workspace's folder, the search for programs, and their output.
 //!
-//! No shell is involved in spite of the name: arguments are passed as they are.
+//! In spite of the name no shell is involved; arguments are passed unchanged.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -8,27 +8,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The folder that holds the root manifest.
+/// Returns the folder of the root manifest.
 pub(crate) fn workspace_root() -> PathBuf {
     let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest_dir.parent().map_or_else(|| manifest_dir.clone(), Path::to_path_buf)
 }
 
-/// A command that runs in the workspace root.
+/// Returns a command that runs in the workspace root.
 pub(crate) fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace_root());
     command
 }
 
-/// The cargo that started this program, so that a `+toolchain` on the command line is kept.
+/// Returns a command with the cargo that started this program, so that a `+toolchain` on the
+/// command line is kept.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     command(&program, arguments)
 }
 
-/// Runs a command with its output on this terminal; an exit code other than 0 is an error.
+/// Runs a command with its output on this terminal.
+///
+/// # Errors
+/// If the exit code is not 0.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = render(command);
     let status = command.status().with_context(|| format!("failed to start `{line}`"))?;
@@ -38,7 +42,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns what it printed on standard output.
+/// Runs a command and returns its standard output.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let line = render(command);
     let output = command
@@ -49,10 +53,12 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
         let message = String::from_utf8_lossy(&output.stderr);
         bail!("`{line}` failed: {}\n{}", output.status, message.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed other than UTF-8"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{line}` printed text that is not UTF-8"))
 }
 
-/// Everything a command printed, on both streams, whatever its exit code; empty when it is missing.
+/// Returns the output of a command on both streams, regardless of its exit code; it is empty if the
+/// program is missing.
 pub(crate) fn capture_loosely(program: &str, arguments: &[&str]) -> String {
     match command(program, arguments).stdin(Stdio::null()).output() {
         Ok(output) => {
@@ -64,11 +70,11 @@ pub(crate) fn capture_loosely(program: &str, arguments: &[&str]) -> String {
     }
 }
 
-/// Where `cargo x install` leaves programs that it builds, below the target folder.
+/// Folder of the programs that `cargo x install` builds, below the target folder.
 const BUILT_PROGRAMS: &str = "test-peers/bin";
 
-/// Finds a program on the search path, in `/usr/sbin` where servers live on Debian, and among those that
-/// were built for the tests.
+/// Finds a program on the search path, in `/usr/sbin`, where Debian installs servers, and among
+/// those that were built for the tests.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -78,13 +84,14 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The folder, without asking cargo where it builds: where it is configured to, or where it does by default.
+/// Returns the folder without asking cargo for its target folder: the configured one, or the
+/// default.
 fn built_programs() -> PathBuf {
     let configured = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     configured.unwrap_or_else(|| workspace_root().join("target")).join(BUILT_PROGRAMS)
 }
 
-/// Whether `cargo <name>` exists.
+/// Checks whether `cargo <name>` exists.
 pub(crate) fn has_cargo_command(name: &str) -> bool {
     find_program(&format!("cargo-{name}")).is_some()
         || home_cargo_bin().is_some_and(|folder| folder.join(format!("cargo-{name}")).is_file())
@@ -97,7 +104,7 @@ fn home_cargo_bin() -> Option<PathBuf> {
     Some(home.join("bin"))
 }
 
-/// The folder where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let text = capture(&mut cargo(&["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text)?;
@@ -105,8 +112,8 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Waits a moment between two looks at something that cannot announce itself: another program's
-/// port, or the clock of a measurement.
+/// Waits for a moment between two checks of something that sends no notification, such as another
+/// program's port or the clock of a measurement.
 #[expect(
     clippy::disallowed_methods,
     reason = "the other side is a foreign program; tests never wait here"
@@ -115,19 +122,17 @@ pub(crate) fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Has the calling thread, and whatever it starts, run only where nobody else wants its core: what makes the
-/// conditions of a measurement must not have part in the figure. Without the tool it goes on as it was.
+/// Gives the calling thread, and its future threads and child processes, the idle priority, because
+/// the setup of a measurement must not affect the figure. Without `chrt` the priority is unchanged.
 pub(crate) fn stand_back() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
     if !status.is_ok_and(|status| status.success()) {
-        println!(
-            "chrt could not lower a priority: what the machine does besides is in the figures"
-        );
+        println!("chrt could not lower a priority: the figures include other work of the machine");
     }
 }
 
-/// How a command reads on a terminal, for messages.
+/// Returns the text of a command as on a terminal, for messages.
 pub(crate) fn render(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {

@@ -1,8 +1,8 @@
-//! `cargo x test`: installs what the tests need, runs all of them, and closes with one line that
-//! sums every test binary in the words of `cargo test`.
+//! `cargo x test`: installs the programs that the tests need, runs all tests, and prints a last line
+//! with the sums over all test binaries in the format of `cargo test`.
 //!
-//! nextest is used when it is installed (it does not run doc tests, so those follow); nothing
-//! requires it.
+//! nextest is optional. If it is installed, it runs the tests; the doc tests, which it does not
+//! support, follow.
 
 use crate::install::{self, Environment};
 use crate::shell;
@@ -14,15 +14,15 @@ use std::process::{Command, Stdio};
 /// Arguments of `cargo x test`.
 #[derive(Args)]
 pub(crate) struct TestArguments {
-    /// Do not look for missing peers, and install nothing.
+    /// Do not search for missing peers, and do not install anything.
     #[arg(long)]
     no_install: bool,
-    /// Handed to `cargo test` (a filter, `-p crate`, …).
+    /// Arguments for `cargo test` (a filter, `-p crate`, …).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-/// How many tests ended in which way.
+/// Number of tests by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     passed: u64,
@@ -89,7 +89,8 @@ fn set_environment(command: &mut Command, environment: &Environment) {
     }
 }
 
-/// Passes both streams through, a line at a time, and adds up the summaries in them.
+/// Runs a command, prints both output streams line by line, and adds the test counts of their
+/// summary lines. Returns `true` if the command succeeded.
 fn run_and_count(command: &mut Command, counts: &mut Counts) -> Result<bool> {
     let line = shell::render(command);
     println!("running `{line}`");
@@ -118,7 +119,7 @@ fn echo(stream: impl Read, print: impl Fn(&str)) -> Counts {
     counts
 }
 
-/// Reads the summary line of libtest or of nextest; any other line is none.
+/// Parses the summary line of libtest or nextest; returns `None` for any other line.
 fn parse_summary(line: &str) -> Option<Counts> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("test result: ") {

@@ -1,7 +1,8 @@
-//! `cargo x tidy`: the house rules that no compiler checks, each a small pure function in its file.
+//! `cargo x tidy`: the house rules that no compiler checks, each a small pure function in its own
+//! file.
 //!
-//! A check takes text and gives findings; this file only feeds them the tree and prints what they
-//! found: where, what, why, and what to do about it.
+//! A check takes text and returns findings. This file only passes the tree to the checks and prints
+//! the findings: the place, the problem, the reason and the remedy.
 
 mod changelog;
 mod circles;
@@ -25,9 +26,9 @@ use finding::{Finding, Severity};
 use source::Source;
 use tree::{Kind, Tree};
 
-/// Functions longer than the limit that are tolerated; the file may only shrink.
+/// List of tolerated functions that are longer than the limit; the file may only shrink.
 const RATCHET_PATH: &str = "xtask/ratchet.txt";
-/// Words that have a better one are in its last table.
+/// Document whose last table lists the words to avoid.
 const GLOSSARY_PATH: &str = "docs/glossary.md";
 
 /// Runs `cargo x tidy`.
@@ -46,7 +47,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Every check that needs only the files and `cargo metadata`, not a built program.
+/// Runs every check that only needs the files and `cargo metadata`, not a built program.
 fn check_tree() -> Result<Vec<Finding>> {
     let tree = Tree::read(&shell::workspace_root())?;
     let text = tree.text(GLOSSARY_PATH).unwrap_or_default();
@@ -74,13 +75,14 @@ fn check_tree() -> Result<Vec<Finding>> {
         findings.extend(changelog::check(&file.path));
     }
     let ratchet = tree.text(RATCHET_PATH).unwrap_or_default();
-    // Checked over all files at once, as a function that moved counts as the one it was.
+    // All files are checked together, so that a function that has moved counts as the same one.
     findings.extend(functions::check(&long_functions, RATCHET_PATH, ratchet));
     findings.extend(direction::check(&read_packages()?));
     Ok(findings)
 }
 
-/// The Rust files that people write, with test modules known as such even where only their parent says so.
+/// Returns the handwritten Rust files, and marks test modules as such even if only their parent
+/// declares it.
 fn read_sources(tree: &Tree) -> Vec<Source> {
     let is_written = |path: &str| !path.contains("/generated/");
     let files = tree.files.iter().filter(|file| file.kind == Kind::Rust && is_written(&file.path));
@@ -99,14 +101,14 @@ fn read_packages() -> Result<Vec<direction::Package>> {
     Ok(direction::packages_from_metadata(&metadata))
 }
 
-/// The generated pages; a program that cannot print them yet is a finding too.
+/// Checks the generated pages; a program that cannot print them is a finding too.
 fn check_generated() -> Vec<Finding> {
     let finding = |path: String, what: String| Finding {
         path,
         line: 0,
         severity: Severity::Fails,
         what,
-        why: "a reference that lies is worse than none",
+        why: "a wrong reference misleads readers",
         remedy: "run `cargo x gen` and commit the result".to_owned(),
     };
     match generate::stale_pages() {

@@ -1,9 +1,9 @@
-//! Why a part of a template means nothing, or cannot be filled in: the text for whoever wrote it. Where it
-//! stands is added by those who know (`TemplateError`).
+//! Reason why a part of a template is invalid or fails: a text for its author. `TemplateError` adds
+//! the position.
 
 use std::fmt;
 
-/// What is wrong, as a fragment.
+/// Description of an error, as a sentence fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault(String);
 

@@ -1,5 +1,5 @@
-//! The functions of templates: one table, by name. What they do is in the modules beside: texts,
-//! numbers and lists, chance and time.
+//! Functions of templates: one table, by name. Submodules implement them: texts, numbers and lists,
+//! randomness and time.
 
 mod chance;
 mod compare;
@@ -11,30 +11,30 @@ use tollhouse_stdx::{Random, nearest};
 use super::fault::Fault;
 use super::value::Value;
 
-/// What functions may use beside their arguments.
+/// Inputs of functions besides their arguments.
 pub(super) struct Context<'r> {
     pub(super) random: &'r mut Random,
-    /// The time of the request.
+    /// Time of the request, in nanoseconds of Unix time.
     pub(super) unix_ns: i64,
 }
 
 type Call = for<'v> fn(&mut Context<'_>, &[Value<'v>]) -> Result<Value<'v>, Fault>;
 
-/// Where a function comes from.
+/// Origin of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The template language.
+    /// Part of the template language.
     Builtin,
-    /// ghz or sprig.
+    /// Taken from ghz or sprig.
     Library,
 }
 
 pub(super) struct Function {
     name: &'static str,
     origin: Origin,
-    /// The fewest arguments.
+    /// Minimum number of arguments.
     count_min: usize,
-    /// The most; `None` for any number.
+    /// Maximum number of arguments; `None` for any number.
     count_max: Option<usize>,
     call: Call,
 }
@@ -50,7 +50,7 @@ impl Function {
         self.origin == Origin::Builtin
     }
 
-    /// Whether it takes so many arguments; the message says what it takes.
+    /// Checks the number of arguments; the error states the accepted number.
     pub(super) fn check_count(&self, count: usize) -> Result<(), Fault> {
         let fits = count >= self.count_min && self.count_max.is_none_or(|max| count <= max);
         if fits {
@@ -64,7 +64,7 @@ impl Function {
         Err(format!("`{}` takes {takes} values, not {count}", self.name).into())
     }
 
-    /// Calls it; a refusal names the function.
+    /// Calls the function; an error is prefixed with its name.
     pub(super) fn call<'v>(
         &self,
         context: &mut Context<'_>,
@@ -78,7 +78,7 @@ const fn builtin(name: &'static str, min: usize, max: Option<usize>, call: Call)
     Function { name, origin: Origin::Builtin, count_min: min, count_max: max, call }
 }
 
-/// Of ghz or sprig, with a fixed number of arguments.
+/// Creates a function of ghz or sprig with a fixed number of arguments.
 const fn fixed(name: &'static str, count: usize, call: Call) -> Function {
     library(name, count, Some(count), call)
 }
@@ -87,7 +87,8 @@ const fn library(name: &'static str, min: usize, max: Option<usize>, call: Call)
     Function { name, origin: Origin::Library, count_min: min, count_max: max, call }
 }
 
-/// All of them. Names that begin with `rand` or `uuid` give something else every time.
+/// All functions. Those whose names begin with `rand` or `uuid` return a different value every
+/// time.
 static FUNCTIONS: &[Function] = &[
     builtin("and", 1, None, compare::and),
     builtin("or", 1, None, compare::or),
@@ -175,10 +176,11 @@ static FUNCTIONS: &[Function] = &[
     fixed("fail", 1, text::fail),
 ];
 
-/// Functions of sprig that look at the machine: what a request holds must follow from its plan.
+/// Functions of sprig that read the machine's state. They are rejected, because the content of a
+/// request must follow from its plan.
 const REFUSED: [&str; 3] = ["env", "expandenv", "getHostByName"];
 
-/// The function of a name.
+/// Looks up a function by name.
 pub(super) fn find(name: &str) -> Result<&'static Function, Fault> {
     if let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) {
         return Ok(function);

@@ -1,5 +1,5 @@
-//! How Go programs write numbers, times and JSON. Templates and the output of tools written in Go follow
-//! it, so that what reads theirs reads ours.
+//! Formatting of numbers, times and JSON as in Go. Templates and the output of Go-compatible tools
+//! use it, so that readers of the original output can read ours.
 
 pub mod date;
 pub mod json;
@@ -7,8 +7,8 @@ pub mod json;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Appends a number as `%v` shows it: the shortest digits that read back, with an exponent below 0.0001
-/// and from a million on.
+/// Appends a number like `%v`: the shortest digits that read back to the same number, with an
+/// exponent below 0.0001 and from a million on.
 pub fn put_float(number: f64, out: &mut String) {
     const PLAIN: std::ops::Range<f64> = 1e-4..1e6;
     let magnitude = number.abs();
@@ -19,7 +19,7 @@ pub fn put_float(number: f64, out: &mut String) {
     }
 }
 
-/// `1e21` becomes `1e+21`, `1e-5` becomes `1e-05`.
+/// Appends a number in Go's exponent notation: `1e21` becomes `1e+21`, `1e-5` becomes `1e-05`.
 pub fn put_exponent(written: &str, out: &mut String) {
     let (digits, exponent) = written.split_once('e').unwrap_or((written, "0"));
     let (sign, exponent) = match exponent.strip_prefix('-') {
@@ -29,14 +29,14 @@ pub fn put_exponent(written: &str, out: &mut String) {
     write!(out, "{digits}e{sign}{exponent:0>2}").expect("a string takes any text");
 }
 
-/// A number as `%v` shows it.
+/// Formats a number like `%v`.
 pub fn float(number: f64) -> String {
     let mut out = String::new();
     put_float(number, &mut out);
     out
 }
 
-/// A time as Go shows it: `0s`, `300ms`, `1.5s`, `1m30s`, `1h0m0s`.
+/// Formats a duration as Go does: `0s`, `300ms`, `1.5s`, `1m30s`, `1h0m0s`.
 pub fn duration(time: Duration) -> String {
     let nanoseconds = time.as_nanos();
     if nanoseconds == 0 {

@@ -1,36 +1,36 @@
-//! Splits a template into texts and actions, and an action into tokens. Knows spelling only: trim
-//! markers, comments, quotes, numbers; what the words mean is the parser's matter.
+//! Splits a template into texts and actions, and an action into tokens. Handles only the lexical
+//! level: trim markers, comments, quotes, numbers; the parser interprets the tokens.
 
 use super::TemplateError;
 use super::fault::Fault;
 
-/// A piece of a template.
+/// Piece of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Piece<'t> {
-    /// Text, trimmed as its neighbours ask.
+    /// Text, trimmed as adjacent actions require.
     Text(&'t str),
-    /// What stands between `{{` and `}}`, with its place in the template.
+    /// Content between `{{` and `}}`, with its byte position in the template.
     Action { inside: &'t str, at: usize },
 }
 
-/// A token of an action.
+/// Token of an action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     /// `.`
     Dot,
     /// `.Name` after a space.
     Field(String),
-    /// `.Name` right after a parenthesis or a variable.
+    /// `.Name` directly after a parenthesis or a variable.
     Chain(String),
-    /// `$` or `$name`, without the sign.
+    /// `$` or `$name`; holds the name without the sign.
     Variable(String),
     /// A name.
     Word(String),
     /// A quoted text, unquoted.
     Text(String),
-    /// An integer, or a character constant.
+    /// An integer or a character constant.
     Integer(i64),
-    /// A number with point or exponent.
+    /// A number with decimal point or exponent.
     Float(f64),
     /// `|`
     Pipe,
@@ -79,7 +79,7 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
             body = &body[..body.len() - 1];
         }
         let trimmed = body.trim();
-        // Go takes a comment only where it fills the action; behind a pipeline it is a fault of that.
+        // In Go a comment must fill its action; after a pipeline it is an error.
         let is_comment = trimmed.starts_with("/*") && trimmed.ends_with("*/") && trimmed.len() > 3;
         if !is_comment {
             pieces.push(Piece::Action { inside: body, at });
@@ -93,7 +93,7 @@ fn push_text<'t>(pieces: &mut Vec<Piece<'t>>, text: &'t str) {
     }
 }
 
-/// `{{- ` trims, `{{-3}}` is a number.
+/// Whether the action begins with a trim marker: `{{- ` does, `{{-3}}` begins with a number.
 fn trim_marker_at_start(inside: &str) -> bool {
     inside.starts_with('-') && inside[1..].starts_with([' ', '\t', '\r', '\n'])
 }
@@ -102,7 +102,7 @@ fn trim_marker_at_end(inside: &str) -> bool {
     inside.ends_with('-') && inside[..inside.len() - 1].ends_with([' ', '\t', '\r', '\n'])
 }
 
-/// Where the action ends: at the first `}}` that is not within quotes or a comment.
+/// Returns the end of the action: the first `}}` outside quotes and comments.
 fn action_end(inside: &str) -> Option<usize> {
     let bytes = inside.as_bytes();
     let leading = inside.len() - inside.trim_start().len();
@@ -113,7 +113,8 @@ fn action_end(inside: &str) -> Option<usize> {
     while at < bytes.len() {
         match bytes[at] {
             b'}' if bytes.get(at + 1) == Some(&b'}') => return Some(at),
-            // No quote opens here; the backslash itself is an error, found later.
+            // Skips the escaped character, so that it opens no quote; the backslash itself is
+            // reported later.
             b'\\' => at += 2,
             quote @ (b'"' | b'`' | b'\'') => at = quote_end(bytes, at, quote)?,
             _ => at += 1,
@@ -122,7 +123,7 @@ fn action_end(inside: &str) -> Option<usize> {
     None
 }
 
-/// The place after the closing quote.
+/// Returns the position after the closing quote.
 fn quote_end(bytes: &[u8], start: usize, quote: u8) -> Option<usize> {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -135,7 +136,7 @@ fn quote_end(bytes: &[u8], start: usize, quote: u8) -> Option<usize> {
     None
 }
 
-/// Splits the inside of an action into tokens, each with its place in the template.
+/// Splits an action into tokens, each with its byte position in the template.
 pub(super) fn tokens(
     template: &str,
     inside: &str,
@@ -143,7 +144,7 @@ pub(super) fn tokens(
 ) -> Result<Vec<(Token, usize)>, TemplateError> {
     let mut tokens = Vec::new();
     let mut at = 0;
-    // Whether a `.Name` here belongs to what stands before it.
+    // Whether a `.Name` here belongs to the previous token.
     let mut is_glued = false;
     while let Some(first) = inside[at..].chars().next() {
         if first.is_whitespace() {
@@ -177,7 +178,7 @@ fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Faul
             let name = word(&rest[1..]);
             Ok((Token::Variable(name.to_owned()), 1 + name.len()))
         }
-        // `.5` is a number in Go, and `.field` never begins with a digit.
+        // `.5` is a number in Go; a field name never begins with a digit.
         '.' if second.is_some_and(|next| next.is_ascii_digit()) => number(rest),
         '.' => {
             let name = word(&rest[1..]);
@@ -212,7 +213,8 @@ fn word(text: &str) -> &str {
 fn number(rest: &str) -> Result<(Token, usize), Fault> {
     let mut previous = ' ';
     let end = rest.find(|letter: char| {
-        // A sign belongs to the number at its start and behind an exponent alone; `1-2` is no number and must fail.
+        // A sign is part of a number only at its start and after an exponent; `1-2` is not a number
+        // and must fail.
         let is_sign = letter == '+' || letter == '-';
         let continues = letter.is_ascii_alphanumeric()
             || letter == '.'
@@ -289,7 +291,7 @@ fn unescaped(text: &str) -> Result<String, Fault> {
                     _ => 8,
                 };
                 let code: String = letters.by_ref().take(digits).collect();
-                // Fewer digits than Go asks for are a fault, and not a shorter character.
+                // Go requires all digits; fewer are an error, not a shorter character.
                 let value = u32::from_str_radix(&code, 16).ok().filter(|_| code.len() == digits);
                 let character = value.and_then(char::from_u32);
                 out.push(character.ok_or_else(|| format!("\\{escape}{code} is not a character"))?);
@@ -304,7 +306,7 @@ fn unescaped(text: &str) -> Result<String, Fault> {
     Ok(out)
 }
 
-/// An error at a byte of the template, told in characters.
+/// Creates an error at a byte of the template; the message counts characters.
 pub(super) fn error(template: &str, at_byte: usize, why: &str) -> TemplateError {
     let before = template.char_indices().take_while(|(at, _)| *at < at_byte).count();
     TemplateError::Parse { at: before + 1, why: why.to_owned() }

@@ -1,10 +1,10 @@
-//! Texts with `{{…}}` in them, filled in anew for every request: the part of Go's text/template, with
-//! ghz's variables and functions and the usual ones of sprig, that people write in load tests.
+//! Texts with `{{…}}`, expanded for every request: a subset of Go's text/template, with ghz's
+//! variables and functions and common functions of sprig, as used in load tests.
 //!
-//! A text is compiled once ([`Template::parse`]) and rendered into a buffer that is used again. Names are
-//! resolved while compiling, so that a misspelt one is found before the first request; output, steps and
-//! lists are bounded, so that no template takes a worker with it. Nothing here reads files, the
-//! environment or the network.
+//! A text is compiled once ([`Template::parse`]) and rendered into a reusable buffer. Names are
+//! resolved at compile time, so that a misspelt name is found before the first request. Output,
+//! steps and lists are limited, so that no template blocks a worker. The crate never reads files,
+//! the environment or the network.
 
 #![warn(missing_docs)]
 
@@ -24,23 +24,23 @@ use tollhouse_stdx::Random;
 
 use node::Node;
 
-/// What `{{.Name}}` stands for, of one request.
+/// Values of `{{.Name}}` for one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Variables<'a> {
-    /// `.WorkerID`: names what sends the request; no two that send at the same time share it.
+    /// `.WorkerID`: name of the sender; unique among concurrent senders.
     pub worker_id: &'a str,
     /// `.RequestNumber`, from 0.
     pub request_number: u64,
-    /// The names of the call; all empty for other protocols.
+    /// Names of the gRPC method; all empty for other protocols.
     pub method: &'a Method,
-    /// The time of the call: `.Timestamp` and its relatives, `now`. Nanoseconds of Unix time.
+    /// Time of the request in nanoseconds of Unix time, for `.Timestamp`, its variants, and `now`.
     pub unix_ns: u64,
-    /// 128 random bits: `.UUID`, the same wherever it is used in one request.
+    /// 128 random bits for `.UUID`, which is constant within a request.
     pub uuid: u128,
 }
 
 impl<'a> Variables<'a> {
-    /// Variables of request `request_number`, with the time of now and a new UUID.
+    /// Creates the variables of request `request_number`, with the current time and a new UUID.
     pub fn now(
         worker_id: &'a str,
         request_number: u64,
@@ -53,32 +53,32 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// The names of a gRPC method, as variables show them.
+/// Names of a gRPC method, as variables show them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Method {
     /// `.FullyQualifiedName`: `package.Service.Method`.
     pub fully_qualified_name: String,
-    /// `.MethodName`, without service.
+    /// `.MethodName`, without the service.
     pub method_name: String,
-    /// `.ServiceName`, without package.
+    /// `.ServiceName`, without the package.
     pub service_name: String,
-    /// `.InputName`, without package.
+    /// `.InputName`, without the package.
     pub input_name: String,
-    /// `.OutputName`, without package.
+    /// `.OutputName`, without the package.
     pub output_name: String,
-    /// `.IsClientStreaming`.
+    /// Value of `.IsClientStreaming`.
     pub is_client_streaming: bool,
-    /// `.IsServerStreaming`.
+    /// Value of `.IsServerStreaming`.
     pub is_server_streaming: bool,
 }
 
-/// Which functions a template may use.
+/// Set of functions available to a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Functions {
-    /// All of them.
+    /// All functions.
     #[default]
     All,
-    /// Only those of the template language itself, such as `eq` and `printf`.
+    /// Only those of the template language, such as `eq` and `printf`.
     Builtin,
 }
 
@@ -89,32 +89,33 @@ pub struct Template {
     slots: usize,
 }
 
-/// What is wrong with a template, or with what it does.
+/// Error in a template, or during rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It is no template.
+    /// The text is not a valid template.
     #[error("template, character {at}: {why}")]
     Parse {
-        /// Where, in characters from 1.
+        /// Position in characters, from 1.
         at: usize,
-        /// What is wrong there.
+        /// Description of the error.
         why: String,
     },
-    /// It cannot be filled in.
+    /// Rendering failed.
     #[error("template: {0}")]
     Render(String),
 }
 
 impl Template {
-    /// Compiles a text; every function may be used.
+    /// Compiles a text; all functions are available.
     ///
     /// # Errors
-    /// Says where the text is no template; unknown names come with the nearest known one.
+    /// If the text is not a valid template; for an unknown name, the message suggests the closest
+    /// known one.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         Self::parse_with(text, Functions::All)
     }
 
-    /// Compiles a text that may use only some functions.
+    /// Compiles a text with a given set of functions.
     ///
     /// # Errors
     /// Like [`Self::parse`].
@@ -123,12 +124,12 @@ impl Template {
         Ok(Self { nodes, slots })
     }
 
-    /// A text that stands for itself, whatever is in it.
+    /// Creates a template that renders the text unchanged, even if it contains `{{…}}`.
     pub fn verbatim(text: &str) -> Self {
         Self { nodes: vec![Node::Text(text.into())], slots: 0 }
     }
 
-    /// The text, when nothing in it has to be filled in.
+    /// Returns the text if it contains no placeholder.
     pub fn as_static(&self) -> Option<&str> {
         match self.nodes.as_slice() {
             [] => Some(""),
@@ -137,15 +138,16 @@ impl Template {
         }
     }
 
-    /// Whether nothing has to be filled in, so that the text may be prepared once.
+    /// Whether the text contains no placeholder, so that it can be prepared once.
     pub fn is_static(&self) -> bool {
         self.as_static().is_some()
     }
 
-    /// Appends the filled-in text to `out`. Allocates only for functions that make texts.
+    /// Appends the expanded text to `out`. Allocates only for functions that create texts.
     ///
     /// # Errors
-    /// A function refused its arguments, or a bound was passed; what was appended until then stays.
+    /// If a function rejects its arguments, or a limit is exceeded; `out` keeps what was appended
+    /// before.
     pub fn render(
         &self,
         variables: &Variables<'_>,
@@ -165,13 +167,13 @@ fn random_128(random: &mut Random) -> u128 {
     u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
 }
 
-/// Writes random bits as a UUID of version 4 (RFC 9562).
+/// Formats random bits as a UUID of version 4 (RFC 9562).
 fn put_uuid(bits: u128, out: &mut String) {
     const VERSION_4: u128 = 0x4 << 76;
     const VARIANT: u128 = 0b10 << 62;
     let bits = bits & !(0xf << 76) & !(0b11 << 62) | VERSION_4 | VARIANT;
     let part = |shift: u32, digits: u32| (bits >> shift) & ((1 << (4 * digits)) - 1);
-    // Writing into a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(
         out,
         "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",

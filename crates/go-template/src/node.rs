@@ -1,8 +1,8 @@
-//! What a compiled template consists of: nodes that a renderer walks over, with every name resolved.
+//! Compiled template: a tree of nodes with all names resolved.
 
 use super::function::Function;
 
-/// A part of a template.
+/// Node of a template.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Text(Box<str>),
@@ -15,7 +15,7 @@ pub(super) enum Node {
     Continue,
 }
 
-/// `{{range …}}`.
+/// Block `{{range …}}`.
 #[derive(Debug, Clone)]
 pub(super) struct Range {
     pub(super) list: Pipeline,
@@ -25,21 +25,21 @@ pub(super) struct Range {
     pub(super) otherwise: Vec<Node>,
 }
 
-/// Commands, each of which takes the value of the one before as its last argument.
+/// Pipeline of commands; each receives the value of the previous one as its last argument.
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
     pub(super) first: Operand,
     pub(super) then: Vec<Call>,
 }
 
-/// A function with its arguments.
+/// Function call with its arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) function: &'static Function,
     pub(super) arguments: Vec<Operand>,
 }
 
-/// A value, or what makes one.
+/// Value, or an expression for one.
 #[derive(Debug, Clone)]
 pub(super) enum Operand {
     Nil,
@@ -53,14 +53,14 @@ pub(super) enum Operand {
     Slot(usize),
     Call(Call),
     Nested(Box<Pipeline>),
-    /// `(now).Unix` and `(now).Format "2006"`.
+    /// Part of a time, such as `(now).Unix` or `(now).Format "2006"`.
     TimePart {
         time: Box<Operand>,
         part: TimePart,
     },
 }
 
-/// What can be asked of a time.
+/// Accessors of a time.
 #[derive(Debug, Clone)]
 pub(super) enum TimePart {
     Unix,
@@ -70,7 +70,7 @@ pub(super) enum TimePart {
     Format(Box<Operand>),
 }
 
-/// A field of the request.
+/// Field of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variable {
     WorkerId,
@@ -89,7 +89,7 @@ pub(super) enum Variable {
     Uuid,
 }
 
-/// The fields by name.
+/// Fields by name.
 pub(super) const VARIABLES: [(&str, Variable); 14] = [
     ("WorkerID", Variable::WorkerId),
     ("RequestNumber", Variable::RequestNumber),

@@ -1,5 +1,5 @@
-//! From pieces to nodes: blocks, scopes, assignments. What stands inside of them is
-//! [`expression`](self::expression)'s matter.
+//! Parser from pieces to nodes: blocks, scopes, assignments. [`expression`](self::expression)
+//! parses the expressions in them.
 
 mod expression;
 
@@ -9,15 +9,15 @@ use super::lexer::{self, Piece, Token};
 use super::node::{Node, Range};
 use super::{Functions, TemplateError};
 
-/// How deep blocks and parentheses may stand in each other.
+/// Maximum nesting depth of blocks and parentheses.
 const DEPTH_MAX: usize = 32;
-/// How many `$names` a template may declare.
+/// Maximum number of `$name` declarations in a template.
 const SLOTS_MAX: usize = 64;
 
 const KEYWORDS: [&str; 10] =
     ["if", "else", "end", "range", "with", "break", "continue", "define", "template", "block"];
 
-/// Compiles a template: its nodes, and how many slots they use.
+/// Compiles a template; returns its nodes and the number of variable slots.
 pub(super) fn parse(
     template: &str,
     functions: Functions,
@@ -45,13 +45,13 @@ struct Parser<'t> {
     template: &'t str,
     functions: Functions,
     pieces: std::vec::IntoIter<Piece<'t>>,
-    /// Names in reach, with their slots; later ones hide earlier ones.
+    /// Visible names with their slots; later ones shadow earlier ones.
     scope: Vec<(String, usize)>,
     slots: usize,
     depth: usize,
-    /// How many `range`s stand around.
+    /// Number of enclosing `range` blocks.
     ranges: usize,
-    /// How many blocks stand around in which `.` is no longer the request.
+    /// Number of enclosing blocks in which `.` is not the request.
     dots: usize,
 }
 
@@ -61,10 +61,10 @@ enum BlockEnd {
     Else { at: usize, rest: Tokens },
 }
 
-/// Tokens of one action, from the front.
+/// Remaining tokens of an action.
 struct Tokens {
     tokens: std::collections::VecDeque<(Token, usize)>,
-    /// Where the action is, for errors about what is missing.
+    /// Position of the action, for errors about missing parts.
     at: usize,
 }
 
@@ -101,7 +101,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Nodes up to the end of the template or the `end` or `else` of the block around.
+    /// Parses nodes up to the end of the template, or the `end` or `else` of the enclosing block.
     fn block(&mut self) -> Result<(Vec<Node>, BlockEnd), TemplateError> {
         let names = self.scope.len();
         let mut nodes: Vec<Node> = Vec::new();
@@ -145,7 +145,8 @@ impl<'t> Parser<'t> {
                 return Ok(Some(BlockEnd::End(at)));
             }
             "else" => {
-                // `else if` goes on in the same action, so its rest is read as an action of its own.
+                // `else if` continues in the same action, so that the remaining tokens are parsed
+                // as a new action.
                 let rest = Tokens { tokens: std::mem::take(&mut tokens.tokens), at };
                 return Ok(Some(BlockEnd::Else { at, rest }));
             }
@@ -226,7 +227,7 @@ impl<'t> Parser<'t> {
         self.nothing_left(tokens)?;
         let (then, end) = self.block()?;
         let otherwise = match end {
-            // The `end` of the inner one is the end of both.
+            // The `end` of the inner `if` ends both.
             BlockEnd::Else { mut rest, .. } if rest.peek() == Some(&Token::Word("if".into())) => {
                 rest.next();
                 vec![self.if_block(&mut rest)?]
@@ -273,7 +274,7 @@ impl<'t> Parser<'t> {
         Ok(Node::Range(Box::new(Range { list, index_slot, element_slot, body, otherwise })))
     }
 
-    /// `$a :=` or `$a, $b :=`, when it stands here.
+    /// Parses an optional `$a :=` or `$a, $b :=`.
     fn declared(
         &mut self,
         tokens: &mut Tokens,
@@ -302,7 +303,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What stands after `else`, up to `end`.
+    /// Parses the nodes after `else`, up to `end`.
     fn otherwise(
         &mut self,
         end: BlockEnd,
@@ -328,13 +329,13 @@ impl<'t> Parser<'t> {
 
 fn push_text(nodes: &mut Vec<Node>, text: &str) {
     match nodes.last_mut() {
-        // Comments leave two texts side by side.
+        // A removed comment leaves two adjacent texts.
         Some(Node::Text(before)) => *before = format!("{before}{text}").into(),
         _ => nodes.push(Node::Text(text.into())),
     }
 }
 
-/// A token, as messages show it.
+/// Formats a token for messages.
 fn describe(token: &Token) -> String {
     match token {
         Token::Dot => "`.`".into(),

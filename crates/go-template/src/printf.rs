@@ -1,9 +1,9 @@
-//! `printf`: Go's verbs and flags, as far as texts and numbers go.
+//! `printf` with Go's verbs and flags, for texts and numbers.
 
 use super::value::Value;
 use crate::golang;
 
-/// The widest field: more is a mistake, not a format.
+/// Maximum field width; a larger one is an error in the format.
 const WIDTH_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct Format {
     precision: Option<usize>,
 }
 
-/// Formats values as the first one, a text, says.
+/// Formats values according to the layout.
 pub(super) fn printf(layout: &str, values: &[Value<'_>]) -> String {
     let mut out = String::new();
     let mut values = values.iter();
@@ -42,7 +42,7 @@ pub(super) fn printf(layout: &str, values: &[Value<'_>]) -> String {
         }
     }
     out.push_str(rest);
-    // Go names faults in the text itself and does not fail, and so must this.
+    // Go reports errors within the text instead of failing, which must be matched.
     let shown = |value: &Value<'_>| format!("{}={}", go_kind(value), value.to_text());
     let extra: Vec<String> = values.map(shown).collect();
     if !extra.is_empty() {
@@ -89,7 +89,7 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
         ('v', Value::Integer(number)) | ('d', Value::Integer(number)) => {
             signed(format, *number < 0, &grouped(format, number.unsigned_abs().to_string()))
         }
-        // Go's verb for texts is wrong for numbers and flags, and the text says so below.
+        // Go's `%s` rejects numbers and booleans; the text below says so.
         ('s', Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => None,
         ('s' | 'v', value) => Some(cut(format, value.to_text().into_owned())),
         ('q', Value::Text(text)) => Some(quoted(text)),
@@ -131,7 +131,7 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
     }
 }
 
-/// What Go calls the kind, in its complaint about a wrong verb.
+/// Returns Go's name of the type, for its message about an invalid verb.
 fn go_kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::Nil => "nil",
@@ -148,7 +148,7 @@ fn character(number: i64) -> char {
     u32::try_from(number).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Digits with the zeros that a precision asks for.
+/// Pads digits with the zeros that the precision requires.
 fn grouped(format: &Format, digits: String) -> String {
     match format.precision {
         Some(precision) => format!("{digits:0>precision$}"),
@@ -186,7 +186,7 @@ fn float(format: &Format, verb: char, number: f64) -> Option<String> {
     signed(format, number.is_sign_negative(), &digits)
 }
 
-/// `%.3g`: so many significant digits, without zeros at the end.
+/// Formats like `%.3g`: with this many significant digits, without trailing zeros.
 fn significant(magnitude: f64, digits: usize) -> String {
     let scientific = format!("{magnitude:.*e}", digits - 1);
     let exponent: i32 =
@@ -205,7 +205,7 @@ fn significant(magnitude: f64, digits: usize) -> String {
     trimmed(&format!("{magnitude:.decimals$}"))
 }
 
-/// A text, cut where the precision says.
+/// Cuts a text to the precision.
 fn cut(format: &Format, text: String) -> String {
     match format.precision {
         Some(precision) => text.chars().take(precision).collect(),
@@ -232,7 +232,7 @@ fn pad(format: &Format, is_number: bool, written: &str, out: &mut String) {
     }
 }
 
-/// A text in double quotes, with the escapes of Go (and, for what occurs, of JSON).
+/// Quotes a text with Go's escapes, which for the usual characters equal those of JSON.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Fills a compiled template in. Bounded in what it writes and in how long it works.
+//! Renderer for compiled templates, with limits on output and steps.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use super::value::Value;
 use super::{Variables, put_uuid};
 use crate::golang::date;
 
-/// The longest text that one rendering adds: larger bodies come from files, as they are.
+/// Maximum output of one rendering; larger bodies come from files, unexpanded.
 pub(super) const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Nodes visited in one rendering; only nested ranges ever come near.
+/// Maximum number of nodes visited in one rendering; only nested ranges come close.
 const STEPS_MAX: usize = 100_000;
 
-/// Renders nodes; `slots` is how many variables they declare.
+/// Renders nodes; `slots` is the number of declared variables.
 pub(super) fn render(
     nodes: &[Node],
     slots: usize,
@@ -45,7 +45,7 @@ struct Renderer<'v, 'r> {
     out_bytes_max: usize,
 }
 
-/// How a list of nodes ended.
+/// End of a list of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Through,
@@ -93,7 +93,7 @@ impl<'v> Renderer<'v, '_> {
                 if let Some(slot) = slot {
                     self.slots[*slot] = value.clone();
                 }
-                // Put back whatever the block did, since a `break` leaves it early.
+                // Restored in any case, because a `break` may leave the block early.
                 let before = std::mem::replace(&mut self.dot, value);
                 let flow = self.nodes(then, out);
                 self.dot = before;
@@ -127,7 +127,7 @@ impl<'v> Renderer<'v, '_> {
                 self.slots[slot] = element.clone();
             }
             self.dot = element;
-            // `break` and `continue` are this range's own.
+            // `break` and `continue` apply to this range.
             if self.nodes(&range.body, out)? == Flow::Break {
                 break;
             }
@@ -215,7 +215,7 @@ impl<'v> Renderer<'v, '_> {
         }
     }
 
-    /// Appends a variable without making a value of it first.
+    /// Appends a variable without creating a value first.
     fn put_variable(&self, variable: Variable, out: &mut String) {
         match variable {
             Variable::Timestamp => {

@@ -1,21 +1,18 @@
-//! What a template computes with, and how it is shown: as Go's templates show it.
+//! Values of templates, formatted like those of Go's templates.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::golang::{date, put_float};
 
-/// A value. Texts borrow from the template or the variables where they can.
+/// A value. Texts borrow from the template or the variables if possible.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'v> {
     /// `nil`.
     Nil,
     Text(Cow<'v, str>),
-    /// A whole number.
     Integer(i64),
-    /// A number with a fraction.
     Float(f64),
-    /// `true` or `false`.
     Boolean(bool),
     List(Vec<Value<'v>>),
     /// An instant, in nanoseconds of Unix time.
@@ -27,7 +24,7 @@ impl Value<'_> {
         Value::Text(Cow::Owned(text))
     }
 
-    /// Whether `if` takes it for true: whatever is not empty.
+    /// Whether `if` treats the value as true: every value that is not empty or zero.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Value::Nil => false,
@@ -40,7 +37,7 @@ impl Value<'_> {
         }
     }
 
-    /// What messages call its kind.
+    /// Returns the name of the type in messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Value::Nil => "nil",
@@ -53,7 +50,7 @@ impl Value<'_> {
         }
     }
 
-    /// As a whole number, texts read as numbers; what is none counts as 0, as sprig has it.
+    /// Converts to a whole number, also from text; other values yield 0, as in sprig.
     pub(super) fn to_integer(&self) -> i64 {
         match self {
             Value::Integer(number) => *number,
@@ -67,7 +64,7 @@ impl Value<'_> {
         }
     }
 
-    /// As a number, by the same rule.
+    /// Converts to a floating-point number by the same rules as [`Self::to_integer`].
     pub(super) fn to_float(&self) -> f64 {
         match self {
             Value::Integer(number) => *number as f64,
@@ -79,7 +76,7 @@ impl Value<'_> {
         }
     }
 
-    /// As a text, the way it would be printed.
+    /// Converts to a text, as printed; `nil` becomes empty.
     pub(super) fn to_text(&self) -> Cow<'_, str> {
         match self {
             Value::Text(text) => Cow::Borrowed(text),
@@ -92,7 +89,7 @@ impl Value<'_> {
         }
     }
 
-    /// Appends it as it is shown.
+    /// Appends the printed form.
     pub(super) fn put(&self, out: &mut String) {
         // Writing into a String cannot fail.
         let _ = match self {

@@ -1,7 +1,7 @@
-//! What to measure: one case, as a plan file, a command line or a suite says it.
+//! A case: one measurement, as described by a plan file, a command line or a suite.
 //!
-//! A case is plain data: it is read from YAML as it stands here, and every result echoes the case it
-//! came from, so that a run can be repeated from its report. Nothing here does IO.
+//! A case is plain data, deserialized from YAML into these types. Every result echoes the case that
+//! produced it, so that a run can be repeated from its report. This module performs no I/O.
 
 mod checks;
 mod grpc;
@@ -23,7 +23,7 @@ pub use tls::TlsOptions;
 
 use serde::{Deserialize, Serialize};
 
-/// What travels over a connection.
+/// Protocol spoken on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -37,50 +37,53 @@ pub enum Protocol {
     /// WebSocket: one message out, one message back.
     #[serde(rename = "websocket")]
     WebSocket,
-    /// TCP: connect, and with a payload one write and its echo.
+    /// TCP: connects; with a payload, also writes it once and waits for its echo.
     Tcp,
 }
 
-/// One case.
+/// A case: target, load, request, checks and thresholds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What the report calls it.
+    /// Name shown in the report; empty by default.
     #[serde(default)]
     pub name: String,
-    /// The target as a URL: `http`, `https`, `h2c`, `ws`, `wss`, `grpc`, `grpcs` or `tcp`.
+    /// Target URL with the scheme `http`, `https`, `h2c`, `ws`, `wss`, `grpc`, `grpcs` or `tcp`.
+    /// Required.
     pub target: String,
-    /// What travels; by default what the URL's scheme says.
+    /// Protocol; by default derived from the URL's scheme. Set it to measure HTTP/2 on an `https`
+    /// URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
-    /// Connect here (`host:port` or `unix:/path`) instead of the URL's own authority.
+    /// Address to connect to (`host:port` or `unix:/path`) instead of the URL's authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_to: Option<String>,
-    /// How TLS is done, for the schemes that have it.
+    /// TLS options, for the schemes that use TLS.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tls: TlsOptions,
-    /// How much load, in which rhythm, for how long.
+    /// Amount, pace and duration of the load.
     #[serde(default)]
     pub load: Load,
-    /// The request, for HTTP.
+    /// Request of the HTTP protocols.
     #[serde(default, skip_serializing_if = "is_default")]
     pub http: HttpRequest,
-    /// The call, for gRPC.
+    /// Call of the gRPC protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GrpcCall>,
-    /// The message of WebSocket and TCP; empty for TCP means: only connect.
+    /// Message for WebSocket and TCP. With TCP, an empty message (the default) measures connecting
+    /// only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What counts as success.
+    /// Conditions for a successful response.
     #[serde(default, skip_serializing_if = "is_default")]
     pub checks: Checks,
-    /// What the result must satisfy, such as `p99 < 50ms`; decides about the exit code.
+    /// Conditions on the result, such as `p99 < 50ms`. If one is not met, the exit code reports it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
 }
 
 impl Case {
-    /// A case with defaults for everything but its target.
+    /// Creates a case with defaults for everything but its target.
     pub fn new(target: impl Into<String>) -> Self {
         Self {
             name: String::new(),
@@ -97,7 +100,8 @@ impl Case {
         }
     }
 
-    /// What travels: as said, or as the URL's scheme has it.
+    /// Returns the configured protocol, or else the one that the URL's scheme or the presence of a
+    /// gRPC call implies.
     pub fn protocol(&self) -> Protocol {
         let scheme = self.target.split_once("://").map_or("http", |(scheme, _)| scheme);
         self.protocol.unwrap_or(match scheme {

@@ -16,37 +16,35 @@ use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::target::{Endpoint, Target};
 
-/// A connection's bytes; the plain arm is the hot path and costs one branch.
+/// Byte stream of a connection. The plain variant is the hot path and costs one branch.
 #[derive(Debug)]
 pub enum Stream {
-    /// TCP.
     Tcp(TcpStream),
-    /// A Unix socket.
+    /// Unix domain socket.
     Unix(UnixStream),
-    /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Opens connections for a case; shared by all workers.
+/// Opens the connections of a case; shared by all workers.
 pub struct Connector {
     target: Target,
     tls: Option<tls::Session>,
 }
 
 impl Connector {
-    /// A connector for a case. `alpn` lists the protocols to offer over TLS, best first.
+    /// Creates a connector for a case. `alpn` lists the protocols to offer over TLS, best first.
     ///
     /// # Errors
-    /// When a certificate file cannot be used.
+    /// If a certificate file cannot be used.
     pub fn new(case: &Case, target: &Target, alpn: &[&str]) -> Result<Self, BenchError> {
         let tls = target.is_tls.then(|| tls::Session::new(&case.tls, target, alpn)).transpose()?;
         Ok(Self { target: target.clone(), tls })
     }
 
-    /// Opens a connection; `turn` chooses among the addresses of the target.
+    /// Opens a connection; `turn` selects one of the target's addresses.
     ///
     /// # Errors
-    /// A failure of the class `connect` or `tls`.
+    /// If connecting or the TLS handshake fails; the failure has the class `connect` or `tls`.
     pub async fn open(&self, turn: usize) -> Result<Stream, Failure> {
         let failed = |error: io::Error| Failure::new(FailureClass::Connect, error.to_string());
         let tcp = match (&self.target.endpoint, self.target.address(turn)) {
@@ -60,15 +58,16 @@ impl Connector {
                 return Err(Failure::new(FailureClass::Connect, "the target has no address"));
             }
         };
-        // A request must not wait for the acknowledgement of the one before.
+        // `TCP_NODELAY`, because a request must not wait for the acknowledgement of the previous
+        // one.
         tcp.set_nodelay(true).map_err(failed)?;
         self.secure(tcp).await
     }
 
-    /// Speaks TLS on a connection that is open already, when the target does.
+    /// Performs the TLS handshake on an open connection, if the target uses TLS.
     ///
     /// # Errors
-    /// A failure of the class `tls`.
+    /// If the handshake fails; the failure has the class `tls`.
     pub async fn secure(&self, tcp: TcpStream) -> Result<Stream, Failure> {
         let Some(session) = &self.tls else { return Ok(Stream::Tcp(tcp)) };
         let connector = TlsConnector::from(session.config.clone());
@@ -77,14 +76,13 @@ impl Connector {
         Ok(Stream::Tls(Box::new(stream)))
     }
 
-    /// Where it connects to.
     pub fn target(&self) -> &Target {
         &self.target
     }
 }
 
 impl Stream {
-    /// The protocol agreed on by ALPN.
+    /// Returns the protocol negotiated by ALPN.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
             Stream::Tls(tls) => tls.get_ref().1.alpn_protocol(),
@@ -92,15 +90,16 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has sent something, or its end, where nothing was asked for. Costs no system
-    /// call unless the reactor has seen the socket change.
+    /// Whether the peer has sent nothing, neither data nor the end of the stream, on an idle
+    /// connection. Costs no system call unless the reactor has seen the socket change. Always true
+    /// for TLS.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let read = match self {
             Stream::Tcp(tcp) => tcp.try_read(&mut byte),
             Stream::Unix(unix) => unix.try_read(&mut byte),
-            // Session tickets arrive unasked for.
+            // TLS session tickets arrive unsolicited.
             Stream::Tls(_) => return true,
         };
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)

@@ -1,10 +1,10 @@
-//! Opens connections and holds them: how many a server, or this machine, can carry, and what one costs at
-//! both ends.
+//! Opens connections and holds them, to measure how many a server or this machine can carry, and
+//! how much memory each costs at both ends.
 //!
-//! One process may have a limited number of descriptors, so connections are held by as many processes
-//! as that takes (`holder.rs`), and the server end, when it is ours, is served by others (`server.rs`);
-//! both are this program started again. What they are told and tell is in `message.rs`, what is asked
-//! for in `plan.rs`; `coordinator.rs` leads them and forms the result.
+//! The number of descriptors per process is limited, so that connections are spread over several
+//! processes (`holder.rs`). If the server end is our own, other processes serve it (`server.rs`).
+//! Both are started from this same program. `message.rs` defines the messages between the
+//! processes, `plan.rs` the settings; `coordinator.rs` leads the processes and forms the result.
 
 mod coordinator;
 mod costs;

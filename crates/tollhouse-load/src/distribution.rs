@@ -1,51 +1,47 @@
-//! Times as a distribution: recorded in HDR histograms, kept in results as the recorded values with
+//! Distributions of times: recorded in HDR histograms and stored in results as recorded values with
 //! their counts, so that distributions can be merged later instead of averaging percentiles.
 //!
-//! Published tables give percentiles only; they are distributions too, without values.
+//! Published tables give percentiles only. Such a distribution has percentiles but no values.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The shortest time told apart, in nanoseconds: below it lies the noise of a system call.
+/// Resolution of recorded times in nanoseconds, below the noise of a system call.
 const LOWEST_NS: u64 = 100;
-/// The longest time recorded as it is, in nanoseconds (one hour); longer ones count as this.
+/// Largest recordable time in nanoseconds (one hour); longer times are recorded as this value.
 pub const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// Three digits, as wrk2 and every HdrHistogram plot have it.
+/// Precision of three significant digits, as in wrk2 and the usual HdrHistogram plots.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The percentiles that a result names, when enough samples lie beyond them.
+/// Percentiles in a result, shown if enough samples lie beyond them.
 pub const PERCENTILES: [f64; 12] =
     [10.0, 25.0, 50.0, 66.0, 75.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
 
-/// An empty histogram of times in nanoseconds.
+/// Creates an empty histogram of times in nanoseconds.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
         .expect("constant bounds that the histogram accepts")
 }
 
-/// A distribution of times, all in nanoseconds.
+/// Distribution of times, all in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Distribution {
-    /// How many times were recorded.
+    /// Number of recorded times.
     pub count: u64,
-    /// The shortest.
     pub min_ns: u64,
-    /// The mean.
     pub mean_ns: f64,
-    /// The standard deviation.
     pub stdev_ns: f64,
-    /// The longest.
     pub max_ns: u64,
-    /// Percentile (0 to 100) and value, rising.
+    /// Pairs of percentile (0 to 100) and value, ascending.
     pub percentiles: Vec<(f64, u64)>,
-    /// Recorded value and how often, rising; empty for figures taken from a table.
+    /// Pairs of recorded value and count, ascending; empty for figures taken from a table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(u64, u64)>,
 }
 
 impl Distribution {
-    /// What a histogram holds.
+    /// Converts a histogram.
     pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -65,7 +61,7 @@ impl Distribution {
         }
     }
 
-    /// The histogram again, when the values are known.
+    /// Rebuilds the histogram; empty if the values are not known.
     pub fn to_histogram(&self) -> Histogram<u64> {
         let mut histogram = histogram();
         for (value, count) in &self.values {
@@ -74,8 +70,8 @@ impl Distribution {
         histogram
     }
 
-    /// A percentile (0 to 100): from the values when they are known, else as given; `None` when
-    /// neither tells.
+    /// Returns a percentile (0 to 100), as stored or computed from the values; `None` if it is
+    /// unknown.
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         let given = self.percentiles.iter().find(|(given, _)| (given - percent).abs() < 1e-9);
         if let Some((_, value)) = given {
@@ -93,13 +89,14 @@ impl Distribution {
         at.map(|(value, _)| *value)
     }
 
-    /// Whether so many samples lie beyond a percentile that it means something.
+    /// Whether at least `beyond_min` samples lie beyond a percentile, so that it is meaningful.
     pub fn supports(&self, percent: f64, beyond_min: u64) -> bool {
-        // Without the allowance p99.9 of 10,000 samples has 9.999999… beyond it.
+        // The tolerance compensates for rounding: p99.9 of 10,000 samples would have 9.999999…
+        // beyond it.
         (100.0 - percent) * self.count as f64 / 100.0 + 1e-6 >= beyond_min as f64
     }
 
-    /// Two distributions as one, merged by value.
+    /// Merges two distributions by value.
     pub fn merged(&self, other: &Self) -> Self {
         let mut histogram = self.to_histogram();
         for (value, count) in &other.values {
@@ -108,7 +105,7 @@ impl Distribution {
         Self::from_histogram(&histogram)
     }
 
-    /// Whether nothing was recorded and nothing is known.
+    /// Whether the distribution has neither samples nor figures.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.percentiles.is_empty() && self.mean_ns == 0.0
     }

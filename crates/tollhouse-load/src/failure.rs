@@ -1,35 +1,34 @@
-//! How a request can fail. Failures are counted by class and never vanish into an average.
+//! Failures of requests. They are counted by class and reported separately from successful
+//! requests.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// No connection could be opened.
     Connect,
-    /// The TLS handshake failed.
     Tls,
-    /// No whole answer within the time-out.
+    /// The response was not complete within the timeout.
     Timeout,
     /// The peer reset the connection.
     Reset,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response was complete.
     Closed,
     /// The request could not be written.
     Write,
-    /// What came back is not of the protocol.
+    /// The response violates the protocol.
     Malformed,
-    /// A status that is no success; the answer itself was whole.
+    /// The response was complete, but its status is not a success.
     Status,
-    /// The answer failed a check on its length or content.
+    /// The response failed a check on its length or content.
     Check,
 }
 
 impl FailureClass {
-    /// All classes, in the order in which they are shown.
+    /// All classes, in display order.
     pub const ALL: [FailureClass; 9] = [
         FailureClass::Connect,
         FailureClass::Tls,
@@ -42,7 +41,7 @@ impl FailureClass {
         FailureClass::Check,
     ];
 
-    /// The word used in tables and JSON.
+    /// Returns the word used in tables and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             FailureClass::Connect => "connect",
@@ -57,7 +56,7 @@ impl FailureClass {
         }
     }
 
-    /// Whether a whole answer arrived nevertheless, so that its time means something.
+    /// Whether a complete response arrived despite the failure, so that its time is meaningful.
     pub const fn is_answer(self) -> bool {
         matches!(self, FailureClass::Status | FailureClass::Check)
     }
@@ -69,29 +68,27 @@ impl fmt::Display for FailureClass {
     }
 }
 
-/// One failure: its class and what exactly happened, in one line.
+/// A failure: its class and the exact event, in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The class it is counted under.
     pub class: FailureClass,
-    /// What happened, such as `Connection refused (os error 111)`.
+    /// Description, such as `Connection refused (os error 111)`.
     pub message: String,
-    /// The HTTP or gRPC status, when a whole answer arrived.
+    /// HTTP or gRPC status, if a complete response arrived.
     pub status: Option<u16>,
 }
 
 impl Failure {
-    /// A failure of a class, with its message.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), status: None }
     }
 
-    /// A failure that a whole answer with a status is.
+    /// Creates a failure for a complete response with a status.
     pub fn answered(class: FailureClass, status: u16, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), status: Some(status) }
     }
 
-    /// The failure that an error of the operating system is; `otherwise` when the error itself does not tell.
+    /// Converts an I/O error; `otherwise` is the class for error kinds without a class here.
     pub fn from_io(error: &std::io::Error, otherwise: FailureClass) -> Self {
         use std::io::ErrorKind;
         let class = match error.kind() {
@@ -108,7 +105,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Some messages begin with their class: `status 429`.
+        // Some messages already begin with their class: `status 429`.
         let class = self.class.as_str();
         match self.message.strip_prefix(class) {
             Some(rest) if rest.starts_with(' ') => out.write_str(&self.message),

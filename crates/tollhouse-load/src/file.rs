@@ -1,5 +1,5 @@
-//! Files that a case names, read whole and never more than a bound, and files that results go to; with a word
-//! on what is wrong.
+//! Reads input files with a size limit and writes output files; errors name the file and the
+//! problem.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::error::BenchError;
 
-/// The content of a file of at most `bytes_max` bytes.
+/// Reads a file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// It cannot be read, or is larger.
+/// If the file cannot be read or is larger.
 pub fn read_bytes(path: &Path, bytes_max: u64) -> Result<Vec<u8>, BenchError> {
     let error = |why: String| BenchError::File { path: path.to_owned(), why };
     let file = File::open(path).map_err(|cause| error(format!("cannot be opened: {cause}")))?;
@@ -27,10 +27,10 @@ pub fn read_bytes(path: &Path, bytes_max: u64) -> Result<Vec<u8>, BenchError> {
     Ok(bytes)
 }
 
-/// The text of a file of at most `bytes_max` bytes.
+/// Reads a text file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// It cannot be read, is larger, or is no text.
+/// If the file cannot be read, is larger, or is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, BenchError> {
     String::from_utf8(read_bytes(path, bytes_max)?).map_err(|cause| BenchError::File {
         path: path.to_owned(),
@@ -38,10 +38,10 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, BenchError> {
     })
 }
 
-/// Refuses a file that cannot be written, before hours are spent on what goes into it.
+/// Rejects an output file that cannot be written, before time is spent on measuring.
 ///
 /// # Errors
-/// It is a folder, or its folder is not there.
+/// If the path is a folder, or its parent folder does not exist.
 pub fn check_writable(path: &Path) -> Result<(), BenchError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let why = if path.is_dir() {
@@ -57,7 +57,7 @@ pub fn check_writable(path: &Path) -> Result<(), BenchError> {
 /// Writes a file.
 ///
 /// # Errors
-/// It cannot be written.
+/// If the file cannot be written.
 pub fn write_text(path: &Path, text: &str) -> Result<(), BenchError> {
     std::fs::write(path, text).map_err(|error| BenchError::File {
         path: path.to_owned(),

@@ -1,9 +1,9 @@
-//! The rules of honesty: what a reader must know before quoting a number of a report.
+//! The rules of honesty: warnings that a reader must know before quoting a number from a report.
 //!
-//! Each rule looks at a report's figures only, so that a file of yesterday, a table that somebody
-//! published and a run that just ended are judged alike. A rule that cannot tell stays silent; what a
-//! table leaves out is named once. Every message gives the numbers and the remedy. Why each rule is
-//! there: `docs/concepts/honest-numbers.md`.
+//! Each rule examines only the figures of a report, so that older files, published tables and fresh
+//! runs are treated alike. A rule without enough data raises no warning; gaps in a table are
+//! reported once. Every message gives the numbers and the remedy. `docs/concepts/honest-numbers.md`
+//! explains the rules.
 
 mod arithmetic;
 mod baseline;
@@ -25,8 +25,8 @@ use crate::report::{Report, Severity, Warning};
 use crate::result::CaseResult;
 use view::Session;
 
-/// What is to be said about a report: the gravest first, within a weight in the order of the rules.
-/// Warnings that the report already holds are not looked at.
+/// Returns the warnings about a report, most severe first, otherwise in the order of the rules.
+/// Warnings already stored in the report are ignored.
 pub fn evaluate(report: &Report) -> Vec<Warning> {
     let session = Session::new(report);
     let mut findings = Findings::default();
@@ -38,11 +38,10 @@ pub fn evaluate(report: &Report) -> Vec<Warning> {
     findings.warnings
 }
 
-/// A rule reads the session and raises what it finds.
+/// A rule reads the session and adds its warnings to the findings.
 type Rule = fn(&Session<'_>, &mut Findings);
 
-/// The rules, in the order in which a reader wants them: first what cannot be true, then what may
-/// mislead, then what is missing.
+/// All rules, in the order useful to a reader: impossible figures, then misleading ones, then gaps.
 const RULES: [Rule; 22] = [
     arithmetic::littles_law,
     arithmetic::order,
@@ -68,11 +67,11 @@ const RULES: [Rule; 22] = [
     context::context,
 ];
 
-/// Those that need figures alone; for tables that others published.
+/// Rules that need figures only, for published tables.
 const RULES_OF_TABLES: [Rule; 4] =
     [arithmetic::littles_law, arithmetic::order, copied::repeated_figures, headline::outlier];
 
-/// What was raised so far.
+/// Warnings raised so far.
 #[derive(Default)]
 struct Findings {
     warnings: Vec<Warning>,
@@ -91,7 +90,7 @@ impl Findings {
         self.warnings.push(Warning { rule: rule.into(), severity, about, message });
     }
 
-    /// Raises a warning about the report as a whole, or about several of its cases, which the message names.
+    /// Raises a warning about the whole report or several of its cases, which the message names.
     fn overall(&mut self, rule: &'static str, severity: Severity, message: String) {
         let about = String::new();
         self.warnings.push(Warning { rule: rule.into(), severity, about, message });

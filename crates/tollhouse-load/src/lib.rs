@@ -1,8 +1,10 @@
-//! The load generator: one engine, the suites that reproduce published reports, and the reports it writes.
+//! The load generator: one engine, suites that reproduce published reports, and the reports it
+//! writes.
 //!
-//! A [`case::Case`] says what to do, a [`result::CaseResult`] is what was seen, a
-//! [`report::Report`] is the file that holds all of a session. Of the gateway it uses only the codec, the
-//! sockets and the standard extensions, so that it cannot flatter the product it measures.
+//! A [`case::Case`] describes a measurement, a [`result::CaseResult`] holds its figures, and a
+//! [`report::Report`] is the file with all results of a session. The crate shares only codec,
+//! sockets and standard-library extensions with the gateway, so that it cannot favour the product
+//! it measures.
 
 #![forbid(unsafe_code)]
 

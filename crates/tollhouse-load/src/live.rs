@@ -1,8 +1,7 @@
-//! Progress for whoever looks on: a block that is redrawn in place on a terminal, a line now and then
-//! elsewhere, nothing when nothing is wanted.
+//! Progress output: a block redrawn in place on a terminal, occasional lines elsewhere, or nothing
+//! in quiet mode.
 //!
-//! What the block says is made in `live/block.rs` as a pure function; how it gets onto a terminal is in
-//! `live/screen.rs`.
+//! `live/block.rs` builds the block as a pure function; `live/screen.rs` draws it on a terminal.
 
 mod block;
 mod histogram;
@@ -21,34 +20,31 @@ use crate::session::{Event, Place};
 use self::block::View;
 use self::screen::Screen;
 
-/// Lines that a run may print where there is no terminal; a long run prints them less often.
+/// Maximum number of progress lines per case without a terminal; longer runs print less often.
 const LINES_MAX: u32 = 30;
-/// Lines that stay come so often where nobody knows how long it takes.
+/// Interval between lines of a run with unknown duration.
 const LINE_EVERY_LONG: Duration = Duration::from_secs(5);
-/// The shortest time between two of them.
+/// Minimum interval between lines.
 const LINE_EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// How much is said.
+/// Kind of progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing.
     Quiet,
-    /// A line now and then.
+    /// Occasional lines.
     Lines,
-    /// A block redrawn in place, of a terminal of this kind.
+    /// A block redrawn in place, on a terminal with these colours.
     Block(Paint),
 }
 
-/// The room there is on a terminal, in characters.
+/// Size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Columns.
     pub columns: usize,
-    /// Rows.
     pub rows: usize,
 }
 
-/// Follows a session and shows it.
+/// Displays the progress of a session.
 pub struct Live<W> {
     mode: Mode,
     size: fn() -> Size,
@@ -56,12 +52,12 @@ pub struct Live<W> {
     title: String,
     head: Vec<String>,
     count: usize,
-    /// When the last line was printed, since the measurement began.
+    /// Time of the last printed line, since the measurement began.
     last_line: Option<Duration>,
 }
 
 impl<W: Write> Live<W> {
-    /// Shows to a stream; `size` is asked before each redrawing.
+    /// Creates a display on an output stream; `size` is queried before each redraw.
     pub fn new(mode: Mode, out: W, size: fn() -> Size) -> Self {
         Self {
             mode,
@@ -74,8 +70,8 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// Shows what happens. A terminal that went away is no reason to end a measurement: errors of writing
-    /// are left aside.
+    /// Displays an event. Write errors are ignored, so that a closed terminal does not end a
+    /// measurement.
     pub fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Began(place) => self.begin(place),
@@ -92,19 +88,20 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// Takes the block away.
+    /// Removes the block.
     pub fn end(&mut self) {
         self.screen.clear();
     }
 
-    /// Shows one line of something that is no session; where lines stay, one comes now and then.
+    /// Displays one line of progress that does not belong to a session; without a terminal, at most
+    /// one per interval.
     pub fn show_line(&mut self, line: &str, elapsed: Duration) {
         match self.mode {
             Mode::Quiet => (),
             Mode::Block(_) => self.screen.draw(&[line.to_owned()]),
             Mode::Lines => {
                 let since = |last: Duration| elapsed.checked_sub(last);
-                // Elapsed time that falls is that of the next part.
+                // A decrease of the elapsed time means that the next part has begun.
                 let is_due =
                     self.last_line.and_then(since).is_none_or(|time| time >= LINE_EVERY_LONG);
                 if is_due {
@@ -135,7 +132,7 @@ impl<W: Write> Live<W> {
     fn print_line(&mut self, progress: &Progress<'_>) {
         let planned = progress.planned.unwrap_or(Duration::ZERO);
         let every = (planned / LINES_MAX).max(LINE_EVERY_MIN);
-        // The last one before the end comes with the result.
+        // The final state is printed with the result.
         let is_due = self.last_line.is_none_or(|last| progress.elapsed >= last + every);
         if is_due && !progress.is_warming_up {
             self.last_line = Some(progress.elapsed);
@@ -143,7 +140,8 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// Of one case of several, a line stays; of a single one the report follows.
+    /// Prints a line for the finished case if there are several; a single one is followed by its
+    /// report.
     fn end_case(&mut self, result: &CaseResult) {
         self.screen.clear();
         if self.mode == Mode::Quiet || self.count == 1 {
@@ -167,7 +165,7 @@ impl<W: Write> Live<W> {
     }
 }
 
-/// `2 of 8: tollhouse, 600 connections, run 2`.
+/// Returns a heading such as `2 of 8: tollhouse, 600 connections, run 2`.
 fn titled(place: &Place<'_>) -> String {
     let mut title = String::new();
     if place.count > 1 {

@@ -1,83 +1,83 @@
-//! When the next request may go. The one place that knows the difference between a closed and an open
-//! loop, and pure: a pace maps a request's number to its intended start, so that it can be tested
-//! without a clock.
+//! Schedule of the requests. Only this module distinguishes closed from open loops. It is pure: it
+//! maps the number of a request to its intended start, so that it can be tested without a clock.
 //!
-//! In an open loop the schedule is fixed before the run begins: request *n* is due at
-//! [`Pace::intended`]`(n)` whatever happened to the requests before it, and its latency counts from there.
+//! In an open loop the schedule is fixed before the run: request *n* is due at
+//! [`Pace::intended`]`(n)` regardless of earlier requests, and its latency counts from there.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The rhythm of a load. Rates are requests a second over all connections.
+/// Schedule of a load. Rates are requests per second over all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Pace {
-    /// Every connection sends its next request as soon as the last answer is there.
+    /// Each connection sends its next request as soon as the previous response is complete.
     #[default]
     Closed,
-    /// Closed, with a pause of this length after each answer.
+    /// Closed loop with this pause after each response.
     Think(#[serde(with = "crate::text::duration")] Duration),
-    /// This many requests a second, evenly.
+    /// Constant rate in requests per second.
     Rate(f64),
-    /// A staircase of rates.
+    /// Rate that changes in steps.
     Steps(Steps),
-    /// A straight line from one rate to another, which then holds.
+    /// Rate that changes linearly and then stays constant.
     Ramp(Ramp),
-    /// Bursts: so many requests at once, every so often.
+    /// Bursts of simultaneous requests at a fixed interval.
     Burst(Burst),
 }
 
-/// A staircase: `start`, `start + step`, … every `every`, until `end`, which then holds.
+/// A staircase of rates: begins with `start` and changes by `step` after each interval `every`,
+/// until it reaches `end` and stays there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steps {
-    /// The first rate.
+    /// Initial rate.
     pub start: f64,
-    /// What each step adds; may be negative.
+    /// Change per step; may be negative.
     pub step: f64,
-    /// The last rate.
+    /// Final rate.
     pub end: f64,
-    /// How long a step lasts.
+    /// Duration of a step.
     #[serde(with = "crate::text::duration")]
     pub every: Duration,
 }
 
-/// A straight line of rates.
+/// A linear change of the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ramp {
-    /// The rate at the start.
+    /// Initial rate.
     pub from: f64,
-    /// The rate at the end, and from then on.
+    /// Final rate, which then stays constant.
     pub to: f64,
-    /// How long the way takes.
+    /// Duration of the change.
     #[serde(with = "crate::text::duration")]
     pub over: Duration,
 }
 
-/// Bursts of requests.
+/// Periodic bursts of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {
-    /// Requests that are due at the same instant.
+    /// Requests per burst, all due at the same instant.
     pub requests: u64,
-    /// From one burst to the next.
+    /// Interval between bursts.
     #[serde(with = "crate::text::duration")]
     pub every: Duration,
 }
 
-/// The longest schedule: beyond it an intended start is never reached, and no product overflows.
+/// Longest schedule, ten years, so that no computation of an intended start overflows.
 const SCHEDULE_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
 impl Pace {
-    /// Whether requests are due at instants of their own, not when an answer allows it.
+    /// Whether requests are due at scheduled instants, independent of responses (open loop).
     pub fn is_open(&self) -> bool {
         !matches!(self, Pace::Closed | Pace::Think(_))
     }
 
-    /// When request `number` (from 0) is due, counted from the start of the schedule; `None` in a
-    /// closed loop. Never falls with the number.
+    /// Returns the instant, from the start of the schedule, at which request `number` (from 0) is
+    /// due; `None` in a closed loop. Never decreases as the number grows.
     #[inline]
     pub fn intended(&self, number: u64) -> Option<Duration> {
         let seconds = match self {
@@ -92,7 +92,7 @@ impl Pace {
         Some(Duration::from_secs_f64(seconds.clamp(0.0, SCHEDULE_SECONDS_MAX)))
     }
 
-    /// How many requests are due before `end`; `None` in a closed loop.
+    /// Returns the number of requests due before `end`; `None` in a closed loop.
     pub fn due_before(&self, end: Duration) -> Option<u64> {
         self.intended(0)?;
         let is_due = |number: u64| self.intended(number).is_some_and(|at| at < end);
@@ -108,7 +108,7 @@ impl Pace {
         Some(below)
     }
 
-    /// The rate that is asked for at an instant, in requests a second; `None` in a closed loop.
+    /// Returns the intended rate at an instant, in requests per second; `None` in a closed loop.
     pub fn rate_at(&self, at: Duration) -> Option<f64> {
         match self {
             Pace::Closed | Pace::Think(_) => None,
@@ -119,7 +119,7 @@ impl Pace {
         }
     }
 
-    /// What keeps this pace from being one, for its author.
+    /// Returns an error message if the pace is invalid.
     pub fn problem(&self) -> Option<String> {
         let bad =
             |name: &str, value: f64| format!("{name} is {value}; it must be a number above 0");
@@ -162,7 +162,7 @@ impl Steps {
         None
     }
 
-    /// The rate of stair `index`.
+    /// Returns the rate of step `index`.
     fn rate(&self, index: f64) -> f64 {
         let rate = self.start + index * self.step;
         if self.step >= 0.0 { rate.min(self.end) } else { rate.max(self.end) }
@@ -172,11 +172,12 @@ impl Steps {
         self.rate((at.as_secs_f64() / self.every.as_secs_f64()).floor())
     }
 
-    /// When as many requests are due as lie under the staircase up to there.
+    /// Returns the time in seconds at which `requests` requests have become due: the inverse of the
+    /// integral of the rate.
     fn seconds_until(&self, requests: f64) -> f64 {
         let every = self.every.as_secs_f64();
-        // Whole stairs below `end`, the sum of an arithmetic series; found by its root, so that a
-        // request late in the run costs no more than the first.
+        // Number of whole steps before `end`, from the sum of an arithmetic series. Solved by its
+        // root, so that late requests cost no more than the first.
         let stairs = if self.step == 0.0 {
             0.0
         } else {
@@ -185,7 +186,7 @@ impl Steps {
         let under =
             |stair: f64| every * (stair * self.start + self.step * stair * (stair - 1.0) / 2.0);
         let mut stair = self.stair_of(requests, every).clamp(0.0, stairs);
-        // The root is inexact at the edges of stairs.
+        // The root is inexact at the edges of steps.
         while stair > 0.0 && under(stair) > requests {
             stair -= 1.0;
         }
@@ -213,7 +214,8 @@ impl Ramp {
         self.from + (self.to - self.from) * part
     }
 
-    /// When as many requests are due as lie under the line up to there.
+    /// Returns the time in seconds at which `requests` requests have become due: the inverse of the
+    /// integral of the rate.
     fn seconds_until(&self, requests: f64) -> f64 {
         let over = self.over.as_secs_f64();
         let on_the_way = over * (self.from + self.to) / 2.0;

@@ -1,8 +1,8 @@
-//! Lets the lanes of one worker wait for their intended starts: one kernel timer for all of them.
+//! Delays the lanes of a worker until their intended starts, with one kernel timer for all of them.
 //!
-//! Lanes take their turns in order, so those who wait are in order too, and the timer is only ever set
-//! for the first of them. Whenever a lane has finished, those that are due by then go without it: at high
-//! rates answers come more often than a timer could fire.
+//! Lanes take request numbers in order, so that the waiting lanes are ordered too, and the timer is
+//! only set for the first. Whenever a lane has finished, it wakes those that are due by then
+//! without the timer: at high rates, responses arrive more often than the timer could fire.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,39 +12,40 @@ use std::task::{Poll, Waker};
 
 use tollhouse_net::clock::{Clock, PreciseTimer};
 
-/// The timer is never set for sooner than this: setting it, being woken and looking costs some
-/// microseconds, which at high rates would be the generator's main work. Requests go late by this much at
-/// most, and the slip shows it.
+/// Minimum timer delay. Setting the timer and waking up costs some microseconds, which at high
+/// rates would dominate the generator's work. Requests leave late by at most this much, and the
+/// reported slip includes it.
 const QUANTUM_NS: u64 = 30_000;
 
-/// Where lanes wait.
+/// Queue of lanes that wait for their intended start.
 #[derive(Debug)]
 pub struct Pacer {
     clock: Clock,
     timer: PreciseTimer,
     waiting: RefCell<VecDeque<(u64, Waker)>>,
-    /// Set when the run ends early: nobody waits any longer.
+    /// Set when the run ends early: waiting ends immediately.
     is_over: Cell<bool>,
 }
 
 impl Pacer {
-    /// A pacer on a clock; must be made inside of the worker's runtime.
+    /// Creates a pacer; must be called inside the worker's runtime.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no file descriptor left.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let timer = PreciseTimer::new(clock)?;
         Ok(Self { clock, timer, waiting: RefCell::default(), is_over: Cell::new(false) })
     }
 
-    /// Waits until an instant. Instants must not fall from call to call.
+    /// Waits until an instant. Instants must not decrease from call to call.
     pub async fn until(&self, at_ns: u64) {
         let mut is_queued = false;
         poll_fn(|context| {
             if self.is_over.get() || self.clock.now_ns() >= at_ns {
                 return Poll::Ready(());
             }
-            // A lane is woken only by the timer, whose task has taken it off the queue before.
+            // Queued once: only the timer task wakes a lane, and it has removed the lane from the
+            // queue before.
             if !is_queued {
                 is_queued = true;
                 self.queue(at_ns, context.waker().clone());
@@ -64,14 +65,14 @@ impl Pacer {
 
     fn set(&self, at_ns: u64) {
         let soonest_ns = self.clock.now_ns() + QUANTUM_NS;
-        // An error here would be a broken descriptor; then lanes go when others have finished.
+        // Fails only for a broken descriptor; finishing lanes then still wake the others.
         let _ = self.timer.set(at_ns.max(soonest_ns));
     }
 
-    /// Wakes lanes as they are due; runs as a task beside them.
+    /// Wakes lanes when they are due; runs as a task beside them.
     ///
     /// # Errors
-    /// What the kernel says about the timer.
+    /// If the kernel timer fails.
     pub async fn run(&self) -> io::Result<()> {
         loop {
             self.timer.elapsed().await?;
@@ -82,7 +83,7 @@ impl Pacer {
         }
     }
 
-    /// Wakes the lanes that are due, as of an instant that somebody has just looked at.
+    /// Wakes the lanes that are due at `now_ns`, an instant the caller has just read.
     #[inline]
     pub fn wake_due(&self, now_ns: u64) {
         let mut waiting = self.waiting.borrow_mut();
@@ -93,7 +94,7 @@ impl Pacer {
         }
     }
 
-    /// Wakes everybody, for good: the run is over.
+    /// Wakes all lanes and ends all waiting, because the run is over.
     pub fn release(&self) {
         self.is_over.set(true);
         for (_, waker) in self.waiting.borrow_mut().drain(..) {

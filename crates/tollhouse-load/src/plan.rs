@@ -1,7 +1,8 @@
 //! Plan files: a list of cases in YAML, with defaults, matrices and the processes to watch.
 //!
-//! A case of a plan is a [`Case`] as it stands, and has three keys more: `subject` (what is measured),
-//! `matrix` (values that multiply it) and `watch` (processes of this case alone). Whatever is wrong is told with file, line, column and key.
+//! A case of a plan is a [`Case`] with three more keys: `subject` (the measured system), `matrix`
+//! (lists of values; the case is repeated for each combination) and `watch` (processes watched
+//! during this case only). Errors name file, line, column and key.
 
 mod merge;
 mod node;
@@ -18,48 +19,47 @@ use crate::error::BenchError;
 use crate::report::text::table;
 use crate::resource::Watched;
 
-/// The largest plan read, in bytes.
+/// Size limit of a plan file in bytes.
 const PLAN_BYTES_MAX: u64 = 4 << 20;
-/// Most times a plan is repeated: enough for any statistics.
+/// Maximum number of repetitions of a plan, enough for any statistics.
 pub const REPEAT_MAX: u32 = 1_000;
-/// The subject of a baseline, by which reports find it.
+/// Subject name of a baseline, by which reports recognize it.
 pub const DIRECT: &str = "direct";
-/// The keys of a plan.
+/// Top-level keys of a plan.
 const KEYS: [&str; 7] = ["name", "about", "repeat", "baseline", "watch", "defaults", "cases"];
 
-/// What to measure, one case after the other.
+/// A plan: cases to measure one after the other.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    /// What the report calls itself.
+    /// Title of the report.
     pub name: String,
-    /// A few sentences about what is measured how.
+    /// A few sentences about the measurement.
     pub about: String,
-    /// How often all of it is measured; at least 1.
+    /// Number of repetitions of the whole plan; at least 1.
     pub repeat: u32,
-    /// The cases (by their name or subject) that everything else is compared with: they are measured again
-    /// after the others, and their subject is [`DIRECT`].
+    /// Baseline cases, by name or subject. They are measured again after the other cases, and their
+    /// subject becomes [`DIRECT`].
     pub baseline: Option<String>,
     /// Processes to watch during every case.
     pub watch: Vec<Watched>,
-    /// The cases; never empty.
+    /// Never empty.
     pub cases: Vec<PlannedCase>,
-    /// Name and text of the file it was read from.
+    /// Name and text of the plan file.
     pub source: Option<(String, String)>,
 }
 
 /// A case of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedCase {
-    /// What is measured: `direct`, `tollhouse`, `nginx`, ….
+    /// Measured system: `direct`, `tollhouse`, `nginx`, ….
     pub subject: String,
-    /// How.
     pub case: Case,
-    /// Processes to watch during this case, beside those of the plan.
+    /// Processes to watch during this case, in addition to those of the plan.
     pub watch: Vec<Watched>,
 }
 
 impl Plan {
-    /// A plan of one case.
+    /// Creates a plan with one case.
     pub fn from_case(mut case: Case) -> Self {
         if case.name.is_empty() {
             case.name = case.without_secrets().target;
@@ -69,10 +69,10 @@ impl Plan {
         Self { name, repeat: 1, cases, ..Self::default() }
     }
 
-    /// Reads a plan file. Files that it names are looked for beside it.
+    /// Reads a plan file. Relative paths in it start at its folder.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// If the file cannot be read or is invalid; the message names the place.
     pub fn load(path: &Path) -> Result<Self, BenchError> {
         let text = crate::file::read_text(path, PLAN_BYTES_MAX)?;
         let mut plan =
@@ -92,10 +92,10 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Leaves out every case that has not this text in its name or subject.
+    /// Removes every case whose name and subject do not contain this text.
     ///
     /// # Errors
-    /// When none is left.
+    /// If no case is left.
     pub fn keep_only(&mut self, text: &str) -> Result<(), BenchError> {
         let all: Vec<String> = self.cases.iter().map(|planned| planned.case.name.clone()).collect();
         self.cases
@@ -107,7 +107,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The cases, one a line, with how long each takes.
+    /// Lists the cases, one a line, with the duration of each.
     pub fn listed(&self) -> String {
         let mut rows = Vec::new();
         let mut whole = Duration::ZERO;
@@ -116,7 +116,7 @@ impl Plan {
             let load = &planned.case.load;
             let length = match (load.duration, load.requests) {
                 (None, Some(requests)) => {
-                    // How long a number of requests takes is what is to be measured.
+                    // The duration of a number of requests is not known in advance.
                     has_counts = true;
                     format!("{requests} requests")
                 }
@@ -145,10 +145,10 @@ impl Plan {
         text
     }
 
-    /// Reads the text of a plan.
+    /// Parses the text of a plan.
     ///
     /// # Errors
-    /// What is wrong with it, with line, column and key.
+    /// If the plan is invalid; the message holds line, column and key.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse(text).map_err(|problem| problem.to_string())
     }
@@ -196,7 +196,8 @@ fn repeat(node: Option<Node>) -> Result<u32, Problem> {
     Ok(count)
 }
 
-/// The processes, each as text (`target=port:9080`) or as a map with `role` and `what`.
+/// Parses the processes to watch, each as text (`target=port:9080`) or as a map with `role` and
+/// `what`.
 fn watched(node: Option<Node>) -> Result<Vec<Watched>, Problem> {
     let Some(node) = node else { return Ok(Vec::new()) };
     let Kind::List(items) = &node.kind else {
@@ -236,7 +237,7 @@ fn cases(root: &Node, defaults: Option<&Node>) -> Result<Vec<PlannedCase>, Probl
     Ok(planned)
 }
 
-/// The trees of one entry of `cases`, defaults and matrix applied.
+/// Applies defaults and matrix to an entry of `cases`; returns one tree per case.
 fn case_nodes(item: &Node, defaults: Option<&Node>) -> Result<Vec<Node>, Problem> {
     if !matches!(item.kind, Kind::Map(_)) {
         return Err(unfit(item, "a map with `target:`"));
@@ -253,7 +254,7 @@ fn planned_case(mut node: Node) -> Result<PlannedCase, Problem> {
         None => String::new(),
     };
     let watch = watched(node.take("watch"))?;
-    // Messages may be written as YAML; they travel as JSON text, in which templates are filled in.
+    // Messages written as YAML are converted to JSON text, in which templates are expanded.
     if let Some(message) = node.get_mut("grpc.data.json").filter(|node| node.scalar().is_none()) {
         message.kind = Kind::Text(message.to_json().to_string());
     }
@@ -289,7 +290,7 @@ fn baseline(node: Option<&Node>, cases: &mut [PlannedCase]) -> Result<Option<Str
     Ok(Some(name))
 }
 
-/// Relative paths of a case are meant from the folder of its plan.
+/// Resolves relative paths of a case against the folder of its plan.
 fn find_beside(case: &mut Case, folder: &Path) {
     let beside = |path: &mut PathBuf| {
         if path.is_relative() {

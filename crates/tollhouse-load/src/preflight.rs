@@ -1,8 +1,8 @@
-//! Whether the machine allows what a case asks for, looked at before the load: descriptors, local ports,
-//! listen queues, connection tracking, memory. What is too small is named with the exact command that
-//! raises it.
+//! Checks before the load whether the machine's limits suffice: descriptors, local ports, listen
+//! queues, connection tracking, memory. For a limit that is too low, the advice contains the
+//! command that raises it.
 //!
-//! [`check`] raises the soft limit of descriptors itself, as far as the hard one allows.
+//! [`check`] itself raises the soft limit of descriptors as far as the hard limit allows.
 
 mod limits;
 mod table;
@@ -13,11 +13,12 @@ pub use limits::{Limits, raise_descriptors};
 pub(crate) use table::DESCRIPTORS_ASIDE;
 pub use table::{Advice, Need, Verdict, advise};
 
-/// Checks the machine for so many connections from this process to so many destinations (address and
-/// port). Gives back what the report should mention.
+/// Checks the limits for this number of connections from this process to this number of
+/// destinations (address and port). Returns advice for the report.
 ///
 /// # Errors
-/// When the load cannot be carried at all, with the need, the limit and the command that raises it.
+/// If the load cannot be carried at all; the message holds the need, the limit and the command that
+/// raises it.
 pub fn check(connections: u64, destinations: u64) -> Result<Vec<Advice>, BenchError> {
     let need = Need { connections, destinations, ..Need::default() };
     let advice = advise(&need, &Limits::after_raising(need.descriptors_each()));

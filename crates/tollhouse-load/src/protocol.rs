@@ -1,9 +1,9 @@
-//! What a protocol has to offer so that the worker's one loop can drive it.
+//! Interface between the protocols and the worker's common loop.
 //!
-//! A [`Protocol`] is prepared once for a case (URL taken apart, request encoded, descriptors loaded) and
-//! shared by all workers; a [`Lane`] carries one exchange at a time and belongs to one worker. Lanes of
-//! protocols that multiplex share a connection among themselves. Pace, time-outs, checks of the schedule
-//! and recording are none of a protocol's business.
+//! A [`Protocol`] is prepared once per case (URL parsed, request encoded, descriptors loaded) and
+//! shared by all workers. A [`Lane`] carries one exchange at a time and belongs to one worker.
+//! Lanes of multiplexing protocols share connections. Pace, timeouts, schedule checks and recording
+//! are outside of protocols.
 
 pub mod check;
 pub mod grpc;
@@ -22,87 +22,87 @@ use crate::failure::Failure;
 use crate::target::Target;
 use crate::worker::Worker;
 
-/// One request to be sent.
+/// Order to send one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// Its number in the case, from 0, warm-up included; no two requests share one.
+    /// Number of the request in the case, from 0, including the warm-up; unique.
     pub number: u64,
 }
 
-/// When what happened to one exchange, in nanoseconds on the worker's clock ([`Worker::now_ns`]).
+/// Timestamps and byte counts of an exchange. Times are in nanoseconds on the worker's clock
+/// ([`Worker::now_ns`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Opening the connection began and ended; both 0 when it was open already.
+    /// Start of connecting; 0, like `connected_ns`, if the connection was already open.
     pub connect_from_ns: u64,
-    /// See `connect_from_ns`.
+    /// End of connecting.
     pub connected_ns: u64,
-    /// The instant before the first byte of the request was handed to the system.
+    /// Instant before the first byte of the request was passed to the system.
     pub sent_ns: u64,
-    /// The first byte of the answer was there.
+    /// Instant at which the first byte of the response was available.
     pub first_byte_ns: u64,
-    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Bytes received.
     pub received_bytes: u64,
-    /// Whether the connection had carried an exchange before.
+    /// Whether the connection had carried an earlier exchange.
     pub is_reused: bool,
 }
 
-/// A whole answer.
+/// Summary of a complete response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// The HTTP or gRPC status; 0 for protocols without one.
+    /// HTTP or gRPC status; 0 for protocols without status.
     pub status: u16,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub body_bytes: u64,
 }
 
-/// Carries one exchange at a time.
+/// Carrier of one exchange at a time.
 pub trait Lane {
-    /// Opens the lane's connection before the load begins, so that a schedule does not start with a
-    /// storm of connecting. A lane that shares a connection opens it only if nobody else has.
+    /// Opens the lane's connection before the load begins, so that the schedule does not start with
+    /// a burst of connecting. A lane on a shared connection opens it only if no other lane has.
     ///
     /// # Errors
-    /// The failure; the first exchange tries again.
+    /// If connecting fails; the first exchange tries again.
     fn open(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Connects when needed, sends the request, and takes the whole answer. Fills in `marks` as things
-    /// happen, so that they hold also when the exchange fails. May be dropped at any await (time-out, end
-    /// of the run); [`abandon`](Self::abandon) follows then.
+    /// Connects if necessary, sends the request and receives the complete response. Fills in
+    /// `marks` as the exchange proceeds, so that they are valid even if it fails. May be dropped at
+    /// any await (timeout, end of the run); [`abandon`](Self::abandon) must be called then.
     ///
     /// # Errors
-    /// The failure; the lane is ready for the next exchange all the same, on a new connection if need be.
+    /// If the exchange fails. The lane can still be used; the next exchange reconnects if
+    /// necessary.
     fn exchange(
         &mut self,
         ticket: Ticket,
         marks: &mut Marks,
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Forgets an exchange that was dropped half way: the connection, or only the stream of it.
+    /// Discards an exchange that was dropped halfway: closes its connection, or only its stream.
     fn abandon(&mut self);
 }
 
-/// What travels, prepared for a case.
+/// A protocol, prepared for a case.
 pub trait Protocol: Send + Sync + Sized + 'static {
-    /// Its lanes.
     type Lane: Lane + 'static;
 
-    /// Takes the case apart. May read the case's files and ask the target for descriptors (blocking).
+    /// Prepares the case. Blocking: may read the case's files and fetch descriptors from the
+    /// target.
     ///
     /// # Errors
-    /// What is wrong with the case.
+    /// If the case is invalid.
     fn prepare(case: &Case, target: &Target) -> Result<Self, BenchError>;
 
-    /// Lane `index` (0 to connections × streams − 1 of this worker). Lanes `k × streams` to
-    /// `(k + 1) × streams − 1` share connection `k` where the protocol multiplexes. Opens nothing yet.
+    /// Creates lane `index` (0 to connections × streams − 1 of this worker) without connecting.
+    /// With multiplexing, lanes `k × streams` to `(k + 1) × streams − 1` share connection `k`.
     fn lane(self: &Arc<Self>, worker: &Rc<Worker>, index: usize) -> Self::Lane;
 
-    /// How a status is called in results; `None` for what is none.
+    /// Returns the name of a status in results; `None` for 0.
     fn status_name(status: u16) -> Option<String> {
         (status > 0).then(|| status.to_string())
     }
 
-    /// The header lines of the first answer; empty for protocols whose answers have none.
+    /// Returns the header lines of the first response; empty for protocols without headers.
     fn first_head(&self) -> Vec<(String, String)> {
         Vec::new()
     }

@@ -1,9 +1,9 @@
-//! Benchmark reports that others published, as reports of ours: figures exactly as printed, mistakes
-//! included, nothing added. The rules of honesty judge them like any other report, and suites show them
-//! beside what they measure.
+//! Benchmark reports published by others, in our report format: figures exactly as printed,
+//! including mistakes, with nothing added. The rules of honesty check them like any other report,
+//! and suites show them beside their own measurements.
 //!
-//! The files lie in `published/`; `tollhouse bench report` takes them as they are. A table gives no
-//! [`case`](crate::result::CaseResult::case), and usually no counts: those fields are empty.
+//! The files are in `published/`; `tollhouse bench report` accepts them directly. A table has no
+//! [`case`](crate::result::CaseResult::case) and usually no counts; those fields are empty.
 
 use crate::report::Report;
 use crate::result::CaseResult;
@@ -23,7 +23,7 @@ pub fn ngxway() -> Report {
     read(include_str!("published/ngxway.json"))
 }
 
-/// API7 Gateway, the eight cases of its baseline.
+/// API7 Gateway: the eight cases of its baseline.
 pub fn api7() -> Report {
     read(include_str!("published/api7.json"))
 }
@@ -33,8 +33,8 @@ pub fn polaris() -> Report {
     read(include_str!("published/polaris.json"))
 }
 
-/// What was published about a suite, as rows for [`Report::published`]: each subject says where it comes
-/// from. Empty for a suite about which nothing was published.
+/// Returns the published figures for a suite as rows for [`Report::published`], with the source in
+/// their subject. Empty for suites without published figures.
 pub fn rows(suite: &str) -> Vec<CaseResult> {
     let (source, report) = match suite {
         "shenyu" => ("ShenYu 2.6.0", shenyu()),

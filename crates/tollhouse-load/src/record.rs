@@ -1,6 +1,7 @@
-//! What one worker writes down: full histograms, merged at the end of the run and never averaged.
+//! Recording of a single worker: complete histograms, merged at the end of the run and never
+//! averaged.
 //!
-//! The headline times go into a histogram per interval, which is handed over when the interval ends; the
+//! Headline times go into one histogram per interval, handed over at the end of the interval; all
 //! other times are handed over once, at the end.
 
 use std::collections::BTreeMap;
@@ -13,65 +14,65 @@ use crate::protocol::{Marks, Reply};
 use crate::result::Sample;
 use crate::schedule::Turn;
 
-/// Different messages of failures that are told apart; more would be noise, or a message with a
-/// counter in it that fills the memory.
+/// Maximum number of distinct failure messages. Messages that contain a counter would otherwise
+/// fill the memory.
 const MESSAGES_MAX: usize = 32;
-/// What further messages are counted under.
+/// Key under which further messages are counted.
 const OTHER_MESSAGES: &str = "other";
-/// Different statuses that are told apart.
+/// Maximum number of distinct statuses.
 const STATUSES_MAX: usize = 64;
-/// Samples that one worker keeps when asked to: 56 MB of them.
+/// Maximum number of samples one worker keeps: 56 MB.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// One finished exchange, as the worker saw it.
+/// A finished exchange.
 #[derive(Debug)]
 pub struct Finished<'a> {
-    /// Which request.
+    /// Request number and schedule.
     pub turn: Turn,
-    /// When what happened.
+    /// Timestamps and byte counts.
     pub marks: &'a Marks,
-    /// How it ended.
     pub outcome: &'a Result<Reply, Failure>,
-    /// When it ended.
+    /// End of the exchange in nanoseconds.
     pub done_ns: u64,
 }
 
 impl Finished<'_> {
-    /// From the intended start in an open loop, from sending otherwise, to the end.
+    /// Returns the headline time: from the intended start (open loop) or from sending (closed loop)
+    /// to the end.
     #[inline]
     pub fn headline_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.turn.intended_ns.unwrap_or(self.marks.sent_ns))
     }
 }
 
-/// The times that are recorded over the whole run.
+/// Distributions recorded over the whole run.
 #[derive(Debug)]
 pub struct Times {
-    /// From sending to the last byte.
+    /// Response time: sending to last byte.
     pub response: Histogram<u64>,
-    /// From sending to the first byte.
+    /// Sending to first byte.
     pub first_byte: Histogram<u64>,
-    /// Opening a connection.
+    /// Time to open a connection.
     pub connect: Histogram<u64>,
-    /// From the intended start to sending.
+    /// Slip: intended start to sending.
     pub slip: Histogram<u64>,
 }
 
-/// What is counted, of an interval or of the whole run.
+/// Counts of an interval or of the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Requests with an end.
+    /// Completed requests, including failed ones.
     pub completed: u64,
-    /// Those of them that failed.
+    /// Failed requests.
     pub failed: u64,
-    /// Bytes received.
     pub received_bytes: u64,
-    /// The sum of the headline times of successes; in the warm-up only, which has no histogram.
+    /// Sum of the headline times of successful requests; used only in the warm-up, which has no
+    /// histogram.
     pub warm_up_ns: u64,
 }
 
 impl Tally {
-    /// Adds what another interval counted.
+    /// Adds the counts of another interval.
     pub fn add(&mut self, other: &Self) {
         self.completed += other.completed;
         self.failed += other.failed;
@@ -85,34 +86,32 @@ impl Tally {
 pub struct Record {
     is_open: bool,
     keeps_samples: bool,
-    /// The headline times of the interval: latency in an open loop, response time otherwise.
+    /// Headline times of the current interval: latency in an open loop, response time otherwise.
     pub interval: Histogram<u64>,
-    /// What was counted in the interval.
+    /// Counts of the current interval.
     pub tally: Tally,
-    /// The times of the whole run.
+    /// Distributions of the whole run.
     pub times: Times,
     /// Failures by class, in the order of [`FailureClass::ALL`].
     pub failures: [u64; FailureClass::ALL.len()],
     /// Failures by message.
     pub messages: BTreeMap<String, u64>,
-    /// Whole answers by status.
+    /// Complete responses by status.
     pub statuses: Vec<(u16, u64)>,
-    /// Requests on a connection that had carried one before.
+    /// Number of requests on a connection that had carried an earlier one.
     pub reused: u64,
-    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Bytes of bodies.
+    /// Total length of the bodies in bytes.
     pub body_bytes: u64,
-    /// Bytes of the first body.
+    /// Length of the first body in bytes.
     pub first_body_bytes: Option<u64>,
-    /// When the last exchange ended.
+    /// End of the last exchange in nanoseconds.
     pub last_done_ns: u64,
-    /// Single samples.
+    /// Individual samples, if kept.
     pub samples: Vec<Sample>,
 }
 
 impl Record {
-    /// An empty record.
     pub fn new(is_open: bool, keeps_samples: bool) -> Self {
         Self {
             is_open,
@@ -137,7 +136,7 @@ impl Record {
         }
     }
 
-    /// Writes an exchange down.
+    /// Records a finished exchange.
     #[inline]
     pub fn finished(&mut self, exchange: &Finished<'_>) {
         let marks = exchange.marks;
@@ -164,7 +163,7 @@ impl Record {
     fn succeeded(&mut self, exchange: &Finished<'_>, reply: &Reply) {
         let marks = exchange.marks;
         self.interval.saturating_record(exchange.headline_ns());
-        // In a closed loop the intervals add up to the response times.
+        // In a closed loop, the interval histograms already contain the response times.
         if self.is_open {
             let response_ns = exchange.done_ns.saturating_sub(marks.sent_ns);
             self.times.response.saturating_record(response_ns);
@@ -192,7 +191,7 @@ impl Record {
         *self.messages.entry(message).or_default() += 1;
     }
 
-    /// Writes down that a connection was opened.
+    /// Records the time to open a connection.
     pub fn connected(&mut self, took_ns: u64) {
         self.times.connect.saturating_record(took_ns);
     }

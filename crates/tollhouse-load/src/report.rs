@@ -1,5 +1,5 @@
-//! The file that holds a session of measurements: results, their environment, what was published
-//! about the same thing, and the warnings. Versioned JSON; HTML, text and comparisons are made of it.
+//! Report file of a measurement session: results, environment, published figures for comparison,
+//! warnings. Versioned JSON, from which HTML, text and comparisons are generated.
 
 pub mod compare;
 pub mod csv;
@@ -23,36 +23,37 @@ pub use environment::Environment;
 pub use spread::{RUNS_MIN, Spread};
 pub use store::{load, save};
 
-/// The version of the file's shape. It changes when a reader of the old shape would misread the new one.
+/// Version of the file format; changed if readers of the old format would misread the new one.
 pub const SCHEMA: &str = "tollhouse.bench/1";
 
-/// A report.
+/// A measurement report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Format version, [`SCHEMA`].
     pub schema: String,
-    /// What the page calls itself.
+    /// Title of the page.
     pub title: String,
-    /// Which suite it is of, when it is of one: `shenyu`, `ngxway`, `api7`, `polaris`, `connections`.
+    /// Suite that produced the report, if any: `shenyu`, `ngxway`, `api7`, `polaris`,
+    /// `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// A few sentences about what was measured how, in plain text.
+    /// A few sentences about the measurement, in plain text.
     pub about: String,
-    /// The command that repeats it.
+    /// Command that repeats the measurement.
     pub command: Vec<String>,
     /// Machine, kernel, versions, limits.
     pub environment: Environment,
-    /// When it was made, in milliseconds of Unix time.
+    /// Creation time in milliseconds of Unix time.
     pub created_at_ms: u64,
-    /// What was measured, in the order of measuring.
+    /// Results in measuring order.
     pub results: Vec<CaseResult>,
-    /// What somebody published about the same cases: `subject` names the source.
+    /// Figures published by others for the same cases; `subject` names the source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<CaseResult>,
-    /// What a reader must know before quoting a number.
+    /// Warnings a reader must know before quoting a number.
     pub warnings: Vec<Warning>,
-    /// Configurations that were used, by file name.
+    /// Configuration files used, by file name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub configurations: BTreeMap<String, String>,
 }
@@ -75,28 +76,27 @@ impl Default for Report {
     }
 }
 
-/// How much a warning weighs.
+/// Severity of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// The figure means less than it seems.
+    /// The figure is less meaningful than it seems.
     Caution,
     /// The figure must not be quoted.
     Invalid,
 }
 
-/// A doubt about figures, raised by the rules of honesty.
+/// Warning about figures, raised by the rules of honesty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Warning {
-    /// Which rule raised it, such as `littles-law`.
+    /// Name of the rule, such as `littles-law`.
     pub rule: String,
-    /// How much it weighs.
     pub severity: Severity,
-    /// About which result: `subject / case`; empty for the whole report.
+    /// Result concerned, as `subject / case`; empty for the whole report.
     pub about: String,
-    /// What is wrong, with the numbers, and what to do about it.
+    /// Problem with its numbers, and the remedy.
     pub message: String,
 }

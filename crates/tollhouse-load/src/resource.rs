@@ -1,8 +1,8 @@
-//! What processes and the kernel use while a case runs: sampled from `/proc` by a thread of its own,
-//! given back as the series of a result.
+//! Resource use of processes and the kernel during a case: sampled from `/proc` by a separate
+//! thread, returned as series of the result.
 //!
-//! Which processes belong to a [`Watched`] group is found in `resource/find.rs`; the texts of the kernel
-//! are read in `resource/process.rs` and `resource/kernel.rs`; sums are formed in `resource/group.rs`.
+//! `resource/find.rs` finds the processes of a [`Watched`] group, `resource/process.rs` and
+//! `resource/kernel.rs` parse the kernel's files, and `resource/group.rs` computes sums.
 
 mod find;
 mod group;

@@ -1,5 +1,5 @@
-//! What was seen of one case: figures, distributions, series, samples of resources, warnings. Plain
-//! data that is written to and read from JSON; a published table fits in it too, with less filled in.
+//! Result of a case: figures, distributions, series, resource samples, warnings. Plain data, stored
+//! as JSON; published tables use the same type with fewer fields filled in.
 
 mod held;
 mod resource;
@@ -16,168 +16,161 @@ pub use held::{FirstError, Held, HeldCost, HeldPoint};
 pub use resource::{KernelSeries, ProcessSeries, ResourceSample};
 pub use series::Interval;
 
-/// The result of a case. Times are nanoseconds, sizes bytes.
+/// Result of a case. Times are in nanoseconds, sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaseResult {
-    /// What the report calls the case, such as `600 connections`.
+    /// Name of the case in the report, such as `600 connections`.
     pub name: String,
-    /// What was measured: `direct`, `tollhouse`, `nginx`, …
+    /// Measured system: `direct`, `tollhouse`, `nginx`, …
     pub subject: String,
-    /// Which of several runs of the same case this is, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// What was asked for; absent for figures taken from a table.
+    /// The case; absent for figures from a table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<Case>,
-    /// When it began, in milliseconds of Unix time.
+    /// Start time in milliseconds of Unix time.
     pub started_at_ms: u64,
-    /// How long was measured.
+    /// Duration of the measurement.
     pub elapsed_ns: u64,
-    /// How it ended.
     pub end: End,
-    /// Connections (times streams) that carried load.
+    /// Number of connections (times streams) that carried load.
     pub concurrency: u64,
-    /// Threads that generated it.
+    /// Number of threads that generated the load.
     pub workers: u64,
-    /// Whether requests were due at instants of their own.
+    /// Whether requests were sent on a schedule.
     pub open_loop: bool,
-    /// The rate asked for, in an open loop: the mean over the run.
+    /// Intended rate in an open loop: the mean over the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intended_rate: Option<f64>,
-    /// Completed requests a second, failed ones included.
+    /// Completed requests per second, including failed ones.
     pub rate: f64,
-    /// Successful requests a second.
+    /// Successful requests per second.
     pub goodput: f64,
-    /// Counts.
     pub counts: Counts,
-    /// From sending the request to the last byte of the answer, successes only.
+    /// Time from sending the request to the last byte of the response; successful requests only.
     pub response_time: Distribution,
-    /// From the intended start to the last byte: corrected for what a stalled server would hide. In an
-    /// open loop only.
+    /// Time from the intended start to the last byte, which includes delays that a stalled server
+    /// would otherwise hide. Open loop only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Distribution>,
-    /// From sending to the first byte of the answer.
+    /// Time from sending to the first byte of the response.
     pub first_byte: Distribution,
-    /// From opening a connection to being able to send, TLS handshake included.
+    /// Time to open a connection, including the TLS handshake.
     pub connect: Distribution,
-    /// How long after its intended start a request was sent. In an open loop only.
+    /// Delay between intended start and sending. Open loop only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slip: Option<Distribution>,
-    /// How late the generator's own loop noticed a tick: the longest, in nanoseconds.
+    /// Largest delay of the generator's event loop in noticing a tick, in nanoseconds.
     pub loop_delay_ns: u64,
-    /// Completed requests of each worker in windows of 100 ms, as requests a second.
+    /// Completed requests per second of each worker, over windows of 100 ms.
     pub worker_rates: RateStatistics,
-    /// One entry an interval.
+    /// Intervals of the run, one entry each.
     pub series: Vec<Interval>,
-    /// Processes that were watched.
+    /// Watched processes.
     pub processes: Vec<ProcessSeries>,
-    /// What the kernel's counters said.
+    /// Kernel figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelSeries>,
-    /// Connections that were opened to be held, when that was the case.
+    /// Figures of held connections, for a run that holds connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// The first answer's head, for formats that name the server: header lines as received.
+    /// Header lines of the first response as received, for formats that name the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub first_head: Vec<(String, String)>,
-    /// Single samples, when the case asked for them.
+    /// Individual samples, if the case keeps them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-    /// What the machine's limits are close to.
+    /// Limits of the machine that are nearly reached.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Thresholds of the case that are not met, each as it was written with what was seen.
+    /// Thresholds that were not met, each with the measured value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missed_thresholds: Vec<String>,
-    /// Further figures of a table or suite that have no field, by name.
+    /// Further figures of a table or suite without their own field, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, f64>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// As planned.
     #[default]
     Completed,
-    /// By Ctrl-C; what was measured until then is reported.
+    /// By Ctrl-C; the figures cover the time until then.
     Interrupted,
 }
 
-/// Counts of a case, warm-up excluded.
+/// Counts of a case, without the warm-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Counts {
-    /// Requests with an end, good or bad.
+    /// Completed requests, successful or not.
     pub completed: u64,
-    /// Requests that succeeded.
+    /// Successful requests.
     pub succeeded: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub failed: u64,
     /// Failures by class.
     pub failures: BTreeMap<String, u64>,
-    /// Failures by their message, at most a few dozen different ones, then `other`.
+    /// Failures by message: at most a few dozen different ones, then `other`.
     pub messages: BTreeMap<String, u64>,
-    /// Whole answers by status: `200`, or `OK` and `Unavailable` for gRPC.
+    /// Complete responses by status: `200`, or `OK` and `Unavailable` for gRPC.
     pub statuses: BTreeMap<String, u64>,
-    /// Connections opened in all, warm-up included.
+    /// Total number of opened connections, including the warm-up.
     pub connections_opened: u64,
-    /// Requests sent on a connection that had carried one before.
+    /// Requests on a connection that had carried an earlier one.
     pub reused: u64,
-    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Bytes received.
     pub received_bytes: u64,
-    /// Bytes of bodies (payload) received.
+    /// Received bytes of bodies (payload).
     pub body_bytes: u64,
-    /// Bytes of the first body, which formats call the document length.
+    /// Length of the first body in bytes, which some formats call the document length.
     pub first_body_bytes: u64,
-    /// Requests that were due but never sent: the schedule was not kept.
+    /// Requests that were due but never sent, because the schedule was not kept.
     pub unsent: u64,
-    /// Requests that were under way when the run ended and were abandoned.
+    /// Requests in flight at the end of the run, which were abandoned.
     pub unfinished: u64,
 }
 
-/// Requests a second of one worker over windows, as wrk prints them.
+/// Requests per second of one worker over windows, as wrk prints them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateStatistics {
-    /// The mean.
     pub mean: f64,
-    /// The standard deviation.
     pub stdev: f64,
-    /// The highest.
     pub max: f64,
-    /// The share (0 to 1) of windows within one standard deviation of the mean.
+    /// Share (0 to 1) of windows within one standard deviation of the mean.
     pub within_stdev: f64,
 }
 
-/// One request.
+/// Sample of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// When it was sent, in nanoseconds since the case began.
+    /// Time of sending, in nanoseconds since the case began.
     pub at_ns: u64,
-    /// What opening its connection took; 0 when that was open already.
+    /// Time to open the connection; 0 if it was already open.
     pub connect_ns: u64,
-    /// From sending to the first byte of the answer.
+    /// Time from sending to the first byte of the response.
     pub first_byte_ns: u64,
-    /// From sending to the last byte.
+    /// Time from sending to the last byte.
     pub response_ns: u64,
-    /// The HTTP or gRPC status; for failures without an answer 0.
+    /// HTTP or gRPC status; 0 for failures without a response.
     pub status: u16,
-    /// The class of its failure.
+    /// Class of the failure, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<crate::failure::FailureClass>,
 }
 
 impl CaseResult {
-    /// Whether somebody counted failures: every run does, and some tables.
+    /// Whether failures were counted: always in measurements, rarely in tables.
     pub fn knows_failures(&self) -> bool {
         self.case.is_some() || self.counts.succeeded + self.counts.failed > 0
     }
 
-    /// The distribution that thresholds and headlines are about: the latency in an open loop, the
+    /// Returns the distribution for thresholds and headlines: the latency in an open loop, the
     /// response time otherwise.
     pub fn headline(&self) -> &Distribution {
         self.latency.as_ref().unwrap_or(&self.response_time)

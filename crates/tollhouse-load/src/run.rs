@@ -1,6 +1,7 @@
-//! Runs a case: checks the target, starts the workers, follows them, merges what they recorded.
+//! Runs a case: checks the target, starts the workers, collects their intervals, and merges their
+//! records.
 //!
-//! The calling thread coordinates and shows progress; it carries no load itself.
+//! The calling thread coordinates and reports progress; it carries no load.
 
 mod follow;
 mod thread;
@@ -31,68 +32,69 @@ use tollhouse_net::clock::Clock;
 
 use follow::Follower;
 
-/// Intervals of a series: never shorter than the workers' tick, never longer than people look away.
+/// Bounds of the interval length of a series: at least two ticks of a worker, at most one second so
+/// that progress stays current.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// A short run is still drawn with about so many points.
+/// Approximate number of points for a short run.
 const INTERVALS_WANTED: u32 = 40;
-/// Events of a worker that may wait for the coordinator: some seconds of intervals, during which a terminal
-/// stands still. What does not fit is added to the next interval.
+/// Maximum number of queued events per worker, enough for some seconds in which the terminal
+/// blocks. An interval that does not fit is added to the next one.
 const EVENTS_PER_WORKER_MAX: usize = 16;
 
-/// What a run needs beside its case.
+/// Settings of a run in addition to its case.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Processes to watch; the generator itself is always watched.
+    /// Processes to watch; the generator itself is always included.
     pub watch: Vec<Watched>,
-    /// Ends the run early.
+    /// Signal that ends the run early.
     pub stop: Stop,
 }
 
-/// Ends a run early; clones end the same one. What was measured until then is reported.
+/// Signal that ends a run early; clones share it. The result covers the time until then.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends the run.
+    /// Requests the end of the run.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to end.
+    /// Whether the end was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How a run is going, after every interval.
+/// Progress of a run, reported after every interval.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    /// Since the phase began: the warm-up or the measurement.
+    /// Time since the current phase (warm-up or measurement) began.
     pub elapsed: Duration,
-    /// How long the phase is to last, when time ends it.
+    /// Planned duration of the phase, if time ends it.
     pub planned: Option<Duration>,
-    /// How many requests are to be measured, when a count ends it.
+    /// Planned number of measured requests, if a count ends the phase.
     pub planned_requests: Option<u64>,
-    /// Whether nothing is recorded yet.
+    /// Whether the run is still in its warm-up, so that nothing is recorded.
     pub is_warming_up: bool,
-    /// The interval that has just ended.
+    /// Interval that has just ended.
     pub last: &'a Interval,
-    /// All intervals measured so far.
+    /// All measured intervals so far.
     pub series: &'a [Interval],
     /// Counts so far; only the sums, without classes and messages.
     pub counts: &'a Counts,
-    /// The headline times so far, in nanoseconds.
+    /// Headline times so far, in nanoseconds.
     pub so_far: &'a Histogram<u64>,
-    /// The mean of the headline times in the warm-up, when any request succeeded there.
+    /// Mean of the headline times in the warm-up, if any request succeeded there.
     pub warm_up_mean: Option<Duration>,
-    /// A failure that happened not long ago.
+    /// A recent failure.
     pub last_failure: Option<&'a Failure>,
-    /// What the generator and what is watched used last.
+    /// Latest resource use of the generator and the watched processes.
     pub usage: &'a [Usage],
 }
 
-/// What every worker thread of a run is given.
+/// Data shared by all worker threads of a run.
 struct Shared<P> {
     protocol: Arc<P>,
     schedule: Arc<Schedule>,
@@ -102,10 +104,10 @@ struct Shared<P> {
     stop: Stop,
 }
 
-/// Runs a case to its end and tells what was seen.
+/// Runs a case to its end and returns the result.
 ///
 /// # Errors
-/// When the case, the target or the machine does not allow a measurement.
+/// If the case is invalid, the target cannot be used, or the machine's limits are too low.
 pub fn run(
     case: &Case,
     settings: &Settings,
@@ -132,8 +134,8 @@ fn run_over<P: Protocol>(
     let protocol = Arc::new(P::prepare(case, target)?);
     let clock = Clock::start();
     let schedule = Arc::new(Schedule::new(&case.load));
-    // Before threads, samplers and the clock: what cannot be reached ends with one line, and no
-    // figure of it exists.
+    // Before threads, samplers and clock are started: an unreachable target ends with one line and
+    // no figures.
     try_target(&protocol, case, target, clock, &schedule)?;
     let shared = Arc::new(Shared {
         protocol,
@@ -158,7 +160,7 @@ fn run_over<P: Protocol>(
         let spawned = builder.spawn(move || thread::main(&shared, lane));
         threads.push(spawned.map_err(|error| system("starting a worker thread", error))?);
     }
-    // The channel must end with the last worker, or following would never do so.
+    // The channel must close with the last worker, so that the coordinator's loop ends.
     drop(events);
     let mut follower = Follower::new(case, &shared.schedule, workers, sampler.latest().clone());
     let mut mark_start = || sampler.mark_start();
@@ -169,7 +171,7 @@ fn run_over<P: Protocol>(
             return Err(BenchError::Machine("a worker thread died; see the message above".into()));
         }
     }
-    // Not before the threads have ended: they would go on sending.
+    // Returned only after all threads have ended, because they would continue to send.
     outcome?;
     let mut result = follower.into_result::<P>(target)?;
     result.first_head = shared.protocol.first_head();
@@ -181,7 +183,7 @@ fn run_over<P: Protocol>(
     Ok(result)
 }
 
-/// Pairs of address and port that connections are spread over; each has local ports of its own.
+/// Returns the number of destinations (address and port). Each has its own set of local ports.
 fn destinations(target: &Target) -> u64 {
     match &target.endpoint {
         Endpoint::Tcp(addresses) => addresses.len() as u64,
@@ -189,7 +191,7 @@ fn destinations(target: &Target) -> u64 {
     }
 }
 
-/// Opens one connection, so that a target that cannot be reached is named before anything is measured.
+/// Opens one connection, so that an unreachable target is reported before the measurement.
 fn try_target<P: Protocol>(
     protocol: &Arc<P>,
     case: &Case,
@@ -218,7 +220,7 @@ fn try_target<P: Protocol>(
     opened.map_err(|failure| unusable(target, &failure))
 }
 
-/// A target that nothing can be measured on, with the remedy where one is known.
+/// Error for an unusable target, with a remedy if one is known.
 fn unusable(target: &Target, failure: &Failure) -> BenchError {
     let remedy = match failure.class {
         FailureClass::Connect | FailureClass::Timeout => {
@@ -240,13 +242,13 @@ fn system(doing: &str, error: std::io::Error) -> BenchError {
     BenchError::System { doing: doing.to_owned(), error }
 }
 
-/// Workers of a case: what it says, or one a core, and never one without a connection.
+/// Returns the number of workers: as configured, or one per core, and at most one per connection.
 fn workers_of(case: &Case) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     case.load.workers.unwrap_or(cores).min(case.load.connections)
 }
 
-/// How many connections one worker has: all, split evenly, the first ones one more.
+/// Returns the number of connections of a worker when they are split evenly.
 fn share_of(connections: usize, workers: usize, index: usize) -> usize {
     connections / workers + usize::from(index < connections % workers)
 }
@@ -258,7 +260,7 @@ fn interval_of(case: &Case) -> Duration {
     crate::worker::TICK * u32::try_from(ticks).unwrap_or(1)
 }
 
-/// Whether requests under way at the end are waited for.
+/// Whether to wait for requests in flight at the end.
 fn waits_at_end(case: &Case) -> bool {
     match case.load.at_end {
         AtEnd::Auto => case.load.pace.is_open(),

@@ -1,7 +1,7 @@
-//! The phases of a run and who sends what in them: shared by all workers, so that requests are numbered
-//! once and a schedule is kept by whichever connection is free, on whichever core.
+//! Phases of a run and the numbering of its requests. Shared by all workers, so that every request
+//! has one number and is sent by any free connection on any core.
 //!
-//! Pure but for its counters: it is told the time.
+//! Free of I/O except for atomic counters; the time is a parameter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,26 +10,25 @@ use crate::case::Load;
 use crate::pace::Pace;
 use crate::protocol::Ticket;
 
-/// Numbers of warm-up requests start here, so that the measured ones count from 0 and none is used twice.
+/// First number of warm-up requests, so that measured ones count from 0 and all numbers are unique.
 const WARM_UP_NUMBERS: u64 = 1 << 40;
 
-/// Not decided yet, or without end.
+/// Undecided, or unlimited.
 const NEVER: u64 = u64::MAX;
 
-/// A request that a lane has taken on.
+/// A request assigned to a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Which request it is.
     pub ticket: Ticket,
-    /// When it is due on the run's clock; `None` in a closed loop.
+    /// Intended start on the run's clock; `None` in a closed loop.
     pub intended_ns: Option<u64>,
 }
 
-/// A stretch of a run with one pace.
+/// A phase of a run with one pace.
 #[derive(Debug)]
 pub struct Phase {
     pace: Pace,
-    /// Whether what happens in it is recorded.
+    /// Whether requests of this phase are recorded.
     pub is_measured: bool,
     number_base: u64,
     requests: u64,
@@ -53,7 +52,8 @@ impl Phase {
         }
     }
 
-    /// The next request, to be sent at or after its intended start; `None` when the phase has no more.
+    /// Returns the next request, to be sent at or after its intended start; `None` if the phase has
+    /// no more.
     #[inline]
     pub fn claim(&self, now_ns: u64) -> Option<Turn> {
         let end_ns = self.end_ns.load(Ordering::Relaxed);
@@ -74,27 +74,26 @@ impl Phase {
         Some(Turn { ticket, intended_ns })
     }
 
-    /// Whether there is a request left for whoever asks now.
+    /// Whether requests are left at this time.
     pub fn has_more(&self, now_ns: u64) -> bool {
         now_ns < self.end_ns() && self.next.load(Ordering::Relaxed) < self.requests
     }
 
-    /// How the phase paces.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// When it begins on the run's clock; never, before the run has begun.
+    /// Start on the run's clock; `u64::MAX` before the run has begun.
     pub fn start_ns(&self) -> u64 {
         self.start_ns.load(Ordering::Relaxed)
     }
 
-    /// When it ends on the run's clock; never, when a count ends it.
+    /// End on the run's clock; `u64::MAX` if a count ends the phase.
     pub fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::Relaxed)
     }
 
-    /// Requests that were due by the end but that nobody took on.
+    /// Returns the number of requests that were due by the end but never claimed.
     pub fn unsent(&self, ended_ns: u64) -> u64 {
         let ran = Duration::from_nanos(ended_ns.saturating_sub(self.start_ns()));
         let due = self.pace.due_before(ran).unwrap_or(0).min(self.requests);
@@ -102,14 +101,14 @@ impl Phase {
     }
 }
 
-/// The phases of a run.
+/// Phases of a run.
 #[derive(Debug)]
 pub struct Schedule {
     phases: Vec<Phase>,
 }
 
 impl Schedule {
-    /// The schedule of a load. It stands still until [`begin`](Self::begin).
+    /// Creates the schedule of a load. No time is fixed until [`begin`](Self::begin).
     pub fn new(load: &Load) -> Self {
         let length = match (load.duration, load.requests) {
             (None, None) => Some(Load::DURATION_DEFAULT),
@@ -129,7 +128,7 @@ impl Schedule {
         Self { phases }
     }
 
-    /// Fixes the instants of all phases.
+    /// Fixes the start and end of all phases.
     pub fn begin(&self, now_ns: u64) {
         let mut at_ns = now_ns;
         for phase in &self.phases {
@@ -146,18 +145,19 @@ impl Schedule {
         }
     }
 
-    /// The phases in order; the last one is measured.
+    /// Returns the phases in order; the last one is measured.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    /// The phase that counts.
+    /// Returns the measured phase.
     pub fn measured(&self) -> &Phase {
         self.phases.last().expect("a schedule has a measured phase")
     }
 }
 
-/// A warm-up runs at the rate with which the measured phase starts; a ramp from nothing has none.
+/// Returns the pace of the warm-up: the initial rate of the measured phase; `None` for a ramp from
+/// zero.
 fn warm_up_pace(pace: &Pace) -> Option<Pace> {
     match pace.rate_at(Duration::ZERO) {
         None => Some(*pace),

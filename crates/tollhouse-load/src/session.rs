@@ -1,8 +1,8 @@
-//! A session: the cases of a plan measured one after the other, as often as it says, and kept as a
-//! report that is whole after every case.
+//! Measurement session: runs the cases of a plan one after the other, repeats them as configured,
+//! and keeps a report that is complete after every case.
 //!
-//! Repetitions go round: all cases, then all again, so that a machine which grows slower touches every
-//! case alike. Baselines come once more at the end.
+//! Repetitions are interleaved: all cases, then all again, so that a machine that slows down
+//! affects every case alike. Baselines are repeated at the end.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -15,66 +15,65 @@ use crate::report::{self, Environment, Report};
 use crate::result::{CaseResult, End};
 use crate::run::{self, Progress, Settings, Stop};
 
-/// The role of this process among those that are watched.
+/// Role of this process among the watched ones.
 const GENERATOR: &str = "generator";
 
-/// What a session is told beside its plan.
+/// Settings of a session in addition to its plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The command that repeats it, word by word.
+    /// Command line that repeats the session.
     pub command: Vec<String>,
-    /// Where the report is kept, also half way.
+    /// File for the report, written after every case.
     pub save: Option<PathBuf>,
-    /// Ends the case under way and the session.
+    /// Signal that ends the current case and the session.
     pub stop: Stop,
-    /// The machine, when it was looked at before; otherwise that is done now.
+    /// Environment, if already collected; otherwise it is collected at the start.
     pub environment: Option<Environment>,
 }
 
-/// What happens in a session, for whoever looks on.
+/// Event of a session, for observers.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A case begins.
     Began(Place<'a>),
-    /// It goes on.
+    /// A case is in progress.
     Progress(&'a Progress<'a>),
-    /// It has ended.
+    /// A case has ended.
     Ended(&'a CaseResult),
 }
 
-/// Where in a session a case stands.
+/// Position of a case in a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The case.
     pub planned: &'a PlannedCase,
-    /// Which measurement it is, from 1.
+    /// Number of the measurement, from 1.
     pub number: usize,
-    /// Of how many.
+    /// Total number of measurements.
     pub count: usize,
-    /// Which repetition of the case, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
 }
 
-/// A session that has ended.
+/// A finished session.
 #[derive(Debug)]
 pub struct Session {
-    /// Everything that was measured, judged.
+    /// Report with results and warnings.
     pub report: Report,
-    /// What ended it before its time; what was measured until then is in the report.
+    /// Error that ended the session early; the report holds the results until then.
     pub failed: Option<BenchError>,
 }
 
 /// Measures a plan.
 ///
 /// # Errors
-/// When nothing at all could be measured, or the report cannot be kept.
+/// If nothing could be measured, or the report cannot be saved.
 pub fn run(
     plan: &Plan,
     options: &Options,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Session, BenchError> {
-    // All of them before the first is measured: the mistake in the last case should not show after
-    // an hour.
+    // All cases are validated first, so that an error in the last case does not appear after an
+    // hour.
     for planned in &plan.cases {
         planned.case.validate()?;
     }
@@ -92,7 +91,7 @@ pub fn run(
         });
         let mut result = match measured {
             Ok(result) => result,
-            // Later failures keep what was measured before them.
+            // A later error keeps the results before it.
             Err(error) if report.results.is_empty() => return Err(error),
             Err(error) => {
                 failed = Some(error);
@@ -104,7 +103,7 @@ pub fn run(
         let is_interrupted = result.end == End::Interrupted;
         report.results.push(result);
         report.warnings = honesty::evaluate(&report);
-        // After each case, so that a session that is killed leaves what it had.
+        // Saved after each case, so that a killed session leaves its results.
         if let Some(path) = &options.save {
             report::save(&report, path)?;
         }
@@ -115,18 +114,18 @@ pub fn run(
     Ok(Session { report, failed })
 }
 
-/// Says in a result whose it is, and what it may say of the case.
+/// Completes a result with subject, repetition, and the case without secrets.
 fn complete(result: &mut CaseResult, planned: &PlannedCase, repetition: u32, command: &[String]) {
     result.case = Some(planned.case.without_secrets());
     result.subject.clone_from(&planned.subject);
     result.repetition = repetition;
-    // The kernel shows this process with all its words, credentials included.
+    // The kernel's command line of this process may contain credentials.
     for process in result.processes.iter_mut().filter(|process| process.role == GENERATOR) {
         process.command = command.join(" ");
     }
 }
 
-/// The report before anything was measured.
+/// Creates the report before the first measurement.
 fn begin(plan: &Plan, options: &Options) -> Report {
     let hidden: Vec<&str> = plan.cases.iter().flat_map(|planned| planned.case.secrets()).collect();
     let source = plan.source.as_ref();
@@ -143,7 +142,7 @@ fn begin(plan: &Plan, options: &Options) -> Report {
     }
 }
 
-/// Every measurement of the session, with its repetition.
+/// Returns all measurements of the session in order, with their repetition.
 fn order(plan: &Plan) -> Vec<(&PlannedCase, u32)> {
     let rounds = (1..=plan.repeat.max(1))
         .flat_map(|repetition| plan.cases.iter().map(move |planned| (planned, repetition)));

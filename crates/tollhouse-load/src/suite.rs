@@ -1,8 +1,9 @@
-//! Suites: the published reports, measured again with one command, and what a proxied request costs. Each starts
-//! what it needs on loopback, measures, is judged by the rules of honesty, and stops everything it started.
+//! Suites: published benchmarks repeated with one command, and the cost of a proxied request. A
+//! suite starts the needed programs on loopback, measures, applies the rules of honesty, and stops
+//! everything it started.
 //!
-//! A suite is a file that sets a [`stage`] and writes a plan; measuring is [`session`]'s work. The gateway
-//! is a process like its peers, so that nothing is shared with what measures it.
+//! Each suite is a file that builds a [`stage`] and a plan; [`session`] measures the plan. The
+//! gateway is a separate process like its peers, so that it shares nothing with the generator.
 
 mod api7;
 mod connections;
@@ -33,25 +34,26 @@ pub use peer::{Peer, PeerError, Proxy, Running};
 
 use stage::Stage;
 
-/// A published report to measure again.
+/// A published benchmark to repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
     /// Apache ShenYu 2.6.0: an upstream of 20 ms and 2 KB, at 600 to 1200 connections.
     Shenyu,
     /// ngxway: fourteen runs of ab.
     Ngxway,
-    /// API7 Gateway: eight combinations of plugins, routes and consumers, one worker.
+    /// API7 Gateway: eight combinations of plugins, routes and consumers, with one worker.
     Api7,
-    /// Polaris: registering, discovering, heartbeats and deregistering over gRPC, at any address.
+    /// Polaris: register, discover, heartbeat and deregister over gRPC, at any address.
     Polaris,
-    /// c1000k: connections opened and held.
+    /// c1000k: opens and holds connections.
     Connections,
-    /// Nobody's report: what a proxied request costs, by size of the answer and number of connections.
+    /// Not a published benchmark: the cost of a proxied request, by response size and number of
+    /// connections.
     Proxy,
 }
 
 impl Suite {
-    /// All of them.
+    /// All suites.
     pub const ALL: [Suite; 6] = [
         Suite::Shenyu,
         Suite::Ngxway,
@@ -61,7 +63,7 @@ impl Suite {
         Suite::Proxy,
     ];
 
-    /// The word on the command line and in reports.
+    /// Returns the name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Shenyu => "shenyu",
@@ -84,40 +86,41 @@ impl FromStr for Suite {
     }
 }
 
-/// How long a suite takes.
+/// Duration of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Length {
     /// Seconds, for tests: everything starts, is measured for a moment, and ends.
     Glance,
-    /// Minutes: to see that it works, and about where the figures lie.
+    /// Minutes, for a rough picture of the figures.
     Quick,
-    /// Less of it than published, three times.
+    /// Shorter than published, with three repetitions.
     #[default]
     Standard,
     /// As many requests, or as long, as the published runs, in three repetitions.
     Full,
 }
 
-/// What a suite is told.
+/// Settings of a suite.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// How long it takes.
+    /// Duration of the suite.
     pub length: Length,
-    /// What runs beside Tollhouse, on the same cores with the same load.
+    /// Programs measured beside Tollhouse, on the same cores with the same load.
     pub peers: Vec<Peer>,
-    /// The program that is the gateway and the mock upstream.
+    /// Path of the program that serves as gateway and mock upstream.
     pub program: PathBuf,
-    /// The server to measure, for the suite that starts none of its own.
+    /// Server to measure, for the suite that can use an existing one.
     pub target: Option<String>,
-    /// A command to be the direct baseline instead of the mock; it is given the port as `{port}`.
+    /// Shell command started as the direct baseline instead of the mock; `{port}` in it is replaced
+    /// by the port.
     pub baseline: Option<String>,
-    /// The port of the upstream, where a peer leads to it already; otherwise a free one.
+    /// Port of the upstream, if a running peer already forwards to it; by default a free port.
     pub upstream_port: Option<u16>,
-    /// What the session is told.
+    /// Settings of the session.
     pub session: session::Options,
 }
 
-/// The beat of a suite's cases.
+/// Warm-up, duration and repetitions of a suite's cases.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     warm_up: Duration,
@@ -125,26 +128,26 @@ struct Beat {
     repeat: u32,
 }
 
-/// How long a case of a glance lasts.
+/// Duration of a case of [`Length::Glance`].
 const MOMENT: Duration = Duration::from_millis(300);
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What happens in a suite, for whoever looks on.
+/// Event of a suite, for observers.
 #[derive(Debug)]
 pub enum Look<'a> {
-    /// A case of a session.
+    /// Event of a measurement session.
     Session(Event<'a>),
-    /// Connections are being opened or held, to this subject.
+    /// Progress of opening or holding connections, with the name of the subject.
     Connections(&'a str, &'a Progress),
 }
 
-/// Measures a suite. The stage is taken down when this returns, whatever happened.
+/// Measures a suite. All programs are stopped when this returns, even after an error.
 ///
 /// # Errors
-/// When something does not start or nothing could be measured.
+/// If a program does not start, or nothing could be measured.
 pub fn run(
     suite: Suite,
     options: &Options,
@@ -165,7 +168,7 @@ pub fn run(
     Ok(session)
 }
 
-/// Measures a plan on a stage, with the load on its own cores.
+/// Measures a plan on a stage, with the generator on its own cores.
 fn measure(
     stage: &Stage,
     plan: &Plan,
@@ -184,7 +187,7 @@ fn measure(
     Ok(session)
 }
 
-/// A case of a glance is as small as it can be, whatever the machine is busy with.
+/// Reduces a case of [`Length::Glance`] to a minimum, so that it also works on a busy machine.
 fn shrink(planned: &mut PlannedCase) {
     const CONNECTIONS: usize = 4;
     const REQUESTS: u64 = 200;
@@ -193,7 +196,7 @@ fn shrink(planned: &mut PlannedCase) {
     load.requests = load.requests.map(|requests| requests.min(REQUESTS));
 }
 
-/// Adds what was published, judges again, and keeps the whole.
+/// Adds the published figures, evaluates the rules again, and saves the report.
 fn finish(suite: Suite, session: &mut Session, options: &Options) -> Result<(), BenchError> {
     let report = &mut session.report;
     report.suite = Some(suite.name().to_owned());

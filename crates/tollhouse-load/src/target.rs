@@ -1,4 +1,4 @@
-//! The target of a case: its URL taken apart, and its addresses.
+//! Target of a case: parsed URL and resolved addresses.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -7,37 +7,36 @@ use std::path::PathBuf;
 use crate::case::Case;
 use crate::error::BenchError;
 
-/// Where connections go.
+/// Destination of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// TCP; never empty. Connections take turns over the addresses of a name.
+    /// TCP; never empty. Connections use the addresses of a name in turn.
     Tcp(Vec<SocketAddr>),
-    /// A Unix socket.
+    /// Unix domain socket.
     Unix(PathBuf),
 }
 
-/// A target.
+/// Target of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The scheme, in lower case.
+    /// Scheme in lower case.
     pub scheme: String,
-    /// Whether TLS is spoken.
+    /// Whether the connection uses TLS.
     pub is_tls: bool,
-    /// The host without brackets or port.
+    /// Host without brackets and port.
     pub host: String,
-    /// The port, the scheme's own when none was written.
+    /// Port; by default that of the scheme.
     pub port: u16,
-    /// `Host` or `:authority`: the host, with the port when it is not the scheme's own.
+    /// Value of `Host` or `:authority`: the host, with the port unless it is the scheme's default.
     pub authority: String,
-    /// Path with query; `/` when none was written.
+    /// Path with query; `/` by default.
     pub path: String,
-    /// `user:password` of the URL.
+    /// Credentials from the URL, as `user:password`.
     pub credentials: Option<String>,
-    /// Where connections go.
     pub endpoint: Endpoint,
 }
 
-/// Scheme, whether it is encrypted, its port.
+/// Supported schemes: name, whether TLS is used, default port.
 const SCHEMES: [(&str, bool, u16); 8] = [
     ("http", false, 80),
     ("https", true, 443),
@@ -50,10 +49,10 @@ const SCHEMES: [(&str, bool, u16); 8] = [
 ];
 
 impl Target {
-    /// Takes the URL of a case apart and resolves its name (blocking).
+    /// Parses the URL of a case and resolves its name (blocking).
     ///
     /// # Errors
-    /// What is wrong with the URL, or that the name has no address.
+    /// If the URL is invalid, or the name has no address.
     pub fn try_from_case(case: &Case) -> Result<Self, BenchError> {
         let error = |error: TargetError| BenchError::Target {
             target: case.target.clone(),
@@ -70,7 +69,7 @@ impl Target {
         Ok(target)
     }
 
-    /// One of its addresses; connections take turns.
+    /// Returns one of the addresses, in turn; `None` for a Unix socket.
     pub fn address(&self, turn: usize) -> Option<SocketAddr> {
         match &self.endpoint {
             Endpoint::Tcp(addresses) => addresses.get(turn % addresses.len().max(1)).copied(),
@@ -85,39 +84,37 @@ impl fmt::Display for Target {
     }
 }
 
-/// Why a text is no target, or leads nowhere.
+/// Error for an invalid or unresolvable target.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TargetError {
-    /// There is none.
+    /// The URL is empty.
     #[error("is empty; write a URL such as http://127.0.0.1:9080/")]
     Empty,
-    /// It holds what a request line cannot.
+    /// The URL contains characters that a request line cannot carry.
     #[error("has a space or control character in it; write it percent-encoded")]
     Control,
-    /// Nobody here speaks that.
-    #[error("scheme `{0}` is none of http, https, h2c, ws, wss, grpc, grpcs, tcp")]
+    /// The scheme is not supported.
+    #[error("scheme `{0}` is not one of http, https, h2c, ws, wss, grpc, grpcs, tcp")]
     Scheme(String),
-    /// The scheme has no usual port, and none is written.
+    /// The scheme has no default port, and none is given.
     #[error("has no port; write host:port")]
     NoPort,
-    /// An address of IPv6 does not end.
+    /// The closing bracket of an IPv6 address is missing.
     #[error("has `[` without `]`")]
     OpenBracket,
-    /// Only a port is written.
+    /// The host is missing.
     #[error("has no host")]
     NoHost,
-    /// The port is no number of one.
+    /// The port is not a number from 1 to 65535.
     #[error("`{0}` is not a port; write 1 to 65535")]
     Port(String),
-    /// Where to connect instead is said without a port.
+    /// `connect_to` has no port.
     #[error("connect_to `{0}` has no port; write host:port")]
     NoPortToConnectTo(String),
     /// The name cannot be resolved.
     #[error("{host} not found: {error}")]
     NotFound {
-        /// The name.
         host: String,
-        /// What the system said.
         #[source]
         error: std::io::Error,
     },
@@ -126,7 +123,7 @@ pub(crate) enum TargetError {
     NoAddress(String),
 }
 
-/// Takes a URL apart, without its addresses.
+/// Parses a URL without resolving its name.
 pub(crate) fn parse(url: &str) -> Result<Target, TargetError> {
     if url.is_empty() {
         return Err(TargetError::Empty);
@@ -140,7 +137,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, TargetError> {
     let Some((_, is_tls, port_default)) = known.copied() else {
         return Err(TargetError::Scheme(scheme));
     };
-    // A fragment is never sent (RFC 9110 §7.1).
+    // A fragment is never sent (RFC 9110, section 7.1).
     let rest = rest.split('#').next().unwrap_or_default();
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(at);
@@ -149,7 +146,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, TargetError> {
         Some(b'?') => format!("/{path}"),
         Some(_) => path.to_owned(),
     };
-    // From the right: a password may hold an `@`, a host cannot.
+    // Split at the last `@`: a password may contain one, a host cannot.
     let (credentials, authority) = match authority.rsplit_once('@') {
         Some((credentials, authority)) => (Some(credentials.to_owned()), authority),
         None => (None, authority),
@@ -174,7 +171,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, TargetError> {
     })
 }
 
-/// Host without brackets, and the port when one is written.
+/// Splits into the host without brackets and the port, if given.
 fn split_authority(authority: &str) -> Result<(&str, Option<u16>), TargetError> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -212,8 +209,8 @@ fn resolve_pair(host: &str, port: u16) -> Result<Endpoint, TargetError> {
     Ok(Endpoint::Tcp(prefer_v4(addresses)))
 }
 
-/// A name that has both kinds, such as `localhost`, usually has a server behind one of them only; IPv4
-/// is the one that test servers listen on.
+/// Prefers IPv4 addresses. A name with both kinds, such as `localhost`, often has a server behind
+/// one of them only, and test servers usually listen on IPv4.
 fn prefer_v4(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let v4: Vec<SocketAddr> = addresses.iter().copied().filter(SocketAddr::is_ipv4).collect();
     if v4.is_empty() { addresses } else { v4 }

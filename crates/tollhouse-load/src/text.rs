@@ -1,5 +1,5 @@
-//! How durations are written in plans and results: as text that people write. Results hold measured times
-//! as integers of nanoseconds; only what a person configures is text.
+//! Serde modules for durations in plans and results. Configured durations are texts; measured times
+//! are integers of nanoseconds.
 
 /// A `Duration` as text such as `30s`, for `#[serde(with = "…")]`.
 pub(crate) mod duration {
@@ -17,7 +17,7 @@ pub(crate) mod duration {
     }
 }
 
-/// The same for a duration that may be absent.
+/// An optional `Duration` as text.
 pub(crate) mod optional_duration {
     use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! The engine's schedule and record against theory, in virtual time: a server that stands still for a
-//! second while requests are due. No sockets and no clock; lanes are a heap of instants.
+//! Compares the engine's schedule and record with theory, in virtual time: a server stalls for a
+//! second while requests are due. Without sockets or clock; lanes are a heap of instants.
 //!
-//! What the histograms must be is written down by hand here, request by request, and once more by
-//! HdrHistogram's own correction; the engine has to agree within a hundredth.
+//! The expected histograms are computed request by request, and once more with HdrHistogram's own
+//! correction. The engine must agree within 1 %.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,18 +18,18 @@ use crate::record::{Finished, Record};
 use crate::schedule::Schedule;
 
 const MS: u64 = 1_000_000;
-/// What an answer takes when the server does not stand still: half of the time between two requests, so
-/// that none is under way when the stall begins.
+/// Response time of the server outside the stall: half of the interval between two requests, so
+/// that none is in flight when the stall begins.
 const SERVICE_NS: u64 = MS / 2;
-/// When the server stands still, and for how long.
+/// Start and duration of the stall.
 const STALL_FROM_NS: u64 = 5_000 * MS;
 const STALL_NS: u64 = 1_000 * MS;
-/// How long the load lasts.
+/// Duration of the load.
 const LENGTH: Duration = Duration::from_secs(10);
-/// Requests a second, in an open loop.
+/// Requests per second, in an open loop.
 const RATE: u64 = 1_000;
 
-/// When the answer to a request that was sent at an instant is there.
+/// Returns the instant of the response to a request sent at an instant.
 fn answered_ns(sent_ns: u64) -> u64 {
     let end_ns = STALL_FROM_NS + STALL_NS;
     let awake = |at_ns: u64| {
@@ -38,7 +38,7 @@ fn answered_ns(sent_ns: u64) -> u64 {
     awake(awake(sent_ns) + SERVICE_NS)
 }
 
-/// Runs lanes over the engine's schedule into the engine's record, in virtual time.
+/// Simulates lanes with the engine's schedule and record, in virtual time.
 fn simulate(pace: Pace, lanes: usize) -> Record {
     let load = Load { connections: lanes, pace, duration: Some(LENGTH), ..Load::default() };
     let schedule = Schedule::new(&load);
@@ -57,8 +57,8 @@ fn simulate(pace: Pace, lanes: usize) -> Record {
     record
 }
 
-/// The latencies as theory has them: what is due while the server stands still waits for the rest of the
-/// stall, a second for the first request and nothing for the last; all others take what an answer takes.
+/// Returns the theoretical latencies: a request due during the stall waits for the rest of it, one
+/// second for the first and none for the last; all others take the response time.
 fn by_hand() -> Histogram<u64> {
     let mut expected = histogram();
     let interval_ns = 1_000_000_000 / RATE;
@@ -71,7 +71,7 @@ fn by_hand() -> Histogram<u64> {
     expected
 }
 
-/// Percentiles and the mean within a hundredth of each other.
+/// Asserts that percentiles and mean agree within 1 %.
 fn assert_agree(seen: &Histogram<u64>, expected: &Histogram<u64>, what: &str) {
     assert_eq!(seen.len(), expected.len(), "{what}");
     for percent in [10.0, 50.0, 90.0, 91.0, 95.0, 99.0, 99.9, 99.99, 100.0] {
@@ -90,7 +90,7 @@ fn assert_agree(seen: &Histogram<u64>, expected: &Histogram<u64>, what: &str) {
 
 #[test]
 fn in_an_open_loop_a_stall_shows_as_theory_predicts() {
-    // So many lanes that every request leaves when it is due.
+    // Enough lanes for every request to leave when it is due.
     let record = simulate(Pace::Rate(RATE as f64), 1_200);
     assert_agree(&record.interval, &by_hand(), "corrected");
     assert_agree(&record.times.response, &by_hand(), "from sending");
@@ -99,24 +99,25 @@ fn in_an_open_loop_a_stall_shows_as_theory_predicts() {
 
 #[test]
 fn few_connections_change_when_requests_leave_but_not_their_latency() {
-    // The back-log of a thousand leaves through 200 lanes in five goes.
+    // The backlog of a thousand requests leaves through 200 lanes in five rounds.
     let record = simulate(Pace::Rate(RATE as f64), 200);
     let corrected = &record.interval;
     let expected = by_hand();
     for percent in [50.0, 90.0, 95.0, 99.0, 99.9] {
         let of = |histogram: &Histogram<u64>| histogram.value_at_quantile(percent / 100.0) as f64;
-        // Those that left last had four goes before them.
+        // The last requests have four rounds before them.
         let apart_ns = (of(corrected) - of(&expected)).abs();
         assert!(apart_ns <= 0.01 * of(&expected) + 5.0 * SERVICE_NS as f64, "p{percent}");
     }
-    // From the sending, 800 of the 1000 requests that had to wait look fine.
+    // Measured from sending, 800 of the 1000 delayed requests look normal.
     let fine = record.times.response.count_between(0, 6 * MS);
     assert_eq!(fine, RATE * LENGTH.as_secs() - 200);
 }
 
 #[test]
 fn one_connection_agrees_with_the_correction_of_hdrhistogram() {
-    // At this rate one lane is busy a quarter of its time; the back-log is gone after a third of a second.
+    // At this rate one lane is busy a quarter of the time, and the backlog is gone after a third of
+    // a second.
     let rate = 500;
     let record = simulate(Pace::Rate(rate as f64), 1);
     let mut uncorrected = histogram();
@@ -132,12 +133,12 @@ fn one_connection_agrees_with_the_correction_of_hdrhistogram() {
     }
     assert_agree(&record.interval, &corrected, "corrected");
     assert_agree(&record.times.response, &uncorrected, "from sending");
-    // HdrHistogram's own correction fills in what one stalled request kept from being sent. It knows
-    // nothing of the back-log's own queue, so it is compared where that is short.
+    // HdrHistogram's correction adds the requests that one stalled request prevented. It does not
+    // model the queue of the backlog, so that it is compared where that queue is short.
     let filled = uncorrected.clone_correct(interval_ns);
     let longest = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.999) as f64;
     assert!((longest(&record.interval) / longest(&filled) - 1.0).abs() < 0.01);
-    // One of 5000 samples remembers the stall without any correction.
+    // Without correction, only one of 5000 samples shows the stall.
     assert_eq!(record.times.response.count_between(2 * MS, 2_000 * MS), 1);
 }
 
@@ -146,13 +147,13 @@ fn a_closed_loop_hides_the_stall() {
     let lanes = 10;
     let record = simulate(Pace::Closed, lanes);
     let times = &record.interval;
-    // Nine seconds of twenty answers a millisecond, and one long answer a lane.
+    // Nine seconds with twenty responses per millisecond, and one long response per lane.
     assert!(times.len() > 179_000, "{}", times.len());
     assert_eq!(times.count_between(2 * MS, 2_000 * MS), lanes as u64);
     for quantile in [0.5, 0.99, 0.9999] {
         assert!(times.value_at_quantile(quantile) < 2 * MS, "{quantile}");
     }
-    // In the open loop the same second is in 1 of 10 requests.
+    // In the open loop the same stall affects 1 of 10 requests.
     let open = simulate(Pace::Rate(RATE as f64), 1_200);
     assert!(open.interval.value_at_quantile(0.99) > 890 * MS);
 }

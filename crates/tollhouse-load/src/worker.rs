@@ -1,5 +1,5 @@
-//! One worker: a thread with its own loop, its lanes, its record. [`drive`] is the one loop of the
-//! generator, whatever the protocol and the pace.
+//! A worker: one thread with its event loop, lanes and record. [`drive`] is the common loop of the
+//! generator for all protocols and paces.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -21,15 +21,15 @@ use crate::record::{Finished, Record, Tally};
 use crate::schedule::{Phase, Schedule, Turn};
 use tollhouse_net::clock::Clock;
 
-/// How often time-outs are looked at; they are seconds.
+/// Interval at which request timeouts, which are seconds long, are checked.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Bytes taken in with one read: a whole answer of the usual sizes, so that one read is enough.
+/// Size of the read buffer: a whole response of usual size, so that one read suffices.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// What the lanes of a worker share.
+/// Data shared by the lanes of a worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// Which worker it is, from 0.
+    /// Index of the worker, from 0.
     pub index: usize,
     clock: Clock,
     schedule: Arc<Schedule>,
@@ -43,32 +43,32 @@ pub struct Worker {
     in_flight: Cell<u64>,
     connections: Cell<u64>,
     opened: Cell<u64>,
-    /// What ended while nothing is recorded, for the display.
+    /// Counts of the warm-up, for display only.
     warm_up: Cell<Tally>,
     last_failure: RefCell<Option<Failure>>,
 }
 
-/// How a worker is set up.
+/// Settings of a worker.
 pub struct Setup {
-    /// Which worker it is, from 0.
+    /// Index of the worker, from 0.
     pub index: usize,
-    /// The run's clock.
+    /// Clock of the run.
     pub clock: Clock,
-    /// The run's schedule.
+    /// Schedule of the run.
     pub schedule: Arc<Schedule>,
-    /// Which lanes carry load.
+    /// Lanes that carry load.
     pub lanes: Occupancy,
-    /// The longest that a request may take.
+    /// Time limit of a request.
     pub timeout: Duration,
-    /// Whether single samples are kept.
+    /// Whether to keep individual samples.
     pub keeps_samples: bool,
 }
 
 impl Worker {
-    /// A worker; must be made inside of its runtime.
+    /// Creates a worker; must be called inside its runtime.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no file descriptor left.
     pub fn new(setup: Setup) -> io::Result<Self> {
         let is_open = setup.schedule.measured().pace().is_open();
         Ok(Self {
@@ -90,63 +90,62 @@ impl Worker {
         })
     }
 
-    /// Nanoseconds on the run's clock.
+    /// Returns the nanoseconds on the run's clock.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// The run's clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// A buffer to read into between two awaits; its content means nothing afterwards.
+    /// Returns the shared read buffer. Its content is undefined after an await.
     pub fn scratch(&self) -> &RefCell<Vec<u8>> {
         &self.scratch
     }
 
-    /// The worker's random numbers, for templates.
+    /// Returns the random number generator, for templates.
     pub fn random(&self) -> &RefCell<Random> {
         &self.random
     }
 
-    /// The worker's record.
     pub fn record(&self) -> &RefCell<Record> {
         &self.record
     }
 
-    /// Where its lanes wait.
+    /// Returns the queue of lanes that wait for their intended start.
     pub fn pacer(&self) -> &Pacer {
         &self.pacer
     }
 
-    /// Requests under way.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight.get()
     }
 
-    /// Connections open now, and opened in all.
+    /// Returns the number of open connections, and of all connections opened so far.
     pub fn connections(&self) -> (u64, u64) {
         (self.connections.get(), self.opened.get())
     }
 
-    /// What ended in the warm-up since the last call.
+    /// Returns the warm-up's counts since the last call.
     pub fn take_warm_up(&self) -> Tally {
         self.warm_up.take()
     }
 
-    /// The last failure since the last call.
+    /// Returns the latest failure since the last call.
     pub fn take_last_failure(&self) -> Option<Failure> {
         self.last_failure.borrow_mut().take()
     }
 
-    /// Lets requests that have taken too long fail; called every [`TICK`].
+    /// Fails the requests that exceed their time limit; called every [`TICK`].
     pub fn expire(&self) {
         self.wheel.advance(self.now_ns() / 1_000_000);
     }
 
-    /// Counts a connection as open until the returned value is dropped, and records what opening took.
+    /// Counts a connection as open until the returned value is dropped, and records the time to
+    /// open it.
     pub fn connected(self: &Rc<Self>, took_ns: u64) -> OpenConnection {
         self.connections.set(self.connections.get() + 1);
         self.opened.set(self.opened.get() + 1);
@@ -154,7 +153,7 @@ impl Worker {
         OpenConnection(Rc::clone(self))
     }
 
-    /// Waits until a lane carries load; `None` when it does not any more in this phase.
+    /// Waits until a lane carries load; `None` if it does not again in this phase.
     async fn until_occupied(&self, phase: &Phase, lane: usize) -> Option<()> {
         loop {
             let now_ns = self.now_ns();
@@ -166,7 +165,7 @@ impl Worker {
             if at <= since {
                 return Some(());
             }
-            // Other lanes may have taken the last request meanwhile.
+            // Other lanes may have claimed the last request in the meantime.
             if !phase.has_more(now_ns) {
                 return None;
             }
@@ -174,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the pace and takes on the next request of a phase; `None` when there is none left.
+    /// Waits according to the pace and claims the next request of a phase; `None` if none is left.
     async fn turn(&self, phase: &Phase, lane: usize) -> Option<Turn> {
         if self.lanes != Occupancy::All {
             self.until_occupied(phase, lane).await?;
@@ -194,7 +193,7 @@ impl Worker {
         Some(turn)
     }
 
-    /// Writes down how a request ended.
+    /// Records the outcome of a request.
     #[inline]
     fn account(&self, phase: &Phase, exchange: &Finished<'_>) {
         if let Err(failure) = exchange.outcome {
@@ -214,7 +213,7 @@ impl Worker {
         self.warm_up.set(tally);
     }
 
-    /// Runs an exchange within the time-out.
+    /// Runs an exchange with the request timeout.
     async fn within_timeout<L: Lane>(
         &self,
         lane: &mut L,
@@ -243,7 +242,7 @@ impl Worker {
     }
 }
 
-/// A connection that counts as open until this is dropped.
+/// Guard that counts a connection as open.
 #[derive(Debug)]
 pub struct OpenConnection(Rc<Worker>);
 
@@ -253,8 +252,8 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The loop of one lane: wait for the pace, exchange, write down; phase after phase. `number` is the lane's
-/// among all lanes of the run.
+/// Loop of one lane: waits for its next request, performs the exchange, records it; phase after
+/// phase. `number` is the lane's number among all lanes of the run.
 pub async fn drive<L: Lane>(worker: Rc<Worker>, mut lane: L, number: usize) {
     let timer = worker.wheel.timer();
     let schedule = Arc::clone(&worker.schedule);
@@ -277,7 +276,7 @@ pub async fn drive<L: Lane>(worker: Rc<Worker>, mut lane: L, number: usize) {
     }
 }
 
-/// A target that refuses connections must not turn the generator into a busy loop.
+/// Pauses, so that a target that refuses connections does not cause a busy loop.
 async fn pause_after_refusal() {
     const PAUSE: Duration = Duration::from_millis(10);
     tokio::time::sleep(PAUSE).await;

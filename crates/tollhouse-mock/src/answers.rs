@@ -1,28 +1,29 @@
-//! Answers, prepared once as bytes: what is sent is a slice of memory that all requests share.
+//! Responses, prepared once as bytes; all requests share that memory.
 //!
-//! They carry `server`, `content-type`, `content-length` and the headers asked for, and no `date`: a mock
-//! is not a cache's origin, and the same bytes every time can be checked to the byte.
+//! They carry `server`, `content-type`, `content-length` and the configured headers. There is no
+//! `date` field, so that a response is always the same to the byte.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::behaviour::{Behaviour, Body};
 
-/// A body up to this length stands behind its head in one piece: one buffer is sent sooner than two.
+/// Maximum length of a body stored in one buffer with its head, because a single buffer is sent
+/// faster than two.
 const JOINED_BYTES_MAX: usize = 16 * 1024;
 
-/// What an injected error says.
+/// Body of an injected error.
 const ERROR_TEXT: &[u8] = b"injected error\n";
 const NOT_FOUND_TEXT: &[u8] = b"only one path is answered here\n";
 const BAD_REQUEST_TEXT: &[u8] = b"malformed request\n";
 const TOO_LARGE_TEXT: &[u8] = b"the body is too long to be echoed\n";
 
-/// What an HTTP/1 answer says about its connection.
+/// Persistence of a connection, as stated in an HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Persistence {
-    /// It stays open, as is usual in HTTP/1.1.
+    /// Persistent without a header, the default in HTTP/1.1.
     Stays,
-    /// It stays open, which must be said to a client of HTTP/1.0.
+    /// Persistent with a header, as HTTP/1.0 clients require.
     StaysSaid,
     Ends,
 }
@@ -39,25 +40,24 @@ impl Persistence {
     }
 }
 
-/// One answer, for HTTP/1 and HTTP/2.
+/// A response for HTTP/1 and HTTP/2.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    /// The fields of HTTP/2.
+    /// Fields for HTTP/2.
     pub(super) fields: HeaderMap,
-    /// The whole body.
     pub(super) body: Bytes,
-    /// By [`Persistence`].
+    /// Complete HTTP/1 messages, indexed by [`Persistence`].
     messages: [Message; 3],
 }
 
 /// An HTTP/1 message.
 #[derive(Debug)]
 struct Message {
-    /// The head, and the body when that is short.
+    /// Head, followed by the body if that is short.
     first: Bytes,
     head_bytes: usize,
-    /// The body when it is long.
+    /// Body, if it is long.
     rest: Bytes,
 }
 
@@ -85,21 +85,21 @@ impl Answer {
         Self { status, fields, body, messages }
     }
 
-    /// Head and body of the HTTP/1 message.
+    /// Returns head and body of the HTTP/1 message.
     #[inline]
     pub(super) fn message(&self, persistence: Persistence) -> [&[u8]; 2] {
         let message = &self.messages[persistence as usize];
         [&message.first, &message.rest]
     }
 
-    /// The head alone: the answer to HEAD.
+    /// Returns only the head, for HEAD requests.
     pub(super) fn head(&self, persistence: Persistence) -> [&[u8]; 2] {
         let message = &self.messages[persistence as usize];
         [&message.first[..message.head_bytes], &[]]
     }
 }
 
-/// Whether answers of this status have a body (RFC 9110 §6.4.1).
+/// Whether responses of this status have a body (RFC 9110, section 6.4.1).
 fn has_body(status: StatusCode) -> bool {
     !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
@@ -120,20 +120,20 @@ fn write_head(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap, keeps: 
     out.extend_from_slice(b"\r\n");
 }
 
-/// All answers of a mock.
+/// All responses of a mock.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// By the index of the status in the list.
+    /// Responses by index of the configured status.
     pub(super) by_status: Vec<Answer>,
-    /// The injected error.
+    /// Injected error, 500.
     pub(super) error: Answer,
-    /// Another path than the one that is answered.
+    /// Response to other paths than the configured one, 404.
     pub(super) not_found: Answer,
-    /// What cannot be read.
+    /// Response to malformed requests, 400.
     pub(super) bad_request: Answer,
-    /// A body that is too long to be kept.
+    /// Response to bodies that are too long to be echoed, 413.
     pub(super) too_large: Answer,
-    /// The fields that every answer has.
+    /// Fields common to all responses.
     common: HeaderMap,
 }
 
@@ -159,7 +159,7 @@ impl Answers {
         }
     }
 
-    /// An answer with a body of its own, and the type that came with it.
+    /// Creates an echo response with the request's body and content type.
     pub(super) fn echo(&self, status: StatusCode, kind: Option<&[u8]>, body: Bytes) -> Answer {
         let mut fields = self.common.clone();
         if let Some(Ok(kind)) = kind.map(HeaderValue::from_bytes) {
@@ -169,7 +169,7 @@ impl Answers {
     }
 }
 
-/// Our own fields, replaced or followed by those that were asked for.
+/// Combines the mock's own fields with the configured ones, which replace or follow them.
 fn common_fields(asked: &[(String, String)]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     fields.insert(header::SERVER, HeaderValue::from_static("tollhouse-mock"));
@@ -177,7 +177,7 @@ fn common_fields(asked: &[(String, String)]) -> HeaderMap {
     let mut replaced = [(header::SERVER, false), (header::CONTENT_TYPE, false)];
     for (name, value) in asked {
         let pair = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value));
-        // Others were refused before.
+        // Invalid headers were rejected before.
         let (Ok(name), Ok(value)) = pair else { continue };
         let ours = replaced.iter_mut().find(|(ours, is_replaced)| *ours == name && !is_replaced);
         if let Some((_, is_replaced)) = ours {

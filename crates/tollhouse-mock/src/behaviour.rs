@@ -1,4 +1,4 @@
-//! What a mock upstream does: a value that tests and suites write down and the command line fills in.
+//! Behaviour of a mock upstream, as set by tests, suites and the command line.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,46 +12,47 @@ use super::latency::{Latency, Stall};
 use crate::error::MockError;
 use tollhouse_stdx::fine_duration;
 
-/// Longest body that is made up or read from a file: it is held in memory once.
+/// Maximum length of a generated or loaded body, which is held in memory once.
 pub const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// Most worker threads; more than cores help nobody.
+/// Maximum number of worker threads; more threads than cores are useless.
 pub const WORKERS_MAX: usize = 1_024;
 
-/// Most copies of a gRPC message.
+/// Maximum number of copies of a gRPC message.
 pub const GRPC_REPEAT_MAX: u32 = 1_000_000;
 
-/// The text that long bodies are made of.
+/// Text repeated in generated bodies.
 const FILLING: &[u8] = b"tollhouse mock upstream ";
 
-/// What a mock upstream does. The default is a null server: port chosen by the kernel, no delay, `ok`.
+/// Behaviour of a mock upstream. The default is a null server: a port chosen by the kernel, no
+/// delay, body `ok`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Behaviour {
-    /// Where it listens; port 0 lets the kernel choose.
+    /// Addresses to listen on; with port 0, the kernel chooses the port.
     pub listen: Vec<SocketAddr>,
-    /// Threads; 0 is one per core.
+    /// Number of worker threads; 0 means one per core.
     pub workers: usize,
-    /// How long answers take.
+    /// Delay of responses.
     pub latency: Latency,
-    /// The body of answers.
+    /// Body of responses.
     pub body: Body,
-    /// The status of answers.
+    /// Statuses of responses.
     pub statuses: Statuses,
-    /// How many requests are answered with 500 (gRPC: `INTERNAL`).
+    /// Share of requests answered with 500 (gRPC: `INTERNAL`).
     pub error_rate: Share,
-    /// How many requests have their connection reset (HTTP/2: their stream).
+    /// Share of requests whose connection (HTTP/2: stream) is reset.
     pub reset_rate: Share,
-    /// Further header lines; `content-type` and `server` replace our own.
+    /// Additional header lines; `content-type` and `server` replace the mock's own.
     pub headers: Vec<(String, String)>,
-    /// The only path that is answered; others get 404. All when absent.
+    /// The only path that is answered; other paths return 404. By default all paths are answered.
     pub path: Option<String>,
-    /// How gRPC calls are answered.
+    /// Behaviour of gRPC calls.
     pub grpc: Grpc,
-    /// When everything stands still.
+    /// Single stall of the whole mock; none by default.
     pub stall: Option<Stall>,
-    /// Whether and with what TLS is spoken.
+    /// Use of TLS, and its certificate.
     pub tls: Tls,
-    /// Makes the sequence of random choices repeat.
+    /// Seed that makes the random choices repeatable.
     pub seed: Option<u64>,
 }
 
@@ -75,12 +76,12 @@ impl Default for Behaviour {
     }
 }
 
-/// The body of answers.
+/// Body of responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// Always this.
+    /// A fixed body.
     Bytes(Bytes),
-    /// The request's own.
+    /// The body of the request.
     Echo,
 }
 
@@ -91,10 +92,10 @@ impl Default for Body {
 }
 
 impl Body {
-    /// A readable body of this many bytes.
+    /// Generates a readable body of this length in bytes.
     ///
     /// # Errors
-    /// When it is too long.
+    /// If it exceeds [`BODY_BYTES_MAX`].
     pub fn with_length(bytes: usize) -> Result<Self, MockError> {
         if bytes > BODY_BYTES_MAX {
             let why = format!("{bytes} is more than {BODY_BYTES_MAX}; choose a shorter body");
@@ -103,10 +104,10 @@ impl Body {
         Ok(Self::Bytes(FILLING.iter().copied().cycle().take(bytes).collect()))
     }
 
-    /// The contents of a file.
+    /// Reads a body from a file.
     ///
     /// # Errors
-    /// When it cannot be read, or is too long.
+    /// If the file cannot be read or is too long.
     pub fn read(path: &std::path::Path) -> Result<Self, MockError> {
         let error = |why: String| MockError::File { path: path.to_owned(), why };
         let size = std::fs::metadata(path).map_err(|reason| error(reason.to_string()))?.len();
@@ -118,14 +119,14 @@ impl Body {
     }
 }
 
-/// How gRPC calls are answered: with the messages that came.
+/// Behaviour of gRPC calls, which are answered with the received messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grpc {
-    /// Which messages are answered.
+    /// Selection of the messages that are sent back.
     pub answer: GrpcAnswer,
-    /// How often an answered message is sent: above 1 for calls whose server streams.
+    /// Number of copies of each message; above 1 for server streaming.
     pub repeat: u32,
-    /// The status that ends calls; calls with one other than 0 are answered with no message.
+    /// Final status of calls. With a status other than 0, no message is sent.
     pub status: u8,
 }
 
@@ -135,33 +136,33 @@ impl Default for Grpc {
     }
 }
 
-/// Which messages of a gRPC call are answered.
+/// Selection of the messages of a gRPC call that are sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrpcAnswer {
-    /// Each as it comes: unary calls, and calls that stream both ways.
+    /// Each message on arrival: for unary and bidirectional calls.
     Each,
-    /// The last, when the client has ended: calls whose client streams.
+    /// The last message, after the client has ended: for client streaming.
     Last,
 }
 
-/// Whether and with what TLS is spoken.
+/// Use of TLS, and its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tls {
-    /// It is not.
+    /// No TLS.
     Off,
-    /// With a certificate made at the start, for localhost and the addresses listened on.
+    /// Generated certificate for localhost and the listening addresses.
     SelfSigned,
-    /// With these PEM files.
+    /// Certificate from PEM files.
     Files {
-        /// The certificate, its chain behind it.
+        /// Certificate, followed by its chain.
         certificate: PathBuf,
-        /// The key of it.
+        /// Private key.
         key: PathBuf,
     },
 }
 
 impl Behaviour {
-    /// The upstream of the ShenYu report: 2 KB after 20 ms.
+    /// Upstream of the ShenYu benchmark: 2 KB after 20 ms.
     pub fn shenyu() -> Self {
         let body = FILLING.iter().copied().cycle().take(2_048).collect();
         Self {
@@ -171,15 +172,15 @@ impl Behaviour {
         }
     }
 
-    /// The test server of ngxway: `/api/test` answers `ok`, at once.
+    /// Test server of ngxway: `/api/test` returns `ok` without delay.
     pub fn ngxway() -> Self {
         Self { path: Some("/api/test".into()), ..Self::default() }
     }
 
-    /// What contradicts itself.
+    /// Checks the settings for contradictions.
     ///
     /// # Errors
-    /// Names the setting and the remedy.
+    /// If a setting is invalid; the error names it and a remedy.
     pub fn check(&self) -> Result<(), MockError> {
         let wrong = |key: &str, why: &str| {
             Err(MockError::Setting { key: key.to_owned(), why: why.to_owned() })
@@ -207,10 +208,11 @@ impl Behaviour {
     }
 }
 
-/// The highest status code of gRPC, `UNAUTHENTICATED`.
+/// Highest gRPC status code, `UNAUTHENTICATED`.
 const GRPC_STATUS_MAX: u8 = 16;
 
-/// Headers that say how long an answer is or what becomes of its connection: those are ours to say.
+/// Headers that define the framing of a response or the persistence of its connection; only the
+/// mock sets them.
 const FRAMING_NAMES: [&str; 5] =
     ["content-length", "transfer-encoding", "connection", "keep-alive", "upgrade"];
 

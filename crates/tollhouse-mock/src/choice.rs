@@ -1,15 +1,15 @@
-//! Which answer a request gets: statuses by weight, injected errors and resets by rate. Pure; the
-//! generator is given.
+//! Choice of the response to a request: statuses by weight, injected errors and resets by rate.
+//! Pure; the random number generator is a parameter.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tollhouse_stdx::Random;
 
-/// Most statuses in a list: each has its answer prepared.
+/// Maximum number of statuses, because a response is prepared for each.
 pub const STATUSES_MAX: usize = 32;
 
-/// A share of all requests, from none to all.
+/// Share of all requests, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Share(f64);
 
@@ -17,12 +17,12 @@ impl Share {
     /// No request.
     pub const NONE: Share = Share(0.0);
 
-    /// A share from 0 to 1; what lies outside becomes the nearest end.
+    /// Creates a share from 0 to 1; other values are clamped.
     pub fn new(part: f64) -> Self {
         Self(if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) })
     }
 
-    /// From 0 to 1.
+    /// Returns the share as a number from 0 to 1.
     pub fn part(self) -> f64 {
         self.0
     }
@@ -61,12 +61,12 @@ impl Default for Statuses {
 }
 
 impl Statuses {
-    /// Always the same.
+    /// Creates a list of a single status.
     pub fn always(status: u16) -> Self {
         Self(vec![(status, 1)])
     }
 
-    /// Statuses and weights, in the order written.
+    /// Returns statuses and weights, in the order written.
     pub fn list(&self) -> &[(u16, u32)] {
         &self.0
     }
@@ -75,7 +75,7 @@ impl Statuses {
         self.0.iter().fold(0, |sum, (_, weight)| sum.saturating_add(*weight))
     }
 
-    /// The index of the status that `number`, below the total, falls on.
+    /// Returns the index of the status selected by `number`, which is below the total weight.
     fn index_of(&self, mut number: u32) -> usize {
         for (index, (_, weight)) in self.0.iter().enumerate() {
             if number < *weight {
@@ -125,18 +125,18 @@ impl fmt::Display for Statuses {
     }
 }
 
-/// What becomes of one request.
+/// Decision about one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is answered with the status of this index.
+    /// Answer with the status at this index.
     Answer(usize),
-    /// It is answered with an injected error.
+    /// Answer with an injected error.
     Error,
-    /// Its connection, or its stream, is reset.
+    /// Reset the connection or stream.
     Reset,
 }
 
-/// Decides for every request.
+/// Makes the decision for every request.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
     statuses: Statuses,
@@ -151,7 +151,7 @@ impl Choice {
         Self { statuses: statuses.clone(), total, error: error.part(), reset: reset.part() }
     }
 
-    /// The verdict on one request. Draws no number where there is nothing to choose.
+    /// Decides about one request. Draws a random number only if there is a choice.
     #[inline]
     pub(super) fn verdict(&self, random: &mut Random) -> Verdict {
         if self.reset > 0.0 && random.unit() < self.reset {

@@ -1,27 +1,27 @@
-//! What a mock counts: one block for each worker, summed when somebody asks.
+//! Counters of a mock: one block per worker, summed on demand.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sums over all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Connections accepted.
+    /// Accepted connections.
     pub connections: u64,
-    /// Of them, those still open.
+    /// Connections still open.
     pub connections_open: u64,
-    /// Connections that could not be accepted, for want of file descriptors mostly.
+    /// Connections that could not be accepted, usually for lack of file descriptors.
     pub connections_refused: u64,
-    /// Requests, gRPC calls and WebSocket messages read.
+    /// Received requests, gRPC calls and WebSocket messages.
     pub requests: u64,
-    /// Requests that were answered with an injected error.
+    /// Requests answered with an injected error.
     pub errors: u64,
     /// Requests whose connection or stream was reset.
     pub resets: u64,
-    /// Connections and requests that were malformed.
+    /// Malformed connections and requests.
     pub malformed: u64,
 }
 
-/// The counters of one worker, alone on their cache lines.
+/// Counters of one worker, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counts {
@@ -34,12 +34,12 @@ pub(super) struct Counts {
     pub(super) malformed: Counter,
 }
 
-/// A counter that one thread writes and others read.
+/// Counter written by one thread and read by others.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one. Only the worker's own thread may: there is no atomic addition here.
+    /// Adds one. Only the worker's own thread may call this, because the addition is not atomic.
     #[inline]
     pub(super) fn add_one(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Counter {
 impl Totals {
     pub(super) fn sum<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
         workers.fold(Totals::default(), |sum, counts| {
-            // Read first, so that it is not ahead of what was accepted.
+            // Read first, so that it never exceeds the number of accepted connections.
             let ended = counts.connections_ended.get();
             let accepted = counts.connections.get();
             Totals {

@@ -1,7 +1,7 @@
-//! Waiting to a tenth of a millisecond: a queue of deadlines of one worker over one kernel timer.
+//! Timer with a resolution of 0.1 ms: a queue of one worker's deadlines over one kernel timer.
 //!
-//! The runtime's own timer has ticks of a millisecond and rounds up, which would add a millisecond and
-//! a half to an answer after 20 ms. One thread.
+//! The runtime's own timer has ticks of one millisecond and rounds up, which would add 1.5 ms to a
+//! response after 20 ms. Single-threaded.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 
 use tollhouse_net::clock::{Clock, PreciseTimer};
 
-/// Deadlines are met at multiples of this: at most 10,000 wake-ups a second, however many there are, for
-/// 50 µs of lateness on average.
+/// Grid of timer expirations: at most 10,000 wake-ups per second for any number of deadlines, at a
+/// mean delay of 50 µs.
 const GRID_NS: u64 = 100_000;
 
 /// All deadlines of one worker.
@@ -22,35 +22,35 @@ pub(super) struct Deadlines {
     clock: Clock,
     queue: RefCell<Queue>,
     timer: PreciseTimer,
-    /// What the timer is set to; `u64::MAX` when it is not.
+    /// Current expiration of the timer; `u64::MAX` if unset.
     armed_ns: Cell<u64>,
 }
 
 impl Deadlines {
-    /// None yet. To be called on the runtime that waits for them.
+    /// Creates an empty queue; must be called inside the worker's runtime.
     ///
     /// # Errors
-    /// When the kernel gives no timer.
+    /// If the kernel timer cannot be created.
     pub(super) fn new(clock: Clock) -> io::Result<Self> {
         let (queue, armed_ns) = (RefCell::default(), Cell::new(u64::MAX));
         Ok(Self { clock, queue, timer: PreciseTimer::new(clock)?, armed_ns })
     }
 
-    /// The time that deadlines are told in.
+    /// Returns the current time on the clock of the deadlines.
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// Ready at `due_ns`, or at once when that is past.
+    /// Returns a future that completes at `due_ns`, or at once if that is past.
     pub(super) fn until(&self, due_ns: u64) -> Until<'_> {
         Until { deadlines: self, due_ns, is_queued: false }
     }
 
-    /// Wakes whoever is due, for ever.
+    /// Wakes the tasks whose deadline has passed, forever.
     ///
     /// # Errors
-    /// When the timer breaks.
+    /// If the timer fails.
     pub(super) async fn run(&self) -> io::Result<()> {
         loop {
             self.timer.elapsed().await?;
@@ -67,7 +67,7 @@ impl Deadlines {
         self.arm(due_ns)
     }
 
-    /// Sets the timer unless it fires sooner anyway.
+    /// Sets the timer, unless it already expires earlier.
     fn arm(&self, due_ns: u64) -> io::Result<()> {
         let at_ns = due_ns.div_ceil(GRID_NS).saturating_mul(GRID_NS);
         if at_ns < self.armed_ns.get() {
@@ -78,7 +78,7 @@ impl Deadlines {
     }
 }
 
-/// Waits for a deadline.
+/// Future that completes at a deadline.
 #[derive(Debug)]
 pub(super) struct Until<'a> {
     deadlines: &'a Deadlines,
@@ -101,11 +101,12 @@ impl Future for Until<'_> {
     }
 }
 
-/// Deadlines by time. A task that is gone before its deadline leaves its waker here until then.
+/// Deadlines ordered by time. The waker of a task that ends early stays in the queue until its
+/// deadline.
 #[derive(Debug, Default)]
 struct Queue {
     entries: BinaryHeap<Entry>,
-    /// Keeps the order of equal deadlines.
+    /// Sequence number, which keeps equal deadlines in order.
     pushed: u64,
 }
 
@@ -122,7 +123,7 @@ impl Queue {
         self.pushed += 1;
     }
 
-    /// Wakes all that are due; returns the next deadline.
+    /// Wakes all due tasks; returns the next deadline.
     fn wake(&mut self, now_ns: u64) -> Option<u64> {
         loop {
             let due_ns = self.entries.peek()?.due_ns;
@@ -135,7 +136,7 @@ impl Queue {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest, which a heap gives first.
+    /// Reversed, because the heap returns the greatest entry first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due_ns, other.number).cmp(&(self.due_ns, self.number))
     }

@@ -1,35 +1,28 @@
-//! What keeps a mock from serving. Each is one line that names the cause and the remedy.
+//! Errors that prevent a mock from serving. Each is one line with cause and remedy.
 
 use std::path::PathBuf;
 
-/// Why a mock cannot start.
+/// Error that prevents a mock from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum MockError {
-    /// Settings contradict each other or the protocols.
+    /// The settings contradict each other or the protocols.
     #[error("{key}: {why}")]
     Setting {
-        /// The option, such as `latency-spread`.
+        /// Name of the option, such as `latency-spread`.
         key: String,
-        /// What is wrong there.
         why: String,
     },
     /// A file cannot be used.
     #[error("{path}: {why}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    File { path: PathBuf, why: String },
     /// The machine does not allow it.
     #[error("{0}")]
     Machine(String),
-    /// The operating system refused something that no behaviour should need.
+    /// A basic operation of the operating system failed.
     #[error("{doing}: {error}")]
     System {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// What the system said.
         #[source]
         error: std::io::Error,
     },

@@ -1,7 +1,7 @@
-//! gRPC of a mock: calls are answered with the messages that came, whatever their type.
+//! gRPC in a mock: calls are answered with the received messages, whatever their type.
 //!
-//! Nothing is decoded: an echo needs no descriptor, and a message in which the reply's text has the number
-//! of the request's is understood by the client.
+//! Nothing is decoded, because an echo needs no descriptor. The client understands the response if
+//! the text field of the response type has the same number as that of the request type.
 
 use bytes::{Buf, Bytes, BytesMut};
 use tollhouse_h2::Field;
@@ -10,61 +10,61 @@ use super::behaviour::{Grpc, GrpcAnswer};
 use super::choice::Verdict;
 use super::worker::Worker;
 
-/// Longest message: the usual limit of clients and servers.
+/// Maximum message length: the usual limit of clients and servers.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes in front of a message: whether it is compressed, and its length.
+/// Length of the message prefix: compression flag and length.
 const PREFIX_BYTES: usize = 5;
 
-/// Calls have this content type, or one that begins so.
+/// Prefix of the content type of calls.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-/// `RESOURCE_EXHAUSTED`: a message is too long.
+/// Status `RESOURCE_EXHAUSTED`, for a message that is too long.
 const TOO_LONG: u8 = 8;
 
-/// `INTERNAL`: an injected error, or a call that breaks off within a message.
+/// Status `INTERNAL`, for an injected error or a call that ends within a message.
 pub(super) const INTERNAL: u8 = 13;
 
-/// Whether a request with this `content-type` is a call of gRPC; `application/grpc-web` is another
+/// Whether a request with this `content-type` is a gRPC call; `application/grpc-web` is another
 /// protocol.
 pub(super) fn is_call(kind: Option<&[u8]>) -> bool {
     let rest = kind.and_then(|kind| kind.strip_prefix(CONTENT_TYPE));
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
-/// The decimal digits of a status.
+/// Formats a status in decimal.
 pub(super) fn digits(status: u8) -> String {
     status.to_string()
 }
 
-/// The fields that end a call.
+/// Returns the trailers that end a call.
 pub(super) fn trailers(digits: &str, status: u8) -> impl Iterator<Item = Field<'_>> {
     let message = (status != 0).then(|| Field::new(b"grpc-message", b"asked of the mock"));
     std::iter::once(Field::new(b"grpc-status", digits.as_bytes())).chain(message)
 }
 
-/// A call that is being answered. The latency is that of the answer's head; messages after it pass as
-/// they come.
+/// A call in progress. The latency applies to the head of the response; messages after it are not
+/// delayed.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// What becomes of it.
+    /// Decision about the call.
     pub(super) verdict: Verdict,
-    /// Its `grpc-encoding`.
+    /// Value of `grpc-encoding`.
     pub(super) encoding: Option<Vec<u8>>,
-    /// What came and was not sent back.
+    /// Received messages not yet sent back.
     pub(super) messages: Messages,
-    /// The message that came last, where only that is answered.
+    /// Last received message, if only that is sent back.
     last: Option<Bytes>,
 }
 
-/// What a call does next.
+/// Next step of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It sends a message, so many times.
+    /// Send a message this many times.
     Send(Bytes, u32),
-    /// It waits for the client.
+    /// Wait for the client.
     Wait,
-    /// It ends with a status.
+    /// End with a status.
     End(u8),
 }
 
@@ -73,7 +73,7 @@ impl Call {
         Self { verdict: worker.verdict(), encoding, messages: Messages::default(), last: None }
     }
 
-    /// What to do next; `has_ended` says that the client sends no more.
+    /// Determines the next step; `has_ended` tells that the client sends no more.
     pub(super) fn next(&mut self, grpc: Grpc, has_ended: bool) -> Step {
         loop {
             match (self.messages.next(), grpc.answer) {
@@ -94,13 +94,13 @@ impl Call {
     }
 }
 
-/// Cuts the bytes of a call into messages, prefixes included.
+/// Splits the bytes of a call into messages, including their prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     bytes: BytesMut,
 }
 
-/// A message is longer than [`MESSAGE_BYTES_MAX`].
+/// Error for a message longer than [`MESSAGE_BYTES_MAX`].
 #[derive(Debug, PartialEq, Eq)]
 struct MessageTooLong;
 
@@ -109,7 +109,7 @@ impl Messages {
         self.bytes.extend_from_slice(data);
     }
 
-    /// The next whole message.
+    /// Returns the next complete message.
     fn next(&mut self) -> Result<Option<Bytes>, MessageTooLong> {
         let Some(mut prefix) = self.bytes.get(..PREFIX_BYTES) else { return Ok(None) };
         prefix.advance(1);
@@ -123,7 +123,7 @@ impl Messages {
         Ok(Some(self.bytes.split_to(PREFIX_BYTES + length).freeze()))
     }
 
-    /// Whether no part of a message is left over.
+    /// Whether no partial message is buffered.
     fn is_between(&self) -> bool {
         self.bytes.is_empty()
     }

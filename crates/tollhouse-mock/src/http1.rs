@@ -1,7 +1,7 @@
-//! HTTP/1 of a mock: requests read to their end, answers written from prepared bytes.
+//! HTTP/1 in a mock: reads requests completely and writes responses from prepared bytes.
 //!
-//! Requests of one connection are answered one after another; the latency of a pipelined one begins when
-//! its turn comes. A connection that waits, for a request or for an answer's time, holds no buffer.
+//! Requests of a connection are answered one after another; the latency of a pipelined request
+//! begins when its turn comes. A waiting connection holds no buffer.
 
 mod incoming;
 
@@ -17,20 +17,20 @@ use super::wire::{Wire, poll_write_all};
 use super::worker::{Outcome, Worker};
 use incoming::{AnswerForm, Asked, Incoming, Step};
 
-/// Answers to pipelined requests are sent together up to this many bytes.
+/// Size up to which responses to pipelined requests are sent together.
 const TOGETHER_BYTES_MAX: usize = 64 * 1024;
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What follows on a connection when HTTP/1 is over.
+/// Continuation of a connection after HTTP/1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
     End,
-    /// The client is to see a reset.
+    /// Reset by the mock.
     Reset,
-    /// HTTP/2: its preface has been read, and is handed on.
+    /// HTTP/2; its preface has been received and is passed on.
     Http2,
-    /// A WebSocket with this `Sec-WebSocket-Key`.
+    /// WebSocket with this `Sec-WebSocket-Key`.
     WebSocket(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Connection<'a, S> {
     worker: &'a Worker,
     stream: S,
     incoming: Incoming,
-    /// Answers to pipelined requests that are not sent yet.
+    /// Responses to pipelined requests, not yet sent.
     unsent: Vec<u8>,
 }
 
@@ -47,15 +47,15 @@ impl<'a, S: Wire> Connection<'a, S> {
         Self { worker, stream, incoming: Incoming::default(), unsent: Vec::new() }
     }
 
-    /// The stream, and what was read from it and not understood.
+    /// Returns the stream, and bytes read from it but not yet processed.
     pub(super) fn into_parts(self) -> (S, Vec<u8>) {
         (self.stream, self.incoming.into_rest())
     }
 
-    /// Answers requests until there are no more.
+    /// Answers requests until the connection ends.
     ///
     /// # Errors
-    /// When the client cannot be read from or written to.
+    /// If reading or writing fails.
     pub(super) async fn serve(&mut self) -> io::Result<After> {
         loop {
             match poll_fn(|context| self.poll_step(context)).await? {
@@ -78,7 +78,7 @@ impl<'a, S: Wire> Connection<'a, S> {
         }
     }
 
-    /// The next thing the client wants; `More` when it has gone.
+    /// Returns the next event on the connection; `More` at its end.
     fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Step>> {
         loop {
             match self.incoming.step(self.worker) {
@@ -101,14 +101,14 @@ impl<'a, S: Wire> Connection<'a, S> {
         }
     }
 
-    /// Answers one request; `Some` when the connection serves no further one.
+    /// Answers one request; `Some` if the connection serves no further one.
     async fn answer(&mut self) -> io::Result<Option<After>> {
         let worker = self.worker;
         worker.counts().requests.add_one();
         let verdict = worker.verdict();
         let due_ns = worker.due_ns();
         if due_ns.is_some() {
-            // What earlier requests of a pipeline get goes out before this one waits.
+            // Earlier responses of a pipeline are sent before this one waits.
             self.send(&[], &[]).await?;
             worker.until(due_ns).await?;
         }
@@ -145,7 +145,7 @@ impl<'a, S: Wire> Connection<'a, S> {
         };
         let is_short = rest.is_empty() && self.unsent.len() < TOGETHER_BYTES_MAX;
         if is_short && !ends && self.incoming.has_more() {
-            // Another request is here already: the answers leave in one piece.
+            // Another request has already arrived, so that the responses are sent together.
             self.unsent.extend_from_slice(first);
             return Ok(None);
         }
@@ -153,7 +153,7 @@ impl<'a, S: Wire> Connection<'a, S> {
         if ends { self.end().await.map(Some) } else { Ok(None) }
     }
 
-    /// Sends what is unsent, and these.
+    /// Sends the pending responses, followed by these parts.
     async fn send(&mut self, first: &[u8], rest: &[u8]) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
         let mut parts = [&unsent[..], first, rest];
@@ -177,7 +177,7 @@ impl<'a, S: Wire> Connection<'a, S> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Ends our direction.
+    /// Closes the sending direction.
     async fn end(&mut self) -> io::Result<After> {
         poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await?;
         Ok(After::End)

@@ -1,8 +1,7 @@
-//! HTTP/2 of a mock: each stream is answered when its time comes, whatever the others do.
+//! HTTP/2 in a mock: each stream is answered when it is due, independent of the others.
 //!
-//! One task moves the bytes of a connection between its socket and the codec, and answers what is due;
-//! what all streams have to say leaves in one write. A stream that fails is its client's affair and ends
-//! silently.
+//! One task transfers the bytes of a connection between socket and codec and sends the due
+//! responses; one write carries the data of all streams. Failed streams end silently.
 
 mod exchange;
 mod head;
@@ -24,27 +23,27 @@ use super::worker::Worker;
 use exchange::{Exchange, Progress};
 use head::Head;
 
-/// Streams that a client may have open at once on a connection; more than any generator asks for.
+/// Maximum number of concurrent streams per connection; more than any load generator uses.
 const STREAMS_MAX: u32 = 4_096;
 
-/// Bytes that a client may send ahead on one stream: usual bodies come without waiting.
+/// Flow-control window of a stream, so that usual bodies arrive without waiting.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
-/// The same for all streams of a connection.
+/// Flow-control window of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 24;
 
-/// Resets, pings and window updates that a connection may send: those of an honest generator at full
-/// speed, of which each costs no more than a request.
+/// Permitted rate of resets, pings and window updates of a connection: that of a correct generator
+/// at full speed. Each costs no more than a request.
 const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
 
-/// How often the protocol's own deadlines are looked at while one is under way: before both sides' settings
-/// are known, with a stream open, inside of a frame. A connection at rest is not woken.
+/// Interval at which the protocol's deadlines are checked while any is pending: before both sides'
+/// settings are known, with an open stream, or within a frame. An idle connection is not woken.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a client that was sent the last frame may take to read it before the socket is closed.
+/// Time a client has to read the final frame before the socket is closed.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// What a mock allows a client: more ahead than a gateway would, since it is there to be loaded.
+/// Limits for a client: more than in a gateway, because the purpose of a mock is to be loaded.
 fn limits() -> Limits {
     Limits {
         concurrent_streams: STREAMS_MAX,
@@ -81,19 +80,19 @@ where
     }
 }
 
-/// Takes what the client has sent meanwhile, so that the kernel does not throw the last frame away.
+/// Reads and discards the client's data, so that the kernel does not discard the final frame.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let mut ignored = [0; 1024];
     let reading = async {
-        // An error means that there is nobody left to be waited for.
+        // An error means that the client is gone.
         let _ = stream.shutdown().await;
         while stream.read(&mut ignored).await.is_ok_and(|count| count > 0) {}
     };
-    // Whoever takes longer misses the reason.
+    // A slower client does not receive the reason.
     let _ = timeout(LINGER_TIME, reading).await;
 }
 
-/// Streams whose answer is due, named by the tasks that waited for them.
+/// Streams whose response is due, reported by the tasks that waited for them.
 #[derive(Default)]
 struct Due {
     streams: RefCell<Vec<StreamId>>,
@@ -109,21 +108,21 @@ impl Due {
     }
 }
 
-/// A connection that is served.
+/// State of a connection.
 struct Serving<'a> {
     worker: &'a Rc<Worker>,
     codec: Connection,
-    /// The head that came last.
+    /// Latest head.
     head: Head,
-    /// Requests that are not answered whole.
+    /// Requests without a complete response.
     exchanges: HashMap<StreamId, Exchange>,
     due: Rc<Due>,
-    /// Whether the tick is set.
+    /// Whether the tick timer is set.
     is_ticking: bool,
 }
 
 impl Serving<'_> {
-    /// Ready when the connection is over and nothing is left to be written.
+    /// Completes when the connection is over and all output is written.
     fn poll<S>(
         &mut self,
         context: &mut Context<'_>,
@@ -140,13 +139,13 @@ impl Serving<'_> {
         let polled = self.poll_bytes(context, stream);
         while polled.is_pending() && !self.is_ticking && self.codec.has_deadlines() {
             tick.as_mut().reset(Instant::now() + TICK);
-            // So that this task is woken then.
+            // Polled once, so that this task is woken.
             self.is_ticking = tick.as_mut().poll(context).is_pending();
         }
         polled
     }
 
-    /// Moves bytes and answers what is due.
+    /// Transfers bytes and sends due responses.
     fn poll_bytes<S>(&mut self, context: &mut Context<'_>, stream: &mut S) -> Poll<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -170,7 +169,7 @@ impl Serving<'_> {
         }
     }
 
-    /// Reads once and takes all of it in; `None` where the client has ended the connection.
+    /// Reads once and processes the data; `None` if the client has ended the connection.
     fn read<S>(&mut self, context: &mut Context<'_>, stream: &mut S) -> Poll<Option<()>>
     where
         S: AsyncRead + Unpin,
@@ -197,7 +196,7 @@ impl Serving<'_> {
                     );
                 }
                 Ok(None) => break,
-                // What is to be said of it stands in the output.
+                // The codec has already written the error to its output.
                 Err(_) => {
                     worker.counts().malformed.add_one();
                     break;
@@ -207,7 +206,7 @@ impl Serving<'_> {
         Poll::Ready(Some(()))
     }
 
-    /// Writes all that there is, in as few writes as the socket allows.
+    /// Writes all pending output, in as few writes as the socket allows.
     fn write<S>(
         &mut self,
         context: &mut Context<'_>,
@@ -229,7 +228,7 @@ impl Serving<'_> {
         Pin::new(stream).poll_flush(context)
     }
 
-    /// Goes on with the answers that windows or output had no room for.
+    /// Continues responses that were limited by windows or the output buffer.
     fn send_ready(&mut self) {
         while let Some(stream) = self.codec.next_ready() {
             advance(self.worker, &mut self.codec, &mut self.exchanges, stream);
@@ -238,7 +237,7 @@ impl Serving<'_> {
 
     fn answer_due(&mut self) {
         while let Some(stream) = self.due.streams.borrow_mut().pop() {
-            // One that was reset meanwhile is not there any more.
+            // The stream may have been reset in the meantime.
             if let Some(exchange) = self.exchanges.get_mut(&stream) {
                 exchange.is_due = true;
                 advance(self.worker, &mut self.codec, &mut self.exchanges, stream);
@@ -248,7 +247,7 @@ impl Serving<'_> {
 
     fn look_at_deadlines(&mut self) {
         let now_ms = self.worker.now_ms();
-        // An error ends the connection with what is written next.
+        // An error ends the connection with the next output.
         while let Ok(Some(event)) = self.codec.tick(now_ms) {
             let (worker, due) = (self.worker, &self.due);
             take(worker, &mut self.codec, &self.head, &mut self.exchanges, due, event);
@@ -256,7 +255,7 @@ impl Serving<'_> {
     }
 }
 
-/// Deals with one thing that the client did.
+/// Processes an event of the codec.
 fn take(
     worker: &Rc<Worker>,
     codec: &mut Connection,
@@ -272,7 +271,7 @@ fn take(
             if exchange.is_timed_from_head() || ends {
                 schedule(worker, due, stream, &mut exchange);
             }
-            // Most are answered here and never stand in the table.
+            // Most requests are completed here without entering the table.
             if exchange.advance(worker, codec, stream) == Progress::Over {
                 codec.release(stream);
             } else {
@@ -306,7 +305,7 @@ fn take(
     advance(worker, codec, exchanges, stream);
 }
 
-/// Notes that a request is complete, where it is; a body is answered after its end.
+/// Marks a request as complete if it has ended; requests with a body are answered after its end.
 fn end(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exchange, ends: bool) {
     if !ends {
         return;
@@ -317,7 +316,7 @@ fn end(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exch
     }
 }
 
-/// Lets an exchange's time come: at once, or when a task of its own has waited for it.
+/// Makes an exchange due: at once, or by a task that waits for its deadline.
 fn schedule(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exchange) {
     let due_ns = worker.due_ns();
     if due_ns.is_none() {
@@ -326,14 +325,14 @@ fn schedule(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut
     }
     let (worker, due) = (Rc::clone(worker), Rc::clone(due));
     spawn_local(async move {
-        // With a broken timer nothing is answered any more.
+        // With a failed timer, requests are no longer answered.
         if worker.until(due_ns).await.is_ok() {
             due.push(stream);
         }
     });
 }
 
-/// Goes on with an exchange, and forgets it when it is over.
+/// Continues an exchange, and removes it when it is over.
 fn advance(
     worker: &Worker,
     codec: &mut Connection,

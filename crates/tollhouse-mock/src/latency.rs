@@ -1,5 +1,5 @@
-//! How long an answer takes: the distributions, sampled from a given generator, and the moment an answer
-//! is due. Pure; waiting is `deadlines.rs`.
+//! Latency of responses: distributions, sampled with a given generator, and the due time of a
+//! response. Pure; `deadlines.rs` does the waiting.
 
 use std::f64::consts::TAU;
 use std::str::FromStr;
@@ -9,28 +9,28 @@ use tollhouse_stdx::Random;
 
 use crate::error::MockError;
 
-/// Longest latency that can be asked for, and the outer wall of every sample: a request that waits longer
-/// is a test of patience.
+/// Maximum latency, for settings and samples.
 pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
-/// The shape of a distribution of latencies.
+/// Shape of a latency distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shape {
-    /// Always the same.
+    /// Constant.
     #[default]
     Fixed,
-    /// Every value of latency ± spread alike.
+    /// Uniform within latency ± spread.
     Uniform,
-    /// Bell-shaped; the spread is the standard deviation, what falls below zero is zero.
+    /// Normal; the spread is the standard deviation, negative samples become zero.
     Normal,
-    /// Skewed to the right, as real services are; latency is the mean, spread the standard deviation.
+    /// Log-normal, skewed to the right like real services; the latency is the mean, the spread the
+    /// standard deviation.
     LogNormal,
-    /// Memoryless, as a queue of random arrivals; latency is the mean.
+    /// Exponential, as with random arrivals; the latency is the mean.
     Exponential,
 }
 
 impl Shape {
-    /// All, with their names on the command line.
+    /// All shapes, with their names on the command line.
     pub const NAMES: [(&'static str, Shape); 5] = [
         ("fixed", Shape::Fixed),
         ("uniform", Shape::Uniform),
@@ -39,7 +39,7 @@ impl Shape {
         ("exponential", Shape::Exponential),
     ];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, shape)| *shape == self).map_or("", |(name, _)| name)
     }
@@ -51,32 +51,30 @@ impl FromStr for Shape {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
         found.map(|(_, shape)| *shape).ok_or_else(|| {
-            format!("`{text}` is none of fixed, uniform, normal, lognormal, exponential")
+            format!("`{text}` is not one of fixed, uniform, normal, lognormal, exponential")
         })
     }
 }
 
-/// A distribution of latencies.
+/// Latency distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Latency {
-    /// The mean of it.
     pub mean: Duration,
-    /// Its shape.
     pub shape: Shape,
-    /// Half the width of `Uniform`, the standard deviation of `Normal` and `LogNormal`. When absent a half
-    /// of the mean, for `Normal` a tenth.
+    /// Half the width of `Uniform`; the standard deviation of `Normal` and `LogNormal`. By default
+    /// half of the mean, for `Normal` a tenth.
     pub spread: Option<Duration>,
-    /// What is longer becomes this long.
+    /// Upper limit; longer samples are cut to it.
     pub max: Option<Duration>,
 }
 
 impl Latency {
-    /// Always the same.
+    /// Creates a constant latency.
     pub const fn fixed(mean: Duration) -> Self {
         Self { mean, shape: Shape::Fixed, spread: None, max: None }
     }
 
-    /// Half the width, or the standard deviation, as it applies; zero where there is none.
+    /// Returns the effective spread; zero for shapes without one.
     pub fn spread(&self) -> Duration {
         let usual = match self.shape {
             Shape::Fixed | Shape::Exponential => return Duration::ZERO,
@@ -86,10 +84,10 @@ impl Latency {
         self.spread.unwrap_or(usual)
     }
 
-    /// What contradicts itself.
+    /// Checks the settings for contradictions.
     ///
     /// # Errors
-    /// Names the setting and the remedy.
+    /// If a setting is invalid; the error names it and a remedy.
     pub fn check(&self) -> Result<(), MockError> {
         let wrong = |key: &str, why: &str| {
             Err(MockError::Setting { key: key.to_owned(), why: why.to_owned() })
@@ -117,7 +115,7 @@ impl Latency {
         Ok(())
     }
 
-    /// Prepares it for sampling.
+    /// Prepares the distribution for sampling.
     pub(super) fn sampler(&self) -> Sampler {
         let (mean, spread) = (nanoseconds(self.mean), nanoseconds(self.spread()));
         let law = match self.shape {
@@ -134,7 +132,7 @@ impl Latency {
     }
 }
 
-/// A distribution ready to be sampled, in nanoseconds.
+/// Latency distribution prepared for sampling, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampler {
     mean: f64,
@@ -157,7 +155,7 @@ impl Sampler {
         self.mean == 0.0
     }
 
-    /// One latency, in nanoseconds.
+    /// Returns a random latency in nanoseconds.
     #[inline]
     pub(super) fn sample_ns(&self, random: &mut Random) -> u64 {
         let sample = match self.law {
@@ -167,12 +165,12 @@ impl Sampler {
             Law::LogNormal { mu, sigma } => (mu + sigma * bell(random)).exp(),
             Law::Exponential => -self.mean * (1.0 - random.unit()).ln(),
         };
-        // A cast of a float stops at the ends of the integer's range.
+        // Casting a float to an integer saturates.
         sample.clamp(0.0, self.max).round() as u64
     }
 }
 
-/// A sample of the standard normal distribution (Box and Muller).
+/// Samples the standard normal distribution (Box–Muller transform).
 fn bell(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (TAU * random.unit()).cos()
@@ -182,19 +180,18 @@ fn nanoseconds(duration: Duration) -> f64 {
     duration.as_nanos() as f64
 }
 
-/// Everything stands still once: nothing that arrives or falls due in that time is looked at before its
+/// Stall of the whole mock, once: anything that arrives or falls due during it is processed at its
 /// end, as if the process had been stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// How long after the first request it begins.
+    /// Start of the stall, counted from the first request.
     pub after: Duration,
-    /// How long it lasts.
     pub length: Duration,
 }
 
 impl Stall {
-    /// When an answer is due whose request arrived at `arrived_ns` and takes `latency_ns`; `first_ns` is when the
-    /// first request of all arrived.
+    /// Returns the due time of a response whose request arrived at `arrived_ns` and takes
+    /// `latency_ns`; `first_ns` is the arrival of the very first request.
     pub(super) fn due_ns(&self, first_ns: u64, arrived_ns: u64, latency_ns: u64) -> u64 {
         let start = first_ns.saturating_add(whole_ns(self.after));
         let end = start.saturating_add(whole_ns(self.length));
@@ -203,7 +200,7 @@ impl Stall {
     }
 }
 
-/// A duration in whole nanoseconds; 584 years when it is longer.
+/// Converts a duration to nanoseconds; saturates at 584 years.
 pub(super) fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,9 @@
-//! The mock upstream: answers HTTP/1, HTTP/2, gRPC and WebSockets after a given time with given bytes.
+//! Mock upstream: answers HTTP/1, HTTP/2, gRPC and WebSocket requests with a configured delay and
+//! configured bytes.
 //!
-//! A [`Behaviour`] says what it does, [`Mock::start`] runs it on threads of its own until it is dropped:
-//! one runtime per core, each with its own listening sockets. Nothing of the gateway is here but its codec,
-//! and no measuring: what a mock counts serves to check the generator's own count.
+//! [`Mock::start`] runs a [`Behaviour`] until the mock is dropped: one thread and runtime per core,
+//! each with its own listening sockets. The crate shares only the codec with the gateway and
+//! measures nothing; its counters serve to check those of the generator.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +40,7 @@ pub use latency::{Latency, Shape, Stall};
 
 use worker::Shared;
 
-/// A running mock upstream; it stops when dropped.
+/// A running mock upstream; stops when dropped.
 #[derive(Debug)]
 pub struct Mock {
     addresses: Vec<SocketAddr>,
@@ -49,11 +50,11 @@ pub struct Mock {
 }
 
 impl Mock {
-    /// Listens, and serves on threads of its own from now on.
+    /// Starts listening and serving on separate threads.
     ///
     /// # Errors
-    /// A behaviour that contradicts itself, an address that cannot be listened on, a certificate that
-    /// cannot be used.
+    /// If the behaviour is contradictory, an address cannot be listened on, or a certificate cannot
+    /// be used.
     pub fn start(behaviour: Behaviour) -> Result<Self, MockError> {
         behaviour.check()?;
         let workers = match behaviour.workers {
@@ -75,7 +76,7 @@ impl Mock {
             mock.threads.push(thread.map_err(cannot_start)?);
         }
         drop(begun);
-        // Whoever starts a mock connects at once, so every thread has to be listening by then.
+        // Waits until every thread listens, because the caller connects at once.
         for _ in 0..workers {
             let begun = beginning.recv();
             begun.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(cannot_start)?;
@@ -83,35 +84,35 @@ impl Mock {
         Ok(mock)
     }
 
-    /// The first address it listens on, with the kernel's choice of port.
+    /// Returns the first listening address, with the port chosen by the kernel.
     ///
     /// # Panics
-    /// Never: a behaviour without an address is refused.
+    /// Never: a behaviour without an address is rejected.
     pub fn address(&self) -> SocketAddr {
         *self.addresses.first().expect("a mock listens on an address at least")
     }
 
-    /// All addresses it listens on, in the order asked for.
+    /// Returns all listening addresses, in the configured order.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Connections accepted.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> u64 {
         self.totals().connections
     }
 
-    /// Requests, gRPC calls and WebSocket messages read.
+    /// Returns the number of received requests, gRPC calls and WebSocket messages.
     pub fn requests(&self) -> u64 {
         self.totals().requests
     }
 
-    /// All that is counted.
+    /// Returns all counters.
     pub fn totals(&self) -> Totals {
         Totals::sum(self.shared.counts.iter())
     }
 
-    /// How many threads serve.
+    /// Returns the number of worker threads.
     pub fn workers(&self) -> usize {
         self.shared.counts.len()
     }
@@ -119,16 +120,16 @@ impl Mock {
 
 impl Drop for Mock {
     fn drop(&mut self) {
-        // Fails only when no thread is left to be told.
+        // Fails only if no thread is left.
         let _ = self.stop.send(true);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has already reported it on standard error.
             let _ = thread.join();
         }
     }
 }
 
-/// Listens on all addresses; the sockets are those of each worker.
+/// Listens on all addresses; returns one list of sockets per worker.
 fn bind(
     asked: &[SocketAddr],
     workers: usize,

@@ -1,4 +1,4 @@
-//! A stream whose first bytes have been read already: they come first, then what follows.
+//! Stream wrapper that first replays bytes already read.
 
 use std::io;
 use std::pin::Pin;
@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream with bytes in front of it.
+/// Stream with replayed bytes in front of it.
 #[derive(Debug)]
 pub(super) struct Replayed<S> {
     first: Vec<u8>,
-    /// How many of them have been read again.
+    /// Number of replayed bytes already read.
     read: usize,
     stream: S,
 }

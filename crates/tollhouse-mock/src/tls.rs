@@ -1,4 +1,4 @@
-//! TLS of a mock: a certificate from files, or one made at the start.
+//! TLS of a mock, with a certificate from files or a generated one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::behaviour::{Behaviour, Tls};
 use super::worker::Acceptor;
 use crate::error::MockError;
 
-/// Offered to clients, the preferred first.
+/// ALPN protocols, in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What makes TLS of accepted connections; `None` when they are plain.
+/// Creates the TLS acceptor; `None` without TLS.
 pub(super) fn acceptor(behaviour: &Behaviour) -> Result<Option<Acceptor>, MockError> {
     let (chain, key) = match &behaviour.tls {
         Tls::Off => return Ok(None),
@@ -54,7 +54,7 @@ fn from_files(certificate: &Path, key: &Path) -> Result<Identity, MockError> {
     Ok((chain, key))
 }
 
-/// A certificate for localhost and the addresses listened on, valid for long.
+/// Generates a certificate for localhost and the listening addresses.
 fn self_signed(behaviour: &Behaviour) -> Result<Identity, MockError> {
     let mut names: BTreeSet<String> =
         ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter().collect();

@@ -1,7 +1,7 @@
-//! An echo over a WebSocket: every message comes back after the latency, pings are answered at once, a close
-//! is answered and ends the connection.
+//! WebSocket echo: every message is sent back after the latency; pings are answered at once; a
+//! close frame is answered and ends the connection.
 //!
-//! Fragments come back as fragments. A connection that waits holds no buffer.
+//! Fragments are sent back as fragments. A waiting connection holds no buffer.
 
 mod frame;
 
@@ -18,22 +18,22 @@ use super::wire::{Wire, poll_write_all};
 use super::worker::Worker;
 use frame::Frame;
 
-/// Serves a connection after its handshake's request; `read` are bytes behind that.
+/// Serves a connection after its handshake request; `read` holds the bytes after it.
 pub(super) async fn serve<S: Wire>(worker: &Worker, stream: S, read: Vec<u8>, key: &str) {
     let mut socket = Socket { worker, stream, read, is_within_message: false };
-    // What fails here is a client that has gone.
+    // Fails only if the client is gone.
     let _ = socket.serve(key).await;
 }
 
 struct Socket<'a, S> {
     worker: &'a Worker,
     stream: S,
-    /// Bytes that are not a whole frame yet.
+    /// Received bytes of an incomplete frame.
     read: Vec<u8>,
     is_within_message: bool,
 }
 
-/// Whether a connection goes on.
+/// Continuation or end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Serve,
@@ -60,7 +60,7 @@ impl<S: Wire> Socket<'_, S> {
         }
     }
 
-    /// Reads more; the end of the stream ends the connection.
+    /// Reads more bytes; the end of the stream ends the connection.
     async fn receive(&mut self) -> io::Result<Next> {
         poll_fn(|context| {
             let mut scratch = self.worker.scratch.borrow_mut();

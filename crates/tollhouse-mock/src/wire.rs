@@ -1,4 +1,4 @@
-//! A connection's bytes: plain or encrypted, over TCP in the end.
+//! Byte stream of a connection: plain or TLS, over TCP.
 
 use std::io;
 use std::pin::Pin;
@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// A connection's bytes, over TCP in the end.
+/// Byte stream of a connection, over TCP.
 pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
-    /// The socket under it.
+    /// Returns the underlying socket.
     fn tcp(&self) -> &TcpStream;
 }
 

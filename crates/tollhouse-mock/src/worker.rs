@@ -1,4 +1,5 @@
-//! One core of a mock: its thread's state, its listeners, and which protocol a connection speaks.
+//! A worker of a mock: the state of its thread, its listeners, and the protocol detection for
+//! connections.
 
 use std::cell::RefCell;
 use std::io;
@@ -28,23 +29,23 @@ use super::wire::Wire;
 use super::{http2, websocket};
 use tollhouse_net::clock::Clock;
 
-/// Bytes read at once; one buffer serves all connections of a worker.
+/// Size of the read buffer, shared by all connections of a worker.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Longest body that is kept for an echo.
+/// Maximum length of a body buffered for an echo.
 pub(super) const ECHO_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Bytes by which the windows of a core's HTTP/2 connections may grow together; beyond it they stay as
-/// they are.
+/// Memory budget for growing the flow-control windows of a worker's HTTP/2 connections; beyond it,
+/// windows stay unchanged.
 const HTTP2_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Pause after an error of accepting that only time mends, such as no file descriptors left.
+/// Pause after an accept error that resolves only with time, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An instant that does not come.
+/// Instant that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// What all workers of a mock share.
+/// Data shared by all workers of a mock.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) answers: Answers,
@@ -56,13 +57,13 @@ pub(super) struct Shared {
     sampler: Sampler,
     stall: Option<Stall>,
     clock: Clock,
-    /// When the first request arrived, for the stall; [`NEVER`] before.
+    /// Arrival of the first request, for the stall; [`NEVER`] before.
     first_ns: AtomicU64,
     seed: Option<u64>,
     tls: Option<Acceptor>,
 }
 
-/// Makes TLS of a connection; has no text of its own for `Debug`.
+/// TLS acceptor; wrapped because `TlsAcceptor` does not implement `Debug`.
 pub(super) struct Acceptor(pub(super) TlsAcceptor);
 
 impl std::fmt::Debug for Acceptor {
@@ -89,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// What a request is answered with.
+    /// Determines the response to a request, and counts errors and resets.
     pub(super) fn outcome(
         &self,
         worker: &Worker,
@@ -113,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// When the first request of all arrived; now, if this is it.
+    /// Returns the arrival time of the very first request; `now_ns` if this is the first.
     fn first_ns(&self, now_ns: u64) -> u64 {
         match self.first_ns.load(Ordering::Relaxed) {
             NEVER => {
@@ -128,35 +129,35 @@ impl Shared {
     }
 }
 
-/// How a request stands before chance decides.
+/// Validity of a request, independent of random choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Standing {
-    /// It gets what was asked of the mock.
+    /// The request is valid.
     #[default]
     Good,
-    /// Its path is not the one that is answered.
+    /// The path is not the configured one.
     NotFound,
-    /// Its body is too long to be echoed.
+    /// The body is too long to be echoed.
     TooLarge,
 }
 
-/// What a request is answered with.
+/// Response to a request.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     Reset,
-    /// An answer that tells of something else.
+    /// An error response.
     Other(&'a Answer),
-    /// What was asked of the mock; an echo or a WebSocket takes its place.
+    /// The configured response, which an echo or a WebSocket may replace.
     Asked(&'a Answer),
 }
 
-/// The state of one core.
+/// State of a worker.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) scratch: RefCell<Box<[u8]>>,
     pub(super) head: RefCell<RequestHead>,
-    /// What windows of HTTP/2 may grow by, on all connections of the core.
+    /// Budget for growing HTTP/2 windows, over all connections of the worker.
     pub(super) memory: Arc<MemoryBudget>,
     index: usize,
     deadlines: Deadlines,
@@ -181,31 +182,31 @@ impl Worker {
         })
     }
 
-    /// Its counters.
+    /// Returns the worker's counters.
     #[inline]
     pub(super) fn counts(&self) -> &Counts {
         &self.shared.counts[self.index]
     }
 
-    /// Milliseconds on a clock that does not go back.
+    /// Returns the milliseconds on a monotonic clock.
     #[inline]
     pub(super) fn now_ms(&self) -> u64 {
         self.deadlines.now_ns() / 1_000_000
     }
 
-    /// What becomes of a request.
+    /// Decides about a request.
     #[inline]
     pub(super) fn verdict(&self) -> Verdict {
         self.shared.choice.verdict(&mut self.random.borrow_mut())
     }
 
-    /// Whether answers wait at all.
+    /// Whether responses are ever delayed.
     #[inline]
     pub(super) fn is_slow(&self) -> bool {
         !self.shared.sampler.is_none() || self.shared.stall.is_some()
     }
 
-    /// When the answer to a request that has just arrived is due; `None` for at once.
+    /// Returns the due time of the response to a request that has just arrived; `None` for at once.
     #[inline]
     pub(super) fn due_ns(&self) -> Option<u64> {
         if !self.is_slow() {
@@ -220,10 +221,10 @@ impl Worker {
         })
     }
 
-    /// Waits for the moment that [`Self::due_ns`] told.
+    /// Waits until the time returned by [`Self::due_ns`].
     ///
     /// # Errors
-    /// When the timer is broken.
+    /// If the timer fails.
     pub(super) async fn until(&self, due_ns: Option<u64>) -> io::Result<()> {
         match due_ns {
             None => Ok(()),
@@ -232,7 +233,7 @@ impl Worker {
     }
 }
 
-/// Runs a core on the calling thread until it is told to stop. Says first whether it could begin.
+/// Runs a worker on the calling thread until stopped. Reports to `begun` whether it could start.
 pub(super) fn run(
     shared: Arc<Shared>,
     index: usize,
@@ -242,9 +243,9 @@ pub(super) fn run(
 ) {
     let started = start(shared, index, listeners);
     let outcome = started.map(|runtime| {
-        // Nobody listens any more only when the mock is being dropped.
+        // Fails only while the mock is being dropped.
         let _ = begun.send(Ok(()));
-        // An error means that the mock is gone, which is the same as being told.
+        // An error means that the mock is dropped, which also ends the worker.
         let _ = runtime.block_on(stop.wait_for(|is_over| *is_over));
     });
     if let Err(error) = outcome {
@@ -291,7 +292,7 @@ async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener) {
     }
 }
 
-/// A client that left while it was queued is nobody's failure.
+/// Whether a client left while it was queued, which is not a failure of the mock.
 fn is_of_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
@@ -299,7 +300,7 @@ fn is_of_the_client(error: &io::Error) -> bool {
 async fn connection(worker: Rc<Worker>, stream: TcpStream) {
     match &worker.shared.tls {
         None => speak(&worker, stream).await,
-        // Boxed: what TLS keeps is large, and plain connections should not have room for it.
+        // Boxed, so that plain connections do not reserve memory for the large TLS state.
         Some(acceptor) => Box::pin(encrypted(&worker, acceptor, stream)).await,
     }
     worker.counts().connections_ended.add_one();
@@ -312,17 +313,18 @@ async fn encrypted(worker: &Rc<Worker>, acceptor: &Acceptor, stream: TcpStream) 
     }
 }
 
-/// Serves HTTP/1 until the connection ends or turns out to speak something else.
+/// Serves HTTP/1 until the connection ends or switches to another protocol.
 async fn speak<S: Wire>(worker: &Rc<Worker>, stream: S) {
     let mut connection = http1::Connection::new(worker, stream);
     let after = connection.serve().await;
     let (stream, read) = connection.into_parts();
     match after {
-        // The client is gone, or was told; either way there is nobody to tell of an error.
+        // The client is gone or has been answered, so that an error cannot be reported to it.
         Err(_) | Ok(After::End) => {}
-        // A connection that cannot be reset any more is closed already.
+        // Fails only if the connection is already closed.
         Ok(After::Reset) => drop(stream.tcp().set_zero_linger()),
-        // Boxed, both: few connections come here, and those that do not should not pay.
+        // Both are boxed, because few connections reach them and the others should not reserve the
+        // memory.
         Ok(After::Http2) => Box::pin(http2::serve(worker, Replayed::new(read, stream))).await,
         Ok(After::WebSocket(key)) => {
             Box::pin(websocket::serve(worker, stream, read, &key)).await;

@@ -1,8 +1,9 @@
-//! Entries in the order of their arrival, in groups: the oldest of all and the oldest of a group are found at once,
-//! and an entry leaves from anywhere. Every operation takes constant time.
+//! Queue of entries in the order of their arrival, divided into groups. The oldest entry of all and
+//! that of a group are found directly, and any entry can be removed. Every operation takes constant
+//! time.
 //!
-//! Meant for places that strangers take, such as connections by client address: where places run out, the oldest
-//! one goes.
+//! Meant for limited resources taken by untrusted clients, such as connections by client address:
+//! when the limit is reached, the oldest entry is removed.
 
 use std::hash::Hash;
 
@@ -19,11 +20,11 @@ pub struct ArrivalQueue<G, T> {
     groups: HashMap<G, Chain, foldhash::fast::RandomState>,
 }
 
-/// An entry's place, to take it out again.
+/// Handle of an entry, for its removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     slot: u32,
-    /// Of the arrival: the slot may hold a later entry.
+    /// Number of the arrival, because the slot may hold a later entry.
     number: u64,
 }
 
@@ -31,7 +32,7 @@ pub struct Ticket {
 struct Slot<G, T> {
     number: u64,
     entry: Option<(G, T)>,
-    /// Neighbours among all, and in the group.
+    /// Neighbours in the whole queue, and in the group.
     links: [Link; 2],
 }
 
@@ -62,12 +63,10 @@ impl<G, T> Default for ArrivalQueue<G, T> {
 }
 
 impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.all.len
     }
 
-    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.all.len == 0
     }
@@ -77,7 +76,7 @@ impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
         self.groups.get(group).map_or(0, |chain| chain.len)
     }
 
-    /// Whether an entry is still there.
+    /// Whether the queue still contains an entry.
     pub fn contains(&self, ticket: &Ticket) -> bool {
         let slot = self.slots.get(ticket.slot as usize);
         slot.is_some_and(|slot| slot.number == ticket.number && slot.entry.is_some())
@@ -103,17 +102,17 @@ impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
         Ticket { slot, number }
     }
 
-    /// Takes an entry out; `None` where it has left already.
+    /// Removes an entry; `None` if it was already removed.
     pub fn remove(&mut self, ticket: &Ticket) -> Option<T> {
         if self.contains(ticket) { self.take(ticket.slot) } else { None }
     }
 
-    /// Takes the oldest entry out.
+    /// Removes the oldest entry.
     pub fn pop_oldest(&mut self) -> Option<T> {
         self.take(self.all.first)
     }
 
-    /// Takes the oldest entry of a group out.
+    /// Removes the oldest entry of a group.
     pub fn pop_oldest_of(&mut self, group: &G) -> Option<T> {
         let first = self.groups.get(group)?.first;
         self.take(first)

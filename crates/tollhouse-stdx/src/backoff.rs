@@ -1,17 +1,17 @@
-//! How long to wait before something that failed is tried again: twice as long each time, and never
-//! exactly as long as another process waits that failed for the same reason.
+//! Waits between retries: doubled after each failure, with jitter so that processes that failed for
+//! the same reason do not retry at the same instant.
 
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// The first wait: what fails for an instant costs no more.
+/// First wait, short so that momentary failures cost little.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// The longest wait: what comes back is noticed this soon.
+/// Default longest wait, which bounds the delay until recovery is noticed.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A row of waits.
+/// A sequence of waits.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -26,12 +26,12 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// One whose waits are no longer than this, where somebody waits for what comes back.
+    /// Creates a sequence with a given longest wait, for callers that need faster recovery.
     pub fn up_to(longest: Duration) -> Self {
         Self { next: FIRST.min(longest), longest, random: Random::from_process_entropy() }
     }
 
-    /// The next wait: between half and the whole of what the row has come to.
+    /// Returns the next wait: a random duration between half and all of the current step.
     pub fn next_wait(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.longest);
@@ -39,7 +39,7 @@ impl Backoff {
         whole / 2 + Duration::from_millis(self.random.next_u64() % half_ms.max(1))
     }
 
-    /// What was tried has succeeded: the row begins anew.
+    /// Restarts the sequence after a success.
     pub fn reset(&mut self) {
         self.next = FIRST.min(self.longest);
     }

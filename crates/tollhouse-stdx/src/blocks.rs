@@ -1,11 +1,11 @@
-//! Walks short texts in blocks of one vector register: how far they go on as they should. What that means
-//! is said by those who ask, in the modules beside this one.
+//! Scans short texts in blocks of one vector register for the first byte outside a set. The
+//! neighbouring modules define the sets.
 
-/// Bytes that are looked at together: one vector register of every 64-bit processor.
+/// Block size: one vector register of every 64-bit processor.
 pub(crate) const BLOCK_BYTES: usize = 16;
 
-/// How many bytes at the start of `text` are none of those that `others` marks, one bit a byte, the first
-/// byte lowest. A zero must be among them.
+/// Returns the length of the longest prefix of `text` without a byte that `others` marks. `others`
+/// returns one bit per byte, first byte lowest, and must mark zero bytes.
 #[inline(always)]
 pub(crate) fn prefix(text: &[u8], others: impl Fn(&[u8; BLOCK_BYTES]) -> u32) -> usize {
     let mut at = 0;
@@ -20,13 +20,13 @@ pub(crate) fn prefix(text: &[u8], others: impl Fn(&[u8; BLOCK_BYTES]) -> u32) ->
         return text.len();
     }
     if let (true, Some(last)) = (at > 0, text.last_chunk()) {
-        // The last sixteen bytes overlap those that were just looked at.
+        // The last block overlaps the previous one.
         let found = others(last);
         let found = if found == 0 { BLOCK_BYTES } else { found.trailing_zeros() as usize };
         return text.len() - BLOCK_BYTES + found;
     }
     let mut block = [0; BLOCK_BYTES];
     block[..text.len()].copy_from_slice(text);
-    // The zeros behind the text are marked, so that its end is found at the latest.
+    // The padding zeros are marked, so that the end of the text is always found.
     others(&block).trailing_zeros() as usize
 }

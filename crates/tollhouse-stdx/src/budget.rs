@@ -1,12 +1,13 @@
-//! A bound in bytes on what many hold at once: taken and given back by guards.
+//! Shared limit in bytes on the memory of many holders, with guards that return their share.
 //!
-//! Whoever holds memory that a stranger can make grow takes its bytes here first, and is refused
-//! when the sum of all holders would pass the bound. What is held is not known here.
+//! Code whose memory use can be driven by untrusted peers reserves the bytes here first and is
+//! refused if the sum of all reservations would exceed the limit. The budget does not know the
+//! contents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that may be held by all together.
+/// Limit on the total number of reserved bytes.
 #[derive(Debug)]
 pub struct MemoryBudget {
     bytes_max: u64,
@@ -14,27 +15,27 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// At most `bytes_max` bytes.
+    /// Creates a budget of `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { bytes_max, held: AtomicU64::new(0) })
     }
 
-    /// Without a bound, for tools that serve nobody.
+    /// Creates a budget without limit, for tools that serve no clients.
     pub fn unlimited() -> Arc<Self> {
         Self::new(u64::MAX)
     }
 
-    /// Bytes held now.
+    /// Returns the number of reserved bytes.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// The bound.
+    /// Returns the limit.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Takes `bytes`; `None` where they do not fit beside what is held.
+    /// Reserves `bytes`; `None` if the limit would be exceeded.
     pub fn take(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let mut reservation = Reservation { budget: Arc::clone(self), bytes: 0 };
         reservation.resize(bytes).then_some(reservation)
@@ -46,7 +47,7 @@ impl MemoryBudget {
     }
 }
 
-/// Bytes taken from a budget; dropping it gives them back.
+/// Bytes reserved in a budget; returned on drop.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<MemoryBudget>,
@@ -54,18 +55,19 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes that it stands for.
+    /// Returns the number of reserved bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Hands over all that it stands for; it goes on with nothing.
+    /// Moves all bytes to a new reservation and leaves this one empty.
     pub fn split(&mut self) -> Reservation {
         let bytes = std::mem::take(&mut self.bytes);
         Reservation { budget: Arc::clone(&self.budget), bytes }
     }
 
-    /// Makes it stand for `bytes`; `false`, and no change, where more do not fit.
+    /// Changes the number of bytes; returns `false`, without a change, if the limit would be
+    /// exceeded.
     #[must_use]
     pub fn resize(&mut self, bytes: u64) -> bool {
         if bytes > self.bytes && !self.budget.add(bytes - self.bytes) {

@@ -1,8 +1,8 @@
-//! Room for bytes that goes back to the system when it is dropped, however large it has become.
+//! Byte buffer whose memory returns to the operating system on drop, whatever its size.
 //!
-//! Allocators keep what large blocks leave behind, or give it back late. Room from
-//! [`MAPPED_BYTES_MIN`] on is mapped by itself: it takes no memory before it is written to, grows
-//! without being copied, and is gone once it is dropped.
+//! Allocators keep the memory of freed large blocks, or return it late. Buffers from
+//! [`MAPPED_BYTES_MIN`] on are separate mappings: they use no memory until written, grow without
+//! copying, and are unmapped on drop.
 
 #![expect(unsafe_code, reason = "memory is asked of the system, and given back to it")]
 
@@ -11,36 +11,37 @@ use std::ptr::NonNull;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// From here on room is mapped by itself, in bytes.
+/// Minimum size in bytes of a buffer with a separate mapping.
 pub const MAPPED_BYTES_MIN: usize = 256 * 1024;
 
-/// A run of bytes, zero at first.
+/// A byte buffer, initially zero.
 #[derive(Debug)]
 pub struct ByteRoom {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a room owns its bytes alone, as a boxed slice does.
+// SAFETY: the buffer owns its bytes exclusively, like a boxed slice.
 unsafe impl Send for ByteRoom {}
-// SAFETY: a shared room is only read, as a boxed slice is.
+// SAFETY: a shared buffer is only read, like a boxed slice.
 unsafe impl Sync for ByteRoom {}
 
 impl ByteRoom {
-    /// Room for that many bytes; `None` where the system has no more.
+    /// Allocates a buffer of this size; `None` if the system has no memory left.
     pub fn new(bytes: usize) -> Option<ByteRoom> {
         if bytes < MAPPED_BYTES_MIN {
             let boxed = Box::leak(vec![0_u8; bytes].into_boxed_slice());
             return Some(ByteRoom { start: NonNull::from(boxed).cast(), bytes });
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new private mapping at a place of the kernel's choice touches no other memory.
+        // SAFETY: a new private mapping at an address chosen by the kernel touches no other memory.
         let mapped =
             unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) };
         Some(ByteRoom { start: NonNull::new(mapped.ok()?.cast())?, bytes })
     }
 
-    /// Makes it larger; what is new is zero. `false`, and no change, where the system has no more.
+    /// Enlarges the buffer; new bytes are zero. Returns `false`, without a change, if the system
+    /// has no memory left.
     #[must_use]
     pub fn grow(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes {
@@ -49,7 +50,8 @@ impl ByteRoom {
         if self.bytes >= MAPPED_BYTES_MIN
             && let Some(start) = self.remapped(bytes)
         {
-            // The old range is part of the new mapping, or gone: nothing is left to drop.
+            // The old range is part of the new mapping or unmapped, so that nothing is left to
+            // drop.
             std::mem::forget(std::mem::replace(self, ByteRoom { start, bytes }));
             return true;
         }
@@ -62,8 +64,8 @@ impl ByteRoom {
     #[cfg(target_os = "linux")]
     fn remapped(&self, bytes: usize) -> Option<NonNull<u8>> {
         let flags = rustix::mm::MremapFlags::MAYMOVE;
-        // SAFETY: the range is a mapping of our own of exactly that length, and nobody borrows it
-        // while it is borrowed mutably by the caller.
+        // SAFETY: the range is a mapping of our own of exactly that length, and it is not borrowed
+        // elsewhere, because the caller holds a mutable borrow.
         let moved =
             unsafe { rustix::mm::mremap(self.start.as_ptr().cast(), self.bytes, bytes, flags) };
         NonNull::new(moved.ok()?.cast())
@@ -76,7 +78,7 @@ impl ByteRoom {
 }
 
 impl Default for ByteRoom {
-    /// None at all; costs nothing.
+    /// Creates an empty buffer without allocation.
     fn default() -> Self {
         ByteRoom { start: NonNull::dangling(), bytes: 0 }
     }
@@ -87,8 +89,8 @@ impl Deref for ByteRoom {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` is a boxed slice or a mapping of `bytes` bytes, all of them initialised,
-        // which this value owns; dangling where there are none.
+        // SAFETY: `start` points to a boxed slice or a mapping of `bytes` initialised bytes, owned
+        // by this value; it is dangling if `bytes` is zero.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -104,13 +106,14 @@ impl DerefMut for ByteRoom {
 impl Drop for ByteRoom {
     fn drop(&mut self) {
         if self.bytes >= MAPPED_BYTES_MIN {
-            // SAFETY: the whole of a mapping of our own, which nobody borrows any more. It fails
-            // for no argument that is the kernel's own answer.
+            // SAFETY: the range is the whole of a mapping of our own, which is no longer borrowed.
+            // The result is ignored, because unmapping a range returned by the kernel does not
+            // fail.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
             return;
         }
         let bytes = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
-        // SAFETY: it was leaked from a box of that length in `new`; of no bytes, no memory is freed.
+        // SAFETY: leaked from a box of that length in `new`; with zero bytes, no memory is freed.
         drop(unsafe { Box::from_raw(bytes) });
     }
 }

@@ -1,37 +1,37 @@
-//! Sizes in bytes as people write them: `8KiB`, `8k`, `1MiB`, `1048576`.
+//! Parser and formatter for sizes in bytes: `8KiB`, `8k`, `1MiB`, `1048576`.
 //!
-//! All units are powers of 1,024, as nginx and most configuration files mean them; `KB` is refused
-//! because readers disagree about it.
+//! All units are powers of 1,024, as in nginx and most configuration files. `KB` is rejected
+//! because its meaning is disputed.
 
 use thiserror::Error;
 
-/// Why a text is no size.
+/// Error for an invalid size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SizeError {
-    /// Nothing was written.
+    /// The text is empty.
     #[error("a size is missing; write a number with a unit, such as 8KiB")]
     Empty,
-    /// It does not begin with a whole number.
+    /// The text does not begin with a whole number.
     #[error("{0:?} does not begin with a whole number; write for example 8KiB")]
     NoNumber(String),
-    /// The unit is none of ours.
+    /// The unit is unknown.
     #[error("unknown unit {0:?}; use B, KiB, MiB, GiB or k, m, g")]
     UnknownUnit(String),
-    /// More bytes than 64 bits can count.
+    /// The size exceeds 64 bits.
     #[error("{0:?} is more than the largest size")]
     TooLarge(String),
 }
 
-/// Longest part of a wrong text that a message repeats, in characters.
+/// Maximum number of characters of an invalid text repeated in a message.
 const QUOTED_CHARS_MAX: usize = 40;
 
-/// Units by falling size, with the text printed first.
+/// Units by descending size, in their printed form.
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Reads a size. Units may be in any case and stand after a space.
+/// Parses a size. Units are case-insensitive and may follow a space.
 ///
 /// # Errors
-/// Says what is wrong with the text in words for its author.
+/// If the text is invalid; the message is for its author.
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let text = text.trim();
     if text.is_empty() {
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<u64, SizeError> {
         .ok_or_else(|| SizeError::TooLarge(quoted(text)))
 }
 
-/// Writes a size in the largest unit that needs no fraction: `8KiB`, `1500B`.
+/// Formats a size in the largest unit without a fraction: `8KiB`, `1500B`.
 pub fn format(bytes: u64) -> String {
     let whole = |unit: u64| bytes != 0 && bytes.is_multiple_of(unit);
     let (name, unit) = UNITS.into_iter().find(|(_, unit)| whole(*unit)).unwrap_or(("B", 1));

@@ -1,30 +1,30 @@
-//! Unix seconds as a date and time in UTC, and the two texts made of them: the HTTP date and the
-//! ISO 8601 one.
+//! Conversion of Unix seconds to date and time in UTC, and their textual forms for HTTP, ISO 8601
+//! and access logs.
 //!
-//! Own arithmetic, because the hot path needs three fixed texts a second and no time zones.
+//! Own arithmetic, because the hot path needs only fixed texts once a second and no time zones.
 
-/// Bytes of an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Length of an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const HTTP_DATE_BYTES: usize = 29;
 
-/// Bytes of an ISO 8601 date with seconds: `1994-11-06T08:49:37+00:00`.
+/// Length of an ISO 8601 date with seconds: `1994-11-06T08:49:37+00:00`.
 pub const ISO_DATE_BYTES: usize = 25;
 
-/// Bytes of a date as access logs write it: `06/Nov/1994:08:49:37 +0000`.
+/// Length of a date in access logs: `06/Nov/1994:08:49:37 +0000`.
 pub const LOG_DATE_BYTES: usize = 26;
 
 const SECONDS_A_DAY: i64 = 86_400;
-/// Days from 0000-03-01 to 1970-01-01.
+/// Number of days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_EPOCH: i64 = 719_468;
-/// Days of 400 years, after which the calendar repeats.
+/// Number of days in 400 years, the period of the calendar.
 const DAYS_AN_ERA: i64 = 146_097;
 const WEEKDAYS: [&[u8; 3]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
-/// First second of the year 10000: later times are shown as the second before.
+/// First second of the year 10000; later times are shown as the second before.
 const SECONDS_END: i64 = 253_402_300_800;
 
-/// A date and time in UTC, in the proleptic Gregorian calendar.
+/// Date and time in UTC, in the proleptic Gregorian calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CivilTime {
     /// 0 to 9999.
@@ -44,12 +44,12 @@ pub struct CivilTime {
 }
 
 impl CivilTime {
-    /// The date of a Unix time. Times outside 1970 to 9999 give the nearest second inside.
+    /// Converts a Unix time. Times outside 1970 to 9999 are clamped.
     pub fn from_unix_seconds(seconds: i64) -> Self {
         let seconds = seconds.clamp(0, SECONDS_END - 1);
         let days = seconds / SECONDS_A_DAY;
         let of_day = seconds % SECONDS_A_DAY;
-        // Years are counted from March, which puts the leap day at the end.
+        // Years are counted from March, so that the leap day is the last day.
         let from_march = days + DAYS_TO_EPOCH;
         let era = from_march / DAYS_AN_ERA;
         let of_era = from_march % DAYS_AN_ERA;
@@ -71,7 +71,7 @@ impl CivilTime {
         }
     }
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+    /// Formats as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
     pub fn http_date(&self) -> [u8; HTTP_DATE_BYTES] {
         let mut text = *b"Sun, 00 Jan 0000 00:00:00 GMT";
         text[..3].copy_from_slice(self.weekday_name());
@@ -82,7 +82,7 @@ impl CivilTime {
         text
     }
 
-    /// `06/Nov/1994:08:49:37 +0000`.
+    /// Formats as `06/Nov/1994:08:49:37 +0000`.
     pub fn log_date(&self) -> [u8; LOG_DATE_BYTES] {
         let mut text = *b"00/Jan/0000:00:00:00 +0000";
         put_two(&mut text, 0, self.day);
@@ -92,7 +92,7 @@ impl CivilTime {
         text
     }
 
-    /// `1994-11-06T08:49:37+00:00`.
+    /// Formats as `1994-11-06T08:49:37+00:00`.
     pub fn iso_date(&self) -> [u8; ISO_DATE_BYTES] {
         let mut text = *b"0000-00-00T00:00:00+00:00";
         put_year(&mut text, 0, self.year);
@@ -117,7 +117,7 @@ impl CivilTime {
     }
 }
 
-/// Every field is below 10,000 once the time is clamped.
+/// Narrows a field, which is below 10,000 because the time is clamped.
 fn small(value: i64) -> u16 {
     u16::try_from(value).unwrap_or(0)
 }

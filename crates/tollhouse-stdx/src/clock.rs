@@ -1,8 +1,8 @@
-//! The time of one thread, read once a turn of its loop and handed out from a cell.
+//! Cached time of a thread, read once per turn of its event loop.
 //!
-//! `now_ms` counts from the start of the process and never goes back; it is what deadlines are
-//! made of. The wall clock (`unix_ms`, `http_date`) follows the system's, re-read once a second.
-//! One thread: not `Sync`; every core has its own.
+//! `now_ms` counts from the start of the process and is monotonic; deadlines use it. The wall clock
+//! (`unix_ms`, `http_date`) follows the system's clock and is re-read once a second.
+//! Single-threaded: not `Sync`; every core has its own clock.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::civil::{CivilTime, HTTP_DATE_BYTES};
 
-/// How old the offset between the two clocks may become before the wall clock is read again: a
-/// step of the system's time shows within this.
+/// Age at which the offset between the two clocks is read again; a step of the system's time
+/// becomes visible within this time.
 const WALL_CLOCK_AGE_MS: u64 = 1_000;
 
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
@@ -24,7 +24,7 @@ const NANOSECONDS_A_MILLISECOND: u64 = 1_000_000;
 pub struct CoarseClock {
     source: Source,
     now_ms: Cell<u64>,
-    /// What to add to `now_ms` to get Unix milliseconds.
+    /// Difference between Unix milliseconds and `now_ms`.
     unix_offset_ms: Cell<u64>,
     offset_read_ms: Cell<u64>,
     date_seconds: Cell<u64>,
@@ -33,13 +33,13 @@ pub struct CoarseClock {
 
 #[derive(Debug)]
 enum Source {
-    /// Counted from this many nanoseconds of the kernel's monotonic clock on.
+    /// System time, counted from this value of the kernel's monotonic clock in nanoseconds.
     System(u64),
     Manual,
 }
 
 impl CoarseClock {
-    /// A clock of the system's time, already refreshed.
+    /// Creates a clock of the system's time, already refreshed.
     pub fn new() -> Self {
         let clock = Self::with_source(Source::System(process_start()), 0, 0);
         clock.read_wall_clock();
@@ -47,7 +47,7 @@ impl CoarseClock {
         clock
     }
 
-    /// A clock that stands still until [`advance`](Self::advance) moves it; for tests and
+    /// Creates a clock that changes only with [`advance`](Self::advance), for tests and
     /// simulations.
     pub fn manual(now_ms: u64, unix_ms: u64) -> Self {
         Self::with_source(Source::Manual, now_ms, unix_ms.saturating_sub(now_ms))
@@ -64,13 +64,13 @@ impl CoarseClock {
         }
     }
 
-    /// Milliseconds since the start of the process, as of the last refresh.
+    /// Returns the milliseconds since the start of the process, as of the last refresh.
     #[inline]
     pub fn now_ms(&self) -> u64 {
         self.now_ms.get()
     }
 
-    /// Reads the time and returns it: one system clock call, a second one once a second.
+    /// Reads the time and returns it. Costs one system clock call, and a second one once a second.
     pub fn refresh(&self) -> u64 {
         if let Source::System(start) = self.source {
             let now_ms = since_ms(start);
@@ -82,20 +82,20 @@ impl CoarseClock {
         self.now_ms.get()
     }
 
-    /// Moves a manual clock; nothing on a clock of the system's time.
+    /// Advances a manual clock; has no effect on a system clock.
     pub fn advance(&self, by: Duration) {
         if matches!(self.source, Source::Manual) {
             self.now_ms.set(self.now_ms.get().saturating_add(millis(by)));
         }
     }
 
-    /// Milliseconds since the Unix epoch, as of the last refresh.
+    /// Returns the milliseconds since the Unix epoch, as of the last refresh.
     #[inline]
     pub fn unix_ms(&self) -> u64 {
         self.now_ms.get().saturating_add(self.unix_offset_ms.get())
     }
 
-    /// The text of a `Date` header, made anew once a second.
+    /// Returns the text of a `Date` header, formatted anew once a second.
     #[inline]
     pub fn http_date(&self) -> [u8; HTTP_DATE_BYTES] {
         let seconds = self.unix_ms() / 1_000;
@@ -123,20 +123,21 @@ impl Default for CoarseClock {
     }
 }
 
-/// What all clocks of the process count from: the first time anyone asked.
+/// Returns the common origin of all clocks of the process: the time of the first call.
 fn process_start() -> u64 {
     static START: OnceLock<u64> = OnceLock::new();
     *START.get_or_init(monotonic_ns)
 }
 
-/// Milliseconds since `start_ns`. Read on every request: `Instant` would take apart what it has read, and
-/// check it, at twice the cost.
+/// Returns the milliseconds since `start_ns`. Called on every request, so that it avoids `Instant`,
+/// whose conversions and checks double the cost.
 #[inline]
 fn since_ms(start_ns: u64) -> u64 {
     monotonic_ns().saturating_sub(start_ns) / NANOSECONDS_A_MILLISECOND
 }
 
-/// The kernel's monotonic clock, which begins with the machine: enough for 584 years.
+/// Reads the kernel's monotonic clock in nanoseconds, which start with the machine and suffice for
+/// 584 years.
 #[inline]
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -144,7 +145,7 @@ fn monotonic_ns() -> u64 {
 }
 
 fn millis(duration: Duration) -> u64 {
-    // Not `as_millis`, which works in 128 bits.
+    // Avoids `as_millis`, which computes with 128 bits.
     duration.as_secs().saturating_mul(1_000).saturating_add(u64::from(duration.subsec_millis()))
 }
 

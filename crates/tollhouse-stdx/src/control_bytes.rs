@@ -1,29 +1,31 @@
-//! Finds control bytes: the first one of a text, sixteen bytes at a time, or all of a text that is cut
-//! into lines by them.
+//! Search for control bytes: the first one in a text, in blocks of sixteen bytes, or all of them,
+//! for a text whose lines they delimit.
 //!
-//! Meant for lines of some dozens of bytes: too short for a call to a search routine, too long to go
-//! byte by byte.
+//! Optimized for lines of some dozens of bytes: too short for the overhead of a search routine, too
+//! long for a loop over bytes.
 
-/// Bytes that are looked at together: one vector register of every 64-bit processor.
+/// Block size: one vector register of every 64-bit processor.
 const BLOCK_BYTES: usize = 16;
 
-/// Bytes of a text that [`Controls`] looks at together: one bit each in a word.
+/// Number of bytes that [`Controls`] examines at once: one bit each in a word.
 const STRIDE_BYTES: usize = 64;
 
-/// The control bytes of a text that grows, one after the other. Each byte is looked at once, however
-/// many control bytes there are: where one line ends, the next has been looked at.
+/// Iterator over the control bytes of a growing text. Each byte is examined only once, regardless
+/// of the number of control bytes: the part after the end of a line has usually been examined
+/// already.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Controls {
-    /// One bit for each control byte from `base` on that has not been handed out, the first one lowest.
+    /// Control bytes not yet returned: one bit per byte from `base` on, first byte lowest.
     left: u64,
-    /// Where the bits of `left` begin.
+    /// Position of the lowest bit of `left`.
     base: usize,
-    /// Bytes looked at.
+    /// Number of examined bytes.
     seen: usize,
 }
 
 impl Controls {
-    /// The next one; `None` where the text, which only grows from call to call, has no further.
+    /// Returns the position of the next control byte; `None` if the text has no further one. The
+    /// text may only grow between calls.
     #[inline(always)]
     pub fn next(&mut self, text: &[u8]) -> Option<usize> {
         while self.left == 0 {
@@ -45,19 +47,19 @@ impl Controls {
         Some(found)
     }
 
-    /// Steps over the byte behind the one that was handed out last, which is known to be another.
+    /// Skips the byte after the last returned one, which the caller knows to be a control byte too.
     #[inline(always)]
     pub fn skip_adjacent(&mut self) {
         if self.left == 0 {
-            // It begins what has not been looked at.
+            // The byte is the first one not yet examined.
             self.seen += 1;
         } else {
             self.left &= self.left - 1;
         }
     }
 
-    /// Takes back `at`, which has been handed out last and ends the text: it comes again once the text has
-    /// grown.
+    /// Puts back position `at`, which was returned last and ends the text. The next call returns it
+    /// again, once the text has grown.
     #[inline]
     pub fn put_back(&mut self, at: usize) {
         self.left = 0;
@@ -65,7 +67,7 @@ impl Controls {
     }
 }
 
-/// One bit for each control byte of a stride, the first byte lowest.
+/// Returns one bit per byte of a stride, set for control bytes, first byte lowest.
 #[inline(always)]
 fn stride_bits(stride: &[u8; STRIDE_BYTES]) -> u64 {
     let (blocks, _) = stride.as_chunks::<BLOCK_BYTES>();
@@ -73,7 +75,7 @@ fn stride_bits(stride: &[u8; STRIDE_BYTES]) -> u64 {
     shifted(0) | shifted(1) | shifted(2) | shifted(3)
 }
 
-/// The same of what stands behind the last whole stride.
+/// Returns one bit per byte, set for control bytes, for the rest after the last whole stride.
 #[inline(never)]
 fn bits_of_less_than_a_stride(rest: &[u8]) -> u64 {
     let (blocks, end) = rest.as_chunks::<BLOCK_BYTES>();
@@ -82,7 +84,7 @@ fn bits_of_less_than_a_stride(rest: &[u8]) -> u64 {
         bits |= u64::from(control_bits(block)) << (index * BLOCK_BYTES);
     }
     if !end.is_empty() {
-        // Spaces fill what is lacking: they are none.
+        // Padded with spaces, which are not control bytes.
         let mut block = [b' '; BLOCK_BYTES];
         block[..end.len()].copy_from_slice(end);
         bits |= u64::from(control_bits(&block)) << (blocks.len() * BLOCK_BYTES);
@@ -90,7 +92,7 @@ fn bits_of_less_than_a_stride(rest: &[u8]) -> u64 {
     bits
 }
 
-/// Where the first ASCII control byte stands: anything below space, or DEL.
+/// Returns the position of the first ASCII control byte: below space, or DEL.
 #[inline]
 pub fn control_position(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -104,8 +106,8 @@ pub fn control_position(bytes: &[u8]) -> Option<usize> {
     control_position_behind_blocks(bytes, at, at > 0)
 }
 
-/// The same among the less than sixteen bytes from `at` on; `has_block` says that as many before them
-/// have been looked at. Apart from the loop, which is worth being part of whoever calls it.
+/// Searches the fewer than sixteen bytes from `at` on; `has_block` tells whether a whole block
+/// precedes them. Separate from the loop, so that the loop can be inlined.
 #[inline(never)]
 fn control_position_behind_blocks(bytes: &[u8], at: usize, has_block: bool) -> Option<usize> {
     let rest = bytes.get(at..)?;
@@ -113,7 +115,7 @@ fn control_position_behind_blocks(bytes: &[u8], at: usize, has_block: bool) -> O
         return None;
     }
     if let (true, Some(last)) = (has_block, bytes.last_chunk()) {
-        // The last sixteen bytes overlap those that were just looked at and have none.
+        // The last block overlaps the previous one, which has no control byte.
         let controls = control_bits(last);
         let position = bytes.len() - BLOCK_BYTES + controls.trailing_zeros() as usize;
         return (controls != 0).then_some(position);
@@ -121,14 +123,14 @@ fn control_position_behind_blocks(bytes: &[u8], at: usize, has_block: bool) -> O
     position_in_less_than_a_block(rest).map(|found| at + found)
 }
 
-/// The block at `at`. Asked for one after the other, blocks cost less than an iterator over them has
-/// to prepare: texts are short.
+/// Returns the block at `at`. For short texts, this is cheaper than preparing an iterator over
+/// blocks.
 #[inline]
 fn block_at(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_BYTES]> {
     bytes.get(at..)?.first_chunk()
 }
 
-/// The same in fewer than sixteen bytes: eight from the front, eight up to the end.
+/// Searches fewer than sixteen bytes: eight from the front, eight up to the end.
 #[inline]
 fn position_in_less_than_a_block(bytes: &[u8]) -> Option<usize> {
     let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) else {
@@ -138,7 +140,7 @@ fn position_in_less_than_a_block(bytes: &[u8]) -> Option<usize> {
     found.or_else(|| control_byte_of_eight(last).map(|found| bytes.len() - 8 + found))
 }
 
-/// Where the first control byte of eight stands.
+/// Returns the position of the first control byte among eight.
 #[inline]
 fn control_byte_of_eight(bytes: &[u8; 8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
@@ -146,8 +148,8 @@ fn control_byte_of_eight(bytes: &[u8; 8]) -> Option<usize> {
     const DELETES: u64 = u64::from_ne_bytes([0x7f; 8]);
     const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
     let word = u64::from_le_bytes(*bytes);
-    // A subtraction borrows from the byte above only where the byte itself is found, so that the
-    // lowest mark is always true.
+    // A subtraction borrows from the byte above only if the byte itself is a match, so that the
+    // lowest mark is always correct.
     let below = word.wrapping_sub(SPACES) & !word;
     let difference = word ^ DELETES;
     let deletes = difference.wrapping_sub(ONES) & !difference;
@@ -155,7 +157,7 @@ fn control_byte_of_eight(bytes: &[u8; 8]) -> Option<usize> {
     (marks != 0).then_some(marks.trailing_zeros() as usize / 8)
 }
 
-/// One bit a byte, the first byte lowest.
+/// Returns one bit per byte, set for control bytes, first byte lowest.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "vector instructions need it; 250 instructions a request head less")]
@@ -164,8 +166,8 @@ fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
         _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
         _mm_set1_epi8,
     };
-    // SAFETY: SSE2 is part of every x86-64 processor, the load reads exactly the 16 bytes of the
-    // block, and it asks for no alignment.
+    // SAFETY: SSE2 is part of every x86-64 processor; the load reads exactly the 16 bytes of the
+    // block and requires no alignment.
     unsafe {
         let bytes = _mm_loadu_si128(block.as_ptr().cast());
         let below = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
@@ -174,7 +176,7 @@ fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     }
 }
 
-/// The same where those instructions are not to be had.
+/// Portable version, for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {

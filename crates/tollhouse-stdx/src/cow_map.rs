@@ -1,11 +1,10 @@
-//! A hash map whose clone is one reference count: shards shared between versions.
+//! Hash map with cheap clones: versions share their shards, and a clone costs one reference count.
 //!
-//! Made for snapshots: readers look up in an immutable version while the next version is derived
-//! from it. A change copies one shard of about [`SHARD_ENTRIES_TARGET`] entries, one branch of
-//! 64 shard pointers and the list of branches, never the map: so it also leaves the
-//! reference counts of the rest alone, which lie in cache lines that readers use. Iteration order
-//! is not defined. Not a concurrent map: a version is changed through `&mut` only, and published
-//! by whoever owns it.
+//! Made for snapshots: readers use an immutable version while the next version is derived from it.
+//! A change copies one shard of about [`SHARD_ENTRIES_TARGET`] entries, one branch of 64 shard
+//! pointers and the list of branches, never the whole map. It therefore leaves the other reference
+//! counts alone, which share cache lines with data of readers. Iteration order is undefined. Not a
+//! concurrent map: a version is changed only through `&mut`, and its owner publishes it.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -15,22 +14,23 @@ use foldhash::fast::RandomState;
 pub use hashbrown::Equivalent;
 use hashbrown::HashTable;
 
-/// Mean entries of a shard at which the map doubles its shards: copying a shard of pointers this
-/// size stays below a microsecond, and the shard table stays small enough to copy.
+/// Mean number of entries per shard at which the number of shards doubles. Copying a shard of
+/// pointers of this size takes less than a microsecond, and the shard table stays small enough to
+/// copy.
 pub const SHARD_ENTRIES_TARGET: usize = 48;
 
-/// Mean entries of a shard below which the map halves its shards: far enough under half of
-/// [`SHARD_ENTRIES_TARGET`] that one entry coming and going cannot reshard each time.
+/// Mean number of entries per shard below which the number of shards halves; far enough below half
+/// of [`SHARD_ENTRIES_TARGET`] that a single entry cannot cause resharding repeatedly.
 const SHARD_ENTRIES_LOW: usize = 6;
 
-/// Shards of a branch: about the square root of the shards that large maps have.
+/// Number of shards per branch: about the square root of the number of shards in large maps.
 const BRANCH_SHARDS: usize = 64;
 
-/// The lowest bit of a hash that chooses the shard: the table inside a shard indexes by the bits
-/// below and tags by the seven highest, so that the three uses do not overlap.
+/// Lowest bit of the hash that selects the shard. The table inside a shard uses the bits below as
+/// index and the seven highest as tags, so that the three uses do not overlap.
 const SHARD_HASH_SHIFT: u32 = 24;
 
-/// Most shards of a map: as many bits as are left between the other two uses of a hash.
+/// Maximum number of shards: the bits left between the other two uses of the hash.
 const SHARDS_MAX: usize = 1 << 32;
 
 /// A persistent hash map; see the module.
@@ -39,57 +39,55 @@ pub struct CowMap<K, V> {
 }
 
 impl<K, V> CowMap<K, V> {
-    /// An empty map with hash seeds of its own.
+    /// Creates an empty map with its own hash seeds.
     pub fn new() -> Self {
         Self { root: Arc::new(Root::with_shards(1, RandomState::default())) }
     }
 
-    /// An empty map that takes `entries` without resharding.
+    /// Creates an empty map that holds `entries` without resharding.
     pub fn with_capacity(entries: usize) -> Self {
         let shards = entries.div_ceil(SHARD_ENTRIES_TARGET).next_power_of_two().min(SHARDS_MAX);
         Self { root: Arc::new(Root::with_shards(shards, RandomState::default())) }
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.root.len
     }
 
-    /// Whether the map has no entry.
     pub fn is_empty(&self) -> bool {
         self.root.len == 0
     }
 
-    /// Every entry, in no defined order.
+    /// Iterates over the entries, in undefined order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.root.shards().flat_map(|shard| shard.iter()).map(|(key, value)| (key, value))
     }
 
-    /// Every key, in no defined order.
+    /// Iterates over the keys, in undefined order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// Every value, in no defined order.
+    /// Iterates over the values, in undefined order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Whether both are the same version; two maps with equal entries need not be.
+    /// Whether both are the same version; maps with equal entries may still be different versions.
     pub fn is_same_version(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root)
     }
 }
 
 impl<K: Hash + Eq, V> CowMap<K, V> {
-    /// The value of `key`; one hash, one probe, no allocation. A borrowed form of the key is
-    /// enough: anything that hashes alike and is [`Equivalent`].
+    /// Returns the value of `key`; one hash, one probe, no allocation. The key may be a borrowed
+    /// form that hashes alike and is [`Equivalent`].
     #[inline]
     pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<&V> {
         self.get_key_value(key).map(|(_, value)| value)
     }
 
-    /// The stored key and value of `key`.
+    /// Returns the stored key and value for `key`.
     #[inline]
     pub fn get_key_value<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<(&K, &V)> {
         let hash = self.root.hasher.hash_one(key);
@@ -99,7 +97,7 @@ impl<K: Hash + Eq, V> CowMap<K, V> {
             .map(|(key, value)| (key, value))
     }
 
-    /// Whether `key` has an entry.
+    /// Whether the map contains `key`.
     #[inline]
     pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
         self.get_key_value(key).is_some()
@@ -107,7 +105,7 @@ impl<K: Hash + Eq, V> CowMap<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
-    /// Sets the value of `key` and returns the one it replaces.
+    /// Sets the value of `key` and returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let root = Arc::make_mut(&mut self.root);
         let hash = root.hasher.hash_one(&key);
@@ -125,7 +123,7 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         None
     }
 
-    /// Removes the entry of `key` and returns its value. Removing what is absent copies nothing.
+    /// Removes `key` and returns its value. Copies nothing if the key is absent.
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<V> {
         if !self.contains_key(key) {
             return None;
@@ -143,8 +141,8 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         Some(value)
     }
 
-    /// Changes the value of `key` in place and returns what `change` returned; `None` and nothing
-    /// copied when there is no such entry.
+    /// Changes the value of `key` in place and returns the result of `change`; `None`, without
+    /// copying, if the key is absent.
     pub fn update<Q, R>(&mut self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -192,9 +190,9 @@ type Shard<K, V> = HashTable<(K, V)>;
 type Branch<K, V> = Arc<[Arc<Shard<K, V>>]>;
 
 struct Root<K, V> {
-    /// All of the same length, a power of two, and as many as another one.
+    /// All branches have the same length, a power of two, and their number is a power of two.
     branches: Box<[Branch<K, V>]>,
-    /// Number of shards less one.
+    /// Number of shards minus one.
     mask: usize,
     len: usize,
     hasher: RandomState,
@@ -202,7 +200,7 @@ struct Root<K, V> {
 
 impl<K, V> Root<K, V> {
     fn with_shards(shards: usize, hasher: RandomState) -> Self {
-        // All start as the same empty shard; the first insertion into each parts it.
+        // All shards start as the same empty shard; the first insertion separates each.
         let empty = Arc::new(Shard::new());
         let branch: Branch<K, V> = vec![empty; shards.min(BRANCH_SHARDS)].into();
         let branches = vec![branch; shards.div_ceil(BRANCH_SHARDS)].into_boxed_slice();

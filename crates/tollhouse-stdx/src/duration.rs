@@ -1,48 +1,49 @@
-//! Durations as people write them: `500ms`, `60s`, `1m30s`, and plain numbers of seconds.
+//! Parser and formatter for durations: `500ms`, `60s`, `1m30s`, and plain numbers of seconds.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why a text is no duration.
+/// Error for an invalid duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DurationError {
-    /// Nothing was written.
+    /// The text is empty.
     #[error("a duration is missing; write a number with a unit, such as 60s")]
     Empty,
     /// A part does not begin with a number.
     #[error("{0:?} does not begin with a number; write for example 1m30s")]
     NoNumber(String),
-    /// The unit is none of ours.
+    /// The unit is unknown.
     #[error("unknown unit {0:?}; use ms, s, m, h or d")]
     UnknownUnit(String),
-    /// Units do not fall, as in `30s1m`, or a part after the first has none.
+    /// The units do not descend, as in `30s1m`, or a later part has no unit.
     #[error("{0:?} has its units out of order; write the largest first, each once")]
     OutOfOrder(String),
-    /// Longer than the longest duration.
+    /// The duration exceeds the maximum.
     #[error("{0:?} is longer than a hundred years")]
     TooLong(String),
 }
 
-/// Longest duration accepted, in milliseconds (100 years of 365 days): sums with it cannot
-/// overflow, and a larger number is a mistake in the unit.
+/// Maximum duration in milliseconds (100 years of 365 days). Sums with it cannot overflow, and a
+/// larger number indicates a wrong unit.
 const DURATION_MS_MAX: u64 = 100 * 365 * DAY_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const MINUTE_MS: u64 = 60 * SECOND_MS;
 const SECOND_MS: u64 = 1_000;
 
-/// Longest part of a wrong text that a message repeats, in characters.
+/// Maximum number of characters of an invalid text repeated in a message.
 const QUOTED_CHARS_MAX: usize = 40;
 
-/// Units by falling length.
+/// Units by descending length.
 const UNITS: [(&str, u64); 5] =
     [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
 
-/// Reads a duration to the millisecond; a plain number is seconds and may have a fraction.
+/// Parses a duration with millisecond precision; a plain number means seconds and may have a
+/// fraction.
 ///
 /// # Errors
-/// Says what is wrong with the text in words for its author.
+/// If the text is invalid; the message is for its author.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let text = text.trim();
     if text.is_empty() {
@@ -59,7 +60,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
             "" => return Err(DurationError::OutOfOrder(quoted(text))),
             unit => unit_ms(unit).ok_or_else(|| DurationError::UnknownUnit(quoted(unit)))?,
         };
-        // Units fall, each at most once: `5s 1m` is more likely a slip than a sum.
+        // Units must descend, each at most once: `5s 1m` is more likely a mistake than a sum.
         if unit_ms >= smallest_unit_ms {
             return Err(DurationError::OutOfOrder(quoted(text)));
         }
@@ -74,7 +75,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(Duration::from_millis(total_ms))
 }
 
-/// Writes a duration to the millisecond, the largest unit first: `1m30s`, `500ms`, `0s`.
+/// Formats a duration with millisecond precision, largest unit first: `1m30s`, `500ms`, `0s`.
 pub fn format(duration: Duration) -> String {
     let mut rest_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if rest_ms == 0 {
@@ -95,7 +96,8 @@ fn unit_ms(name: &str) -> Option<u64> {
     UNITS.into_iter().find(|(known, _)| *known == name).map(|(_, unit_ms)| unit_ms)
 }
 
-/// Digits with at most one point among them, times the unit, rounded down to the millisecond.
+/// Multiplies a decimal number by the unit, rounded down to milliseconds; `None` if it is invalid
+/// or too large.
 fn part_ms(number: &str, unit_ms: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.contains('.') || number.ends_with('.') {

@@ -1,15 +1,15 @@
-//! The known word nearest to a misspelt one, for "did you mean" in messages to people.
+//! Closest known word to a misspelt one, for "did you mean" in messages.
 
-/// Longest word compared, in characters: the cost is quadratic and a longer word is not a typing
-/// error.
+/// Maximum length in characters of a word to compare; the cost is quadratic, and a longer word is
+/// not a typing error.
 pub const WORD_CHARS_MAX: usize = 64;
 
-/// Letters of a word for each mistake that still counts as the same word.
+/// Number of letters per tolerated mistake.
 const CHARS_A_MISTAKE: usize = 3;
 
-/// The known word that differs from `word` by the fewest mistakes: a letter added, left out,
-/// replaced, or swapped with its neighbour. `None` when even the nearest differs by more than a
-/// third of its letters. Case does not count; of equally near words the first known one wins.
+/// Returns the known word with the fewest differences from `word`: letters inserted, omitted,
+/// replaced, or swapped with a neighbour. `None` if the closest differs by more than a third of its
+/// letters. Case is ignored; among equally close words, the first one is chosen.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = folded(word)?;
     let mut best: Option<(usize, &'a str)> = None;

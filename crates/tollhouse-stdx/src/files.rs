@@ -1,11 +1,11 @@
-//! Names of files that outlast a loss of power.
+//! Durable file names.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Flushes the folder of a path, so that a file that was made or renamed there keeps its name after a loss of power.
-/// The folder of a bare name is the current one.
+/// Flushes the parent folder of a path, so that a file created or renamed in it keeps its name
+/// after a power failure. The parent of a bare file name is the current folder.
 ///
 /// # Errors
 /// If the folder cannot be opened or flushed.

@@ -1,15 +1,16 @@
-//! Durations to the nanosecond, as people write them in load tests: `90us`, `1.5ms`, and all that
-//! [`crate::duration`] reads.
+//! Durations with nanosecond precision, as used in load tests: `90us`, `1.5ms`, and all forms of
+//! [`crate::duration`].
 
 use std::time::Duration;
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
-/// Reads a duration such as `30s`, `1m30s`, `1.5ms`, `90us`, `250ns`; a plain number is seconds.
+/// Parses a duration such as `30s`, `1m30s`, `1.5ms`, `90us`, `250ns`; a plain number means
+/// seconds.
 ///
 /// # Errors
-/// Says what is wrong with the text, for its author.
+/// If the text is invalid; the message is for its author.
 pub fn parse(text: &str) -> Result<Duration, String> {
     for (suffix, unit) in [("us", MICROSECOND), ("µs", MICROSECOND), ("ns", NANOSECOND)] {
         if let Some(number) = text.trim().strip_suffix(suffix) {
@@ -31,7 +32,7 @@ fn small_duration(number: &str, unit: Duration) -> Result<Duration, String> {
     }
 }
 
-/// Writes a duration so that [`parse`] reads it back, to the nanosecond.
+/// Formats a duration so that [`parse`] reads the same value, to the nanosecond.
 pub fn format(duration: Duration) -> String {
     let nanoseconds = duration.as_nanos();
     if nanoseconds.is_multiple_of(1_000_000) {

@@ -1,10 +1,11 @@
-//! Names of headers as servers read them that turn names into variables: CGI, FastCGI, WSGI, Rack.
+//! Comparison of header names as seen by servers that convert names to variables: CGI, FastCGI,
+//! WSGI, Rack.
 //!
-//! Such a reader writes letters in one case, and one byte for whatever separates words. What a
-//! name means to the gateway itself is not known here.
+//! Such servers ignore case and map all separators to one character. The gateway's own treatment of
+//! names is defined elsewhere.
 
-/// Whether two names are one to a reader that folds case and separators: `X-Real-IP`, `x_real_ip`
-/// and `X.Real.Ip` are.
+/// Whether two names are equal after folding case and separators, such as `X-Real-IP`, `x_real_ip`
+/// and `X.Real.Ip`.
 #[inline]
 pub fn is_same_folded(one: &[u8], other: &[u8]) -> bool {
     let is_same = |one: u8, other: u8| {

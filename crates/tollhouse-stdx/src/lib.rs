@@ -1,9 +1,9 @@
-//! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes,
-//! budgets of memory, waits between tries.
+//! Extensions of the standard library: copy-on-write collections, a coarse clock, a timer wheel,
+//! readable sizes, memory budgets, retry waits.
 //!
-//! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself and to flush a folder; every
-//! module can be understood and
-//! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
+//! The crate is independent of the product. It starts no threads and performs no I/O, except to
+//! query the kernel about the process and to flush a folder. Every module can be understood and
+//! tested alone. Types marked "single-threaded" are not `Send` and cost no atomic operations.
 
 pub mod arrival_queue;
 pub mod backoff;

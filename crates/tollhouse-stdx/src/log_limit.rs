@@ -1,11 +1,11 @@
-//! Lets something be logged once in a while, however often it happens, and counts what was not.
+//! Rate limit for log messages: admits one per interval and counts the suppressed ones.
 //!
-//! One thread; the caller brings the time.
+//! Single-threaded; the time is a parameter.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// A rate limit for log messages; see the module.
 #[derive(Debug)]
 pub struct LogLimit {
     interval: Duration,
@@ -14,12 +14,13 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Lets through one in each interval.
+    /// Creates a limit that admits one message per interval.
     pub const fn new(interval: Duration) -> Self {
         Self { interval, logged_at: Cell::new(None), suppressed: Cell::new(0) }
     }
 
-    /// Whether what happens now is to be logged; if so, how often it was not since the last time.
+    /// Returns the number of suppressed messages since the last admitted one if a message may be
+    /// logged now; `None` if it must be suppressed.
     pub fn admit(&self, now: Instant) -> Option<u64> {
         let rests = self.logged_at.get().is_some_and(|at| now.duration_since(at) < self.interval);
         if rests {

@@ -1,30 +1,30 @@
-//! How many datagrams the kernel has thrown away that were meant for a socket, most often because its buffer
-//! was full: what no count of a program can show otherwise.
+//! Number of datagrams for a socket that the kernel dropped, usually because the receive buffer was
+//! full. The program cannot count them itself.
 
 #![expect(unsafe_code, reason = "no safe wrapper of SO_MEMINFO is kept; see below")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The option that tells them (asm-generic/socket.h); the libc crate has only what stands in its answer.
+/// Socket option (asm-generic/socket.h). The libc crate defines only the indices of its result.
 const SO_MEMINFO: libc::c_int = 55;
 
-/// Numbers that the kernel tells of a socket (`SK_MEMINFO_VARS`, linux/sock_diag.h).
+/// Number of values the kernel returns (`SK_MEMINFO_VARS`, linux/sock_diag.h).
 const NUMBERS: usize = 9;
 
-/// Where among them stands what was thrown away.
+/// Index of the number of dropped datagrams.
 const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
 
-/// Datagrams lost before anybody could read them from `socket`, since it was made; begins again at 0 behind
-/// 2³² − 1.
+/// Returns the number of datagrams dropped since `socket` was created; wraps around after 2³² − 1.
 ///
 /// # Errors
-/// The kernel does not tell: it is older than Linux 4.12, or `socket` is none.
+/// If the kernel is older than Linux 4.12, or `socket` is not a socket.
 pub fn lost_datagrams(socket: impl AsFd) -> io::Result<u32> {
     let mut numbers = [0_u32; NUMBERS];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;
     let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: both pointers are to values that outlive the call, and `bytes` is the size of the first.
+    // SAFETY: both pointers are to values that outlive the call, and `bytes` is the size of the
+    // first.
     let status = unsafe {
         let (numbers, bytes) = (numbers.as_mut_ptr().cast(), &raw mut bytes);
         libc::getsockopt(socket, libc::SOL_SOCKET, SO_MEMINFO, numbers, bytes)

@@ -1,15 +1,16 @@
-//! How far a text may stand between quotes as it is, looked at sixteen bytes at a time.
-//! What becomes of the other bytes is for whoever writes the text.
+//! Scan for the part of a text that needs no escaping in quotes, in blocks of sixteen bytes. The
+//! caller escapes the other bytes.
 
 use crate::blocks::{BLOCK_BYTES, prefix};
 
-/// How many bytes at the start of `text` are printable ASCII but for quotes and backslashes.
+/// Returns the length of the longest prefix of `text` of printable ASCII without quotes and
+/// backslashes.
 #[inline]
 pub fn plain_bytes(text: &[u8]) -> usize {
     prefix(text, other_bits)
 }
 
-/// One bit for each byte that is something else, the first byte lowest.
+/// Returns one bit per byte, set for all other bytes, first byte lowest.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(
@@ -21,11 +22,11 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
         _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
         _mm_set1_epi8,
     };
-    // SAFETY: SSE2 is part of every x86-64 processor, the load reads exactly the 16 bytes of the
-    // block, and it asks for no alignment.
+    // SAFETY: SSE2 is part of every x86-64 processor; the load reads exactly the 16 bytes of the
+    // block and requires no alignment.
     unsafe {
         let bytes = _mm_loadu_si128(block.as_ptr().cast());
-        // As signed numbers, those outside of ASCII are below all others.
+        // As signed numbers, bytes outside ASCII are below all others.
         let low = _mm_cmpgt_epi8(_mm_set1_epi8(b' ' as i8), bytes);
         let deletes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f));
         let quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"' as i8));
@@ -35,7 +36,7 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     }
 }
 
-/// The same where those instructions are not to be had.
+/// Portable version, for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {

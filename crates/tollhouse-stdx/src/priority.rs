@@ -1,32 +1,33 @@
-//! How the calling thread stands back where it shares a core with threads that answer requests.
+//! Scheduling of background threads that share a core with request threads.
 
 #![expect(unsafe_code, reason = "no safe wrapper of sched_setattr is kept; see below")]
 
 use std::io;
 use std::time::Duration;
 
-/// The lowest niceness there is.
+/// Highest niceness, which means the lowest priority.
 pub const NICENESS_MAX: i32 = 19;
 
-/// How long the kernel would let a background thread run in one piece: the most it accepts. Since Linux 6.12 a
-/// thread with a shorter slice, and the default is about 3 ms, takes over as soon as it wakes; with
-/// niceness alone it would wait until the slice of the other ends. Older kernels ignore the value.
+/// Time slice of a background thread: the maximum the kernel accepts. Since Linux 6.12, a thread
+/// with a shorter slice (about 3 ms by default) preempts it as soon as it wakes; with niceness
+/// alone it would wait until the slice ends. Older kernels ignore the value.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Has the calling thread get what others leave, with a little of its own: on a machine whose cores are all
-/// taken it goes on slowly, where the kernel's idle class would not go on at all.
+/// Lowers the priority of the calling thread, so that it gets mostly unused CPU time. Unlike the
+/// kernel's idle class, it keeps a small share and makes progress even if all cores are busy.
 ///
 /// # Errors
-/// What the kernel says.
+/// If the system call fails.
 pub fn stand_back(niceness: i32) -> io::Result<()> {
-    // SAFETY: all fields are integers, for which zero is a value.
+    // SAFETY: all fields are integers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = const { size_of::<libc::sched_attr>() as u32 };
     attributes.sched_policy = libc::SCHED_OTHER as u32;
     attributes.sched_nice = niceness;
     attributes.sched_runtime = SLICE.as_nanos() as u64;
     let flags: libc::c_uint = 0;
-    // SAFETY: the structure outlives the call and says how long it is; thread 0 is the calling one.
+    // SAFETY: the structure outlives the call and states its length; thread 0 is the calling
+    // thread.
     let status = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, flags) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

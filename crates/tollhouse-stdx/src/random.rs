@@ -1,31 +1,31 @@
-//! A small fast random generator for one core: load balancing, jitter, sampling.
+//! Small fast pseudorandom number generator for one core: load balancing, jitter, sampling.
 //!
-//! Seeded explicitly, so that tests and simulations repeat. Never for secrets: whoever sees a few
-//! outputs can tell the rest.
+//! Seeded explicitly, so that tests and simulations are repeatable. Not for secrets, because a few
+//! outputs suffice to predict the rest.
 
-/// The state of one generator; a Weyl sequence mixed by a folded multiplication.
+/// State of a generator: a Weyl sequence mixed by a folded multiplication.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
 }
 
-/// Odd, with about half of its bits set, so that the sequence passes through every value.
+/// Odd, so that the sequence passes through every value, with about half of its bits set.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const MIX: u64 = 0xe703_7ed1_a0b4_28db;
 
 impl Random {
-    /// A generator whose outputs follow from `seed` alone.
+    /// Creates a generator whose outputs depend only on `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// A generator with a seed that differs between processes and calls.
+    /// Creates a generator with a seed that differs between processes and calls.
     pub fn from_process_entropy() -> Self {
         use std::hash::BuildHasher;
         Self::seeded(foldhash::fast::RandomState::default().hash_one(STEP))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
@@ -33,15 +33,14 @@ impl Random {
         (product >> 64) as u64 ^ product as u64
     }
 
-    /// A number below `bound`, every one as likely as another to within 2⁻³²; zero when `bound` is
-    /// zero.
+    /// Returns a number below `bound`, uniform to within 2⁻³²; zero if `bound` is zero.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
         let high = self.next_u64() >> 32;
         ((high * u64::from(bound)) >> 32) as u32
     }
 
-    /// A number from 0 up to, not including, 1.
+    /// Returns a number from 0 to 1, exclusive.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         const MANTISSA_BITS: u32 = 53;

@@ -1,29 +1,30 @@
-//! Memory that the process holds and does not need: program text that only its start used.
+//! Releases memory that the process holds but no longer needs: program text used only during
+//! startup.
 //!
-//! Knows pages, not what is in them.
+//! Operates on pages, regardless of their content.
 
 #![expect(unsafe_code, reason = "telling the kernel about pages is unsafe in general; see below")]
 
 use rustix::mm::{Advice, madvise};
 
-/// Where the kernel tells what each mapping is made of.
+/// File in which the kernel describes each mapping.
 const MAPPINGS: &str = "/proc/self/smaps";
 
-/// Lets go of the pages of the program's own files that are mapped for reading alone: they stay in the
-/// page cache, and those that are used again come back from there by a minor fault. Worth calling once,
-/// when a start is over. Failing is harmless.
+/// Releases the pages of read-only mappings of the program's files. They stay in the page cache and
+/// return with a minor fault if they are used again. Call once, after startup. Failures are
+/// ignored.
 pub fn release_file_pages() {
     let Ok(mappings) = std::fs::read_to_string(MAPPINGS) else { return };
     for (start, bytes) in clean_file_mappings(&mappings) {
         let start = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: the range is a private mapping of a file that cannot be written, without a page that
+        // SAFETY: the range is a private mapping of a file without write permission, and no page
         // differs from the file: dropped pages are read back with the same bytes.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 }
 
-/// The mappings of files that are private, cannot be written and hold no page of their own: text and
-/// constants, but not what the loader has relocated.
+/// Returns the private, read-only file mappings without modified pages: text and constants, but not
+/// data relocated by the loader.
 fn clean_file_mappings(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut candidate = None;
@@ -39,7 +40,8 @@ fn clean_file_mappings(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// `None` where a line is no heading; inside, the range where it may be let go of.
+/// Parses the heading of a mapping; `None` for other lines. The inner value is the range if it may
+/// be released.
 fn heading(line: &str) -> Option<Option<(usize, usize)>> {
     let mut words = line.split_whitespace();
     let (range, access) = (words.next()?, words.next()?);

@@ -1,7 +1,7 @@
-//! Memory for one future after another: a large future that runs now and then lives here, so that whoever
-//! awaits it stays small in between, and nothing is allocated once the memory has its size.
+//! Reusable memory for one future after another. A large future is placed here while it runs, so
+//! that the awaiting type stays small, and no allocation is needed once the memory is large enough.
 //!
-//! `Box::pin` would do the same with an allocation each time. The futures may borrow; one thread.
+//! `Box::pin` would allocate each time. The futures may borrow. Single-threaded.
 
 #![expect(
     unsafe_code,
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// Memory that has held a future and may hold the next.
+/// Memory that has held a future and can hold another.
 #[derive(Default)]
 pub struct Room {
     memory: Option<(NonNull<u8>, Layout)>,
@@ -29,17 +29,17 @@ pub struct Occupied<F> {
 }
 
 impl Room {
-    /// Puts the future that `make` returns into the room. Allocates when the room is new or holds less than
-    /// the future needs.
+    /// Places the future returned by `make` into the room. Allocates if the room is new or too
+    /// small.
     pub fn occupy<F: Future>(mut self, make: impl FnOnce() -> F) -> Occupied<F> {
         let future = self.memory_for(Layout::new::<F>()).cast::<F>();
-        // SAFETY: the memory has the layout of `F`, belongs to this room alone, and holds nothing that
-        // would have to be dropped: a room is free whenever it is not inside of an `Occupied`.
+        // SAFETY: the memory has the layout of `F`, belongs to this room alone, and holds no value
+        // to drop: a room is free whenever it is not inside an `Occupied`.
         unsafe { future.write(make()) };
         Occupied { room: self, future }
     }
 
-    /// Memory that fits `wanted`; what the room has, where that is enough.
+    /// Returns memory that fits `wanted`; reuses the room's memory if it suffices.
     fn memory_for(&mut self, wanted: Layout) -> NonNull<u8> {
         if let Some((memory, layout)) = self.memory
             && layout.size() >= wanted.size()
@@ -60,7 +60,8 @@ impl Room {
 
     fn free(&mut self) {
         if let Some((memory, layout)) = self.memory.take() {
-            // SAFETY: allocated by `memory_for` with this layout, and taken out so that it is freed once.
+            // SAFETY: allocated by `memory_for` with this layout, and taken out so that it is freed
+            // once.
             unsafe { dealloc(memory.as_ptr(), layout) };
         }
     }
@@ -79,7 +80,7 @@ impl fmt::Debug for Room {
 }
 
 impl<F> Occupied<F> {
-    /// Drops the future, finished or not, and gives the room back.
+    /// Drops the future, finished or not, and returns the room.
     pub fn vacate(mut self) -> Room {
         let room = std::mem::take(&mut self.room);
         drop(self);
@@ -89,8 +90,9 @@ impl<F> Occupied<F> {
 
 impl<F> Drop for Occupied<F> {
     fn drop(&mut self) {
-        // SAFETY: written by `occupy` and dropped nowhere else; the memory is still there, because the
-        // room is dropped after this, or was taken out by `vacate`, which keeps it until this is done.
+        // SAFETY: written by `occupy` and dropped only here; the memory is still allocated, because
+        // the room is dropped after this, or was taken out by `vacate`, which keeps it until this
+        // is done.
         unsafe { self.future.drop_in_place() };
     }
 }
@@ -99,14 +101,14 @@ impl<F: Future> Future for Occupied<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: the future does not move until it is dropped: its memory is neither freed nor written
-        // to before that, and nobody else has a reference to it.
+        // SAFETY: the future does not move until it is dropped: its memory is neither freed nor
+        // written to before that, and no other reference to it exists.
         let future = unsafe { Pin::new_unchecked(self.future.as_mut()) };
         future.poll(context)
     }
 }
 
-// The future is pinned by its memory, not by where the handle stands.
+// The future is pinned by its memory, not by the position of the handle.
 impl<F> Unpin for Occupied<F> {}
 
 #[cfg(test)]

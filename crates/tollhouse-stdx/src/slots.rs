@@ -1,17 +1,18 @@
-//! A vector indexed by slot number whose clone is one reference count.
+//! Vector with cheap clones, indexed by slot number; a clone costs one reference count.
 //!
-//! The companion of the copy-on-write map for dense numbers: a change copies one chunk of
-//! [`CHUNK_SLOTS`] values, one branch of as many chunk pointers and the list of branches. Slots are never removed from the
-//! middle; a caller that frees slots keeps its own free list and stores an empty value.
+//! Counterpart of the copy-on-write map for dense numbers: a change copies one chunk of
+//! [`CHUNK_SLOTS`] values, one branch of as many chunk pointers and the list of branches. Slots are
+//! never removed from the middle; a caller that frees slots keeps a free list and stores an empty
+//! value.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Values of a chunk, and chunks of a branch: the copies a change costs, against the length of the
-/// list of branches.
+/// Number of values per chunk, and of chunks per branch: balances the copies per change against the
+/// length of the list of branches.
 pub const CHUNK_SLOTS: usize = 64;
 
-/// Slots of a full branch.
+/// Number of slots of a full branch.
 const BRANCH_SLOTS: usize = CHUNK_SLOTS * CHUNK_SLOTS;
 
 /// A persistent vector; see the module.
@@ -20,22 +21,19 @@ pub struct CowVec<T> {
 }
 
 impl<T> CowVec<T> {
-    /// An empty vector.
     pub fn new() -> Self {
         Self { root: Arc::new(Root { branches: Vec::new(), len: 0 }) }
     }
 
-    /// Number of slots.
     pub fn len(&self) -> u32 {
         self.root.len
     }
 
-    /// Whether there is no slot.
     pub fn is_empty(&self) -> bool {
         self.root.len == 0
     }
 
-    /// The value of `slot`.
+    /// Returns the value of `slot`.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
@@ -43,12 +41,13 @@ impl<T> CowVec<T> {
         branch.get(slot / CHUNK_SLOTS % CHUNK_SLOTS)?.get(slot % CHUNK_SLOTS)
     }
 
-    /// Every value in slot order.
+    /// Iterates over the values in slot order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.root.chunks().flat_map(|chunk| chunk.iter())
     }
 
-    /// Whether both are the same version; two vectors with equal values need not be.
+    /// Whether both are the same version; vectors with equal values may still be different
+    /// versions.
     pub fn is_same_version(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root)
     }
@@ -77,7 +76,7 @@ impl<T: Clone> CowVec<T> {
     /// Sets the value of `slot` and returns the old one.
     ///
     /// # Errors
-    /// Gives `value` back when there is no such slot.
+    /// If the slot does not exist; the error holds `value`.
     pub fn set(&mut self, slot: u32, value: T) -> Result<T, T> {
         if slot >= self.root.len {
             return Err(value);
@@ -85,8 +84,8 @@ impl<T: Clone> CowVec<T> {
         Ok(std::mem::replace(Arc::make_mut(&mut self.root).slot_mut(slot), value))
     }
 
-    /// Changes the value of `slot` in place and returns what `change` returned; `None` and nothing
-    /// copied when there is no such slot.
+    /// Changes the value of `slot` in place and returns the result of `change`; `None`, without
+    /// copying, if the slot does not exist.
     pub fn update<R>(&mut self, slot: u32, change: impl FnOnce(&mut T) -> R) -> Option<R> {
         if slot >= self.root.len {
             return None;
@@ -94,7 +93,7 @@ impl<T: Clone> CowVec<T> {
         Some(change(Arc::make_mut(&mut self.root).slot_mut(slot)))
     }
 
-    /// Takes the last slot away.
+    /// Removes the last slot.
     pub fn pop(&mut self) -> Option<T> {
         if self.is_empty() {
             return None;
@@ -145,7 +144,7 @@ impl<T: Clone> FromIterator<T> for CowVec<T> {
 type Chunk<T> = Arc<Vec<T>>;
 
 struct Root<T> {
-    /// Branches and chunks are all full but the last, which is never empty.
+    /// All branches and chunks are full but the last, which is never empty.
     branches: Vec<Arc<Vec<Chunk<T>>>>,
     len: u32,
 }
@@ -157,7 +156,7 @@ impl<T> Root<T> {
 }
 
 impl<T: Clone> Root<T> {
-    /// The place of a slot that exists, in a chunk of this version's own.
+    /// Returns the value of an existing slot, after copying its chunk if other versions share it.
     fn slot_mut(&mut self, slot: u32) -> &mut T {
         let slot = slot as usize;
         let branch = Arc::make_mut(&mut self.branches[slot / BRANCH_SLOTS]);

@@ -1,20 +1,21 @@
-//! Path and query of a request in one pass, sixteen bytes at a time: whether a byte stands there that may
-//! not, and where the query begins. What a target is made of otherwise is its grammar's matter.
+//! Validation of the path and query of a request in one pass, in blocks of sixteen bytes: finds
+//! forbidden bytes and the beginning of the query. The full grammar of a target is checked
+//! elsewhere.
 
-/// Bytes that are looked at together: one vector register of every 64-bit processor.
+/// Block size: one vector register of every 64-bit processor.
 const BLOCK_BYTES: usize = 16;
 
-/// What was found in a path with its query.
+/// Result of scanning a path with its query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TargetBytes {
-    /// Whether there is a control byte, a space, a `#`, or one outside of ASCII.
+    /// Whether it contains a control byte, a space, a `#`, or a byte outside ASCII.
     pub has_stray: bool,
-    /// Where the first `?` stands.
+    /// Position of the first `?`.
     pub mark: Option<usize>,
 }
 
-/// Looks at the first `length` bytes of `text`. What stands behind them does not count, and makes for whole
-/// blocks, which are looked at faster than their parts.
+/// Scans the first `length` bytes of `text`. The bytes after them are ignored; passing them allows
+/// whole blocks, which are faster than partial ones.
 #[inline]
 pub fn target_bytes(text: &[u8], length: usize) -> TargetBytes {
     let length = length.min(text.len());
@@ -41,7 +42,7 @@ pub fn target_bytes(text: &[u8], length: usize) -> TargetBytes {
     TargetBytes { has_stray: strays != 0, mark }
 }
 
-/// One bit a byte, the first byte lowest.
+/// Results of a block: one bit per byte, first byte lowest.
 struct Bits {
     strays: u32,
     marks: u32,
@@ -55,11 +56,11 @@ fn bits(block: &[u8; BLOCK_BYTES]) -> Bits {
         _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
         _mm_set1_epi8,
     };
-    // SAFETY: SSE2 is part of every x86-64 processor, the load reads exactly the 16 bytes of the
-    // block, and it asks for no alignment.
+    // SAFETY: SSE2 is part of every x86-64 processor; the load reads exactly the 16 bytes of the
+    // block and requires no alignment.
     let (strays, marks) = unsafe {
         let bytes = _mm_loadu_si128(block.as_ptr().cast());
-        // As signed numbers, those outside of ASCII are below all others.
+        // As signed numbers, bytes outside ASCII are below all others.
         let low = _mm_cmpgt_epi8(_mm_set1_epi8(b'!' as i8), bytes);
         let deletes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f));
         let hashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'#' as i8));
@@ -70,7 +71,7 @@ fn bits(block: &[u8; BLOCK_BYTES]) -> Bits {
     Bits { strays: strays as u32, marks: marks as u32 }
 }
 
-/// The same where those instructions are not to be had.
+/// Portable version, for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn bits(block: &[u8; BLOCK_BYTES]) -> Bits {

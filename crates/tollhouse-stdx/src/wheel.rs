@@ -1,10 +1,10 @@
-//! A coarse timer wheel for one thread: one entry a task, with a deadline that moves all the time.
+//! Coarse timer wheel for one thread, with one entry per task and deadlines that move often.
 //!
-//! Moving a deadline further away, the common case, is a store: the entry stays where it is queued
-//! and is queued again only when its slot comes round. Entries hang in their slot by links, so
-//! that a timer can be queued, moved and dropped without allocating and memory follows the number
-//! of timers, not their history. The wheel never looks at a clock: whoever owns it says what time
-//! it is. A timer fires at most one tick late and never early.
+//! Moving a deadline further away, the common case, is a store: the entry stays in its slot and is
+//! queued again only when that slot is reached. Entries are linked lists within slots, so that
+//! timers are queued, moved and dropped without allocation, and memory depends on the current
+//! number of timers. The wheel never reads a clock: its owner passes the time. A timer fires at
+//! most one tick late and never early.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -12,11 +12,11 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// Slots of a wheel. With [`TICK_DEFAULT`] one turn is ten seconds, so that the usual deadline of
-/// a minute is looked at six times, and an idle connection costs next to nothing.
+/// Number of slots. With [`TICK_DEFAULT`] one turn takes ten seconds, so that a usual deadline of a
+/// minute is checked six times and an idle connection costs almost nothing.
 pub const SLOTS: usize = 1_024;
 
-/// The tick meant for connection deadlines, which are seconds.
+/// Tick for connection deadlines, which are seconds long.
 pub const TICK_DEFAULT: Duration = Duration::from_millis(10);
 
 const NEVER_MS: u64 = u64::MAX;
@@ -24,46 +24,47 @@ const NIL: u32 = u32::MAX;
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD_BITS;
 
-/// The wheel of one thread.
+/// Timer wheel of one thread.
 pub struct Wheel {
     inner: Rc<Inner>,
 }
 
 impl Wheel {
-    /// An empty wheel at time zero. A tick shorter than a millisecond counts as one.
+    /// Creates an empty wheel at time zero. Ticks shorter than a millisecond are rounded up to one.
     pub fn new(tick: Duration) -> Self {
         let tick_ms = u64::try_from(tick.as_millis()).unwrap_or(NEVER_MS).max(1);
         Self { inner: Rc::new(Inner::new(tick_ms)) }
     }
 
-    /// A disarmed timer. Takes the place of a dropped one before it allocates.
+    /// Creates a disarmed timer. Reuses the entry of a dropped timer if possible, and allocates
+    /// otherwise.
     pub fn timer(&self) -> Timer {
         Timer { entry: self.inner.take_entry(), wheel: Rc::clone(&self.inner) }
     }
 
-    /// Wakes every timer whose deadline is at or before `now_ms` and whose tick has passed.
-    /// Time that runs backwards does nothing.
+    /// Wakes every timer whose deadline is at or before `now_ms` and whose tick has passed. Has no
+    /// effect if the time runs backwards.
     pub fn advance(&self, now_ms: u64) {
         self.inner.advance(now_ms);
     }
 
-    /// How many milliseconds after `now_ms` the wheel wants [`advance`](Self::advance) to be
-    /// called; `None` when nothing is queued. Zero when it is overdue.
+    /// Returns the milliseconds after `now_ms` until [`advance`](Self::advance) should be called;
+    /// `None` if nothing is queued, zero if it is overdue.
     ///
-    /// The answer counts as announced: a timer queued for an earlier tick afterwards wakes the
-    /// waker given to [`set_ticker`](Self::set_ticker).
+    /// The result counts as announced: a timer queued later for an earlier tick wakes the waker of
+    /// [`set_ticker`](Self::set_ticker).
     pub fn next_tick(&self, now_ms: u64) -> Option<u64> {
         let tick = self.inner.next_occupied_tick();
         self.inner.announced_tick.set(tick.unwrap_or(NEVER_MS));
         tick.map(|tick| tick.saturating_mul(self.inner.tick_ms).saturating_sub(now_ms))
     }
 
-    /// Says whom to wake when a timer needs an earlier tick than the last announced one.
+    /// Sets the waker to use when a timer needs an earlier tick than the last announced one.
     pub fn set_ticker(&self, waker: &Waker) {
         replace_waker(&self.inner.ticker, waker);
     }
 
-    /// How many timers are queued, disarmed ones not yet swept included.
+    /// Returns the number of queued timers, including disarmed ones not yet removed.
     pub fn queued_len(&self) -> usize {
         self.inner.queued.get()
     }
@@ -75,14 +76,15 @@ impl fmt::Debug for Wheel {
     }
 }
 
-/// A deadline of one task; dropping it takes it off the wheel.
+/// Deadline of one task; removed from the wheel on drop.
 pub struct Timer {
     entry: Rc<Entry>,
     wheel: Rc<Inner>,
 }
 
 impl Timer {
-    /// Sets the deadline. Two stores at most when it moves away; queued again when it comes closer.
+    /// Sets the deadline. Costs at most two stores if it moves away; the timer is queued again if
+    /// it comes closer.
     #[inline]
     pub fn arm(&self, deadline_ms: u64) {
         self.entry.deadline_ms.set(deadline_ms);
@@ -91,7 +93,8 @@ impl Timer {
         }
     }
 
-    /// Has the task woken once at `at_ms` besides, whatever its deadline is or becomes; see [`Self::cancel_nudge`].
+    /// Wakes the task once at `at_ms` in addition, regardless of the deadline; see
+    /// [`Self::cancel_nudge`].
     #[inline]
     pub fn nudge(&self, at_ms: u64) {
         self.entry.nudge_ms.set(at_ms);
@@ -100,29 +103,28 @@ impl Timer {
         }
     }
 
-    /// Takes a nudge back that has not come.
+    /// Cancels a pending nudge.
     #[inline]
     pub fn cancel_nudge(&self) {
         self.entry.nudge_ms.set(NEVER_MS);
     }
 
-    /// Takes the deadline away; the entry leaves its slot when that comes round.
+    /// Removes the deadline; the entry leaves its slot when that is reached.
     #[inline]
     pub fn disarm(&self) {
         self.entry.deadline_ms.set(NEVER_MS);
     }
 
-    /// Whether a deadline is set.
     pub fn is_armed(&self) -> bool {
         self.entry.deadline_ms.get() != NEVER_MS
     }
 
-    /// The deadline, when one is set.
+    /// Returns the deadline, if set.
     pub fn deadline_ms(&self) -> Option<u64> {
         Some(self.entry.deadline_ms.get()).filter(|deadline| *deadline != NEVER_MS)
     }
 
-    /// Says whom to wake at the deadline; clones the waker only when it is another one.
+    /// Sets the waker to use at the deadline; clones it only if it differs from the current one.
     #[inline]
     pub fn set_waker(&self, waker: &Waker) {
         replace_waker(&self.entry.waker, waker);
@@ -149,11 +151,11 @@ impl fmt::Debug for Timer {
 }
 
 struct Entry {
-    /// `NEVER_MS` when disarmed.
+    /// `NEVER_MS` if disarmed.
     deadline_ms: Cell<u64>,
-    /// `NEVER_MS` when none is wanted.
+    /// `NEVER_MS` if unset.
     nudge_ms: Cell<u64>,
-    /// When the slot it hangs in is looked at; `NEVER_MS` when it hangs in none.
+    /// Time at which its slot is processed; `NEVER_MS` if not queued.
     queued_until_ms: Cell<u64>,
     index: u32,
     previous: Cell<u32>,
@@ -162,7 +164,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The earlier of deadline and nudge.
+    /// Returns the earlier of deadline and nudge.
     fn due_ms(&self) -> u64 {
         self.deadline_ms.get().min(self.nudge_ms.get())
     }
@@ -170,7 +172,7 @@ impl Entry {
 
 struct Inner {
     tick_ms: u64,
-    /// The tick up to which everything has been looked at. Whatever is queued hangs in one of the
+    /// Tick up to which all slots have been processed. Every queued entry is in one of the
     /// `SLOTS - 1` ticks after it, so that slot and tick determine each other.
     current_tick: Cell<u64>,
     announced_tick: Cell<u64>,
@@ -178,7 +180,7 @@ struct Inner {
     queued: Cell<usize>,
     /// First entry of every slot.
     heads: Box<[Cell<u32>]>,
-    /// One bit a slot: whether its list has an entry.
+    /// Bitmap of the slots whose list has an entry.
     occupied: [Cell<u64>; WORDS],
     entries: RefCell<Vec<Rc<Entry>>>,
     free: RefCell<Vec<u32>>,
@@ -222,13 +224,14 @@ impl Inner {
         self.unlink(entry);
         entry.deadline_ms.set(NEVER_MS);
         entry.nudge_ms.set(NEVER_MS);
-        // The waker may own what is being dropped around us: it goes after the last borrow.
+        // The waker may own the value whose drop is in progress, so that it is dropped after the
+        // last borrow.
         let waker = entry.waker.borrow_mut().take();
         self.free.borrow_mut().push(entry.index);
         drop(waker);
     }
 
-    /// Hangs the entry where its deadline belongs, wherever it hung before.
+    /// Moves the entry to the slot of its deadline.
     #[cold]
     fn requeue(&self, entry: &Entry) {
         self.unlink(entry);
@@ -291,9 +294,9 @@ impl Inner {
         self.current_tick.set(self.current_tick.get().max(target));
     }
 
-    /// Empties one slot: wakes what is due, queues again what has moved, forgets the disarmed.
-    /// Nothing is borrowed while a waker runs, and nothing can be queued into the slot of the
-    /// current tick, so that the loop ends.
+    /// Empties one slot: wakes due timers, queues moved ones again, removes disarmed ones. Nothing
+    /// is borrowed while a waker runs, and nothing can be queued into the slot of the current tick,
+    /// so that the loop ends.
     fn drain(&self, slot: usize, now_ms: u64) {
         loop {
             let head = self.heads[slot].get();
@@ -307,7 +310,7 @@ impl Inner {
                 if entry.nudge_ms.get() <= now_ms {
                     entry.nudge_ms.set(NEVER_MS);
                 }
-                // The deadline is still to come where only the nudge was due.
+                // Only the nudge was due; the deadline is still pending.
                 if entry.deadline_ms.get() > now_ms && entry.due_ms() != NEVER_MS {
                     self.requeue(&entry);
                 }
@@ -321,7 +324,7 @@ impl Inner {
         }
     }
 
-    /// The first tick after the current one that has an entry.
+    /// Returns the first tick after the current one that has an entry.
     fn next_occupied_tick(&self) -> Option<u64> {
         if self.queued.get() == 0 {
             return None;
@@ -329,7 +332,7 @@ impl Inner {
         let first = self.current_tick.get() + 1;
         let start = slot_of(first);
         let ahead_of_start = u64::MAX << (start % WORD_BITS);
-        // The word of the start comes twice: first its upper bits, at the end its lower ones.
+        // The word of the start is visited twice: first its upper bits, at the end its lower ones.
         (0..=WORDS).find_map(|step| {
             let index = (start / WORD_BITS + step) % WORDS;
             let mask = match step {
@@ -345,7 +348,7 @@ impl Inner {
 }
 
 fn slot_of(tick: u64) -> usize {
-    // The remainder is below `SLOTS`, so that nothing is cut off.
+    // The cast is lossless, because the remainder is below `SLOTS`.
     (tick % SLOTS as u64) as usize
 }
 

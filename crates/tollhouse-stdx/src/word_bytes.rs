@@ -1,15 +1,16 @@
-//! How far a word reaches: header names and host names, looked at sixteen bytes at a time.
+//! Scan for the end of a word in header and host names, in blocks of sixteen bytes.
 
 use crate::blocks::{BLOCK_BYTES, prefix};
 
-/// How many bytes at the start of `text` are ASCII letters, digits, `-`, `.` or `_`: what nearly
-/// all names of headers and hosts are made of. What else a name may hold is its grammar's matter.
+/// Returns the length of the longest prefix of `text` of ASCII letters, digits, `-`, `.` and `_`,
+/// which nearly all header and host names consist of. Further permitted bytes are left to the
+/// grammar of the name.
 #[inline]
 pub fn word_bytes(text: &[u8]) -> usize {
     prefix(text, other_bits)
 }
 
-/// One bit for each byte that no word has, the first byte lowest.
+/// Returns one bit per byte, set for all other bytes, first byte lowest.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "vector instructions need it; 500 instructions a request head less")]
@@ -18,14 +19,14 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
         _mm_add_epi8, _mm_andnot_si128, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128,
         _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     };
-    /// What moves `first` to the least signed number, so that one comparison finds a range.
+    /// Offset that maps `first` to the least signed number, so that one comparison tests a range.
     const fn to_least(first: u8) -> i8 {
         0x80_u8.wrapping_sub(first) as i8
     }
     const LETTERS: i8 = i8::MIN + (b'z' - b'a' + 1) as i8;
     const DASH_TO_NINE: i8 = i8::MIN + (b'9' - b'-' + 1) as i8;
-    // SAFETY: SSE2 is part of every x86-64 processor, the load reads exactly the 16 bytes of the
-    // block, and it asks for no alignment.
+    // SAFETY: SSE2 is part of every x86-64 processor; the load reads exactly the 16 bytes of the
+    // block and requires no alignment.
     let words = unsafe {
         let bytes = _mm_loadu_si128(block.as_ptr().cast());
         let folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
@@ -33,7 +34,7 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
             _mm_add_epi8(folded, _mm_set1_epi8(to_least(b'a'))),
             _mm_set1_epi8(LETTERS),
         );
-        // `-`, `.`, `/` and the digits stand in a row.
+        // `-`, `.`, `/` and the digits are consecutive.
         let row = _mm_cmplt_epi8(
             _mm_add_epi8(bytes, _mm_set1_epi8(to_least(b'-'))),
             _mm_set1_epi8(DASH_TO_NINE),
@@ -45,7 +46,7 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     !words & 0xffff
 }
 
-/// The same where those instructions are not to be had.
+/// Portable version, for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {

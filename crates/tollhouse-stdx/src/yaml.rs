@@ -1,29 +1,31 @@
-//! YAML with bounds: documents come from strangers, and a few lines of anchors can stand for gigabytes.
+//! YAML parser with limits, because documents are untrusted and a few lines of anchors can expand
+//! to gigabytes.
 //!
-//! The only file that knows how the library is told its bounds. What a document means is its reader's matter.
+//! Only this module configures the limits of the library. The caller interprets the document.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-/// How large a document may be.
+/// Limits on a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most parts: scalars, and beginnings and ends of lists and maps.
+    /// Maximum number of nodes: scalars, and beginnings and ends of lists and maps.
     pub parts_max: usize,
-    /// Deepest nesting.
+    /// Maximum nesting depth.
     pub depth_max: usize,
-    /// Most anchors, and most aliases.
+    /// Maximum number of anchors, and of aliases.
     pub aliases_max: usize,
-    /// Most parts that aliases may add: ends documents that grow by repeating what repeats.
+    /// Maximum number of nodes added by aliases, which stops documents that grow by nested
+    /// repetition.
     pub aliased_parts_max: usize,
 }
 
-/// What is wrong with a document.
+/// Error in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
     /// Line and column, from 1.
     pub at: Option<(u64, u64)>,
-    /// What is wrong there, in one line.
+    /// Description of the error, in one line.
     pub why: String,
 }
 
@@ -38,16 +40,17 @@ impl std::fmt::Display for YamlError {
 
 impl std::error::Error for YamlError {}
 
-/// Reads one document. Only `true` and `false` are booleans, so that `off` and `no` stay words; a key that stands
-/// twice is an error.
+/// Parses one document. Only `true` and `false` are booleans, so that `off` and `no` remain text.
+/// Duplicate keys are an error.
 ///
 /// # Errors
-/// The text is not YAML, is not of the type, or passes a bound.
+/// If the text is not YAML, does not match the type, or exceeds a limit.
 pub fn parse<T: DeserializeOwned>(text: &str, bounds: Bounds) -> Result<T, YamlError> {
     read(text, bounds, Booleans::TrueAndFalse)
 }
 
-/// The same, with `yes`, `no`, `on` and `off` as booleans where YAML 1.1 has them: for files of other programs.
+/// Parses one document with the booleans of YAML 1.1 (`yes`, `no`, `on`, `off`), for files of other
+/// programs.
 ///
 /// # Errors
 /// Like [`parse`].
@@ -55,7 +58,7 @@ pub fn parse_yaml_1_1<T: DeserializeOwned>(text: &str, bounds: Bounds) -> Result
     read(text, bounds, Booleans::Words)
 }
 
-/// Which words are booleans.
+/// Set of words that are booleans.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Booleans {
     TrueAndFalse,
@@ -89,7 +92,7 @@ fn read<T: DeserializeOwned>(
 
 fn describe(error: &serde_saphyr::Error) -> YamlError {
     let text = error.to_string();
-    // Further lines only draw the place, which is told apart.
+    // Further lines only illustrate the position, which is returned separately.
     let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let place = error.location().map(|at| (at.line(), at.column())).filter(|(line, _)| *line > 0);
     let why = match place {

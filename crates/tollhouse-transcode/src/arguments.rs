@@ -1,17 +1,18 @@
-//! Arguments of a query or a form as the JSON that says the same.
+//! Converts arguments of a query or form to JSON.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// Most arguments that are read; APISIX reads as many.
+/// Maximum number of arguments read, as in APISIX.
 const ARGUMENTS_MAX: usize = 100;
 
-/// Deepest path of a dotted name: each step is an object around the next.
+/// Maximum depth of a dotted name; each step is a nested object.
 const STEPS_MAX: usize = 32;
 
-/// The arguments of `a=1&b.c=2` as `{"a": "1", "b": {"c": "2"}}`: decoded, repeated ones as lists, one
-/// without `=` as `true`. What does not fit the names before it (`a=1&a.b=2`) is left out.
+/// Converts `a=1&b.c=2` to `{"a": "1", "b": {"c": "2"}}`: decoded, repeated arguments as lists,
+/// arguments without `=` as `true`. An argument that contradicts earlier ones (`a=1&a.b=2`) is
+/// ignored.
 pub fn document_of_arguments(text: &[u8]) -> Vec<u8> {
     let mut document = Map::new();
     let pairs = text.split(|&byte| byte == b'&');
@@ -42,7 +43,7 @@ fn insert(mut object: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// `text` with `%XX` and `+` decoded; what is no UTF-8 is replaced, since JSON can carry nothing else.
+/// Decodes `%XX` and `+`. Invalid UTF-8 is replaced, because JSON cannot carry it.
 fn decoded(encoded: &[u8]) -> String {
     let argument = [b"a=", encoded].concat();
     let value = tollhouse_model::variable::query_argument(&argument, "a").map(Cow::into_owned);

@@ -1,6 +1,6 @@
-//! A message as JSON: names as the definition writes them, and what options say of integers, enums and
-//! fields that are not there. Messages that protobuf's own JSON writes in another form, such as
-//! timestamps, are written as the messages that they are, as APISIX does.
+//! Converts a message to JSON: names as in the definition; options determine the form of integers,
+//! enums and absent fields. Messages with a special form in protobuf's own JSON, such as
+//! timestamps, are written as ordinary messages, as in APISIX.
 
 use std::io::Write;
 
@@ -11,71 +11,72 @@ use prost_reflect::{
     ReflectMessage, Syntax, Value,
 };
 
-/// How integers are written that do not fit 32 bits.
+/// Form of integers that do not fit into 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Int64Form {
-    /// `4294967296`.
+    /// As a number: `4294967296`.
     #[default]
     Number,
-    /// `"#4294967296"`.
+    /// As a decimal text: `"#4294967296"`.
     Text,
-    /// `"#0x100000000"`.
+    /// As a hexadecimal text: `"#0x100000000"`.
     Hexadecimal,
 }
 
-/// How values of enums are written.
+/// Form of enum values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EnumForm {
-    /// Their names, or numbers where they have none.
+    /// The name, or the number of a value without a name.
     #[default]
     Name,
-    /// Their numbers.
+    /// The number.
     Number,
 }
 
-/// Which fields are written that are not there.
+/// Treatment of absent fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Defaults {
-    /// Those of proto3 that cannot be told from their default.
+    /// Writes fields of proto3 that are indistinguishable from their default.
     #[default]
     Auto,
-    /// These, and scalars of proto2 with the default that they declare.
+    /// Additionally writes scalars of proto2 with their declared default.
     All,
-    /// None.
+    /// Writes no absent fields.
     Nothing,
 }
 
-/// What is asked for at least.
+/// Minimum number of bytes requested at a time.
 const GRANT_BYTES_MIN: usize = 1024;
 
-/// Why a message is not written.
+/// Reason why a message cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The bytes are none.
+    /// The bytes are not a valid message.
     #[error(transparent)]
     NoMessage(#[from] prost::DecodeError),
-    /// There is no room for what it says.
-    #[error("there is no room for a message as JSON")]
+    /// The output would be too large.
+    #[error("the message is too large as JSON")]
     NoRoom,
 }
 
-/// How messages are written.
+/// Options for writing messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JsonForm {
-    /// 64-bit integers.
+    /// Form of 64-bit integers.
     pub int64: Int64Form,
-    /// Enums.
+    /// Form of enum values.
     pub enums: EnumForm,
-    /// Fields that are not there.
+    /// Treatment of absent fields.
     pub defaults: Defaults,
 }
 
 impl JsonForm {
-    /// Appends the message that `bytes` are, as JSON on one line. `may_grow` is asked with the bytes that `out` may
-    /// take up next: fields that are not there are written too, so that two bytes of a list may become a page.
+    /// Appends the message encoded in `bytes` as JSON on one line. `may_grow` is called with the
+    /// size that `out` may reach next: absent fields are written too, so that a few bytes of input
+    /// can expand to a large output.
     ///
     /// # Errors
-    /// The bytes are no such message, or there is no room for what they say.
+    /// If the bytes are not a valid message, or `may_grow` denies the space for the output.
     pub fn write(
         &self,
         descriptor: &MessageDescriptor,
@@ -107,7 +108,7 @@ impl JsonForm {
         out.push(b'}');
     }
 
-    /// Whether a field is written that is not there.
+    /// Whether an absent field is written.
     fn fills(&self, field: &FieldDescriptor) -> bool {
         let is_message = matches!(field.kind(), Kind::Message(_)) && !field.is_list();
         let is_proto2 = field.parent_file().syntax() == Syntax::Proto2;
@@ -137,7 +138,7 @@ impl JsonForm {
             Value::Map(entries) => {
                 let Kind::Message(entry) = kind else { return };
                 let kind = entry.map_entry_value_field().kind();
-                // The same answer reads the same each time.
+                // Sorted, so that equal messages give equal output.
                 let mut sorted: Vec<(String, &Value)> =
                     entries.iter().map(|(key, value)| (key_text(key), value)).collect();
                 sorted.sort_by(|a, b| a.0.cmp(&b.0));
@@ -174,12 +175,12 @@ impl JsonForm {
             }
             Value::EnumNumber(number) => self.variant(kind.as_enum(), *number, out),
             Value::Message(message) => self.message(message, out),
-            // Neither stands inside of another: fields are taken apart before.
+            // Never nested: `field` handles both.
             Value::List(_) | Value::Map(_) => out.bytes.extend_from_slice(b"null"),
         }
     }
 
-    /// A 64-bit integer; as text where 32 bits would not hold it, as the library does that APISIX uses.
+    /// Writes a 64-bit integer; as text if it exceeds 32 bits, like the library used by APISIX.
     fn wide(&self, number: i128, out: &mut Text<'_>) {
         let fits = (i128::from(i32::MIN)..=i128::from(u32::MAX)).contains(&number);
         let sign = if number < 0 { "-" } else { "" };
@@ -201,10 +202,10 @@ impl JsonForm {
     }
 }
 
-/// What has been written, and whether there may be more.
+/// Output with its limit.
 struct Text<'o> {
     bytes: &'o mut Vec<u8>,
-    /// How long it may become before it has to be asked again.
+    /// Length up to which `may_grow` need not be called again.
     granted: usize,
     may_grow: &'o mut dyn FnMut(usize) -> bool,
     is_full: bool,
@@ -215,13 +216,13 @@ impl Text<'_> {
         self.bytes.push(byte);
     }
 
-    /// Begins the next member or item; `false` where there is no room for it.
+    /// Begins the next member or item; `false` if the output is full.
     fn separate(&mut self, is_first: &mut bool) -> bool {
         if !std::mem::take(is_first) {
             self.push(b',');
         }
         if !self.is_full && self.bytes.len() >= self.granted {
-            // As vectors grow.
+            // Doubled, as vectors grow.
             self.granted = self.bytes.len().saturating_mul(2).max(GRANT_BYTES_MIN);
             self.is_full = !(self.may_grow)(self.granted);
         }
@@ -240,7 +241,7 @@ fn key_text(key: &MapKey) -> String {
     }
 }
 
-/// What JSON has no number for, in the words of protobuf's mapping.
+/// Returns the text for a non-finite number, as in protobuf's JSON mapping.
 fn unusual(number: f64) -> &'static str {
     if number.is_nan() {
         "NaN"
@@ -256,7 +257,7 @@ fn text(text: &str, out: &mut Text<'_>) {
 }
 
 fn json<T: serde::Serialize + ?Sized>(value: &T, out: &mut Text<'_>) {
-    // Memory does not refuse bytes, and numbers and texts have a form.
+    // Writing to memory does not fail, and numbers and texts are always serializable.
     let _ = serde_json::to_writer(&mut *out.bytes, value);
 }
 

@@ -1,4 +1,5 @@
-//! A definition of services: the text of a `.proto` file, or a descriptor set in base64, compiled.
+//! Compiled definition of services, from the text of a `.proto` file or a base64-encoded descriptor
+//! set.
 
 use std::path::Path;
 
@@ -9,42 +10,43 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use prost_types::FileDescriptorSet;
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
-/// Under which name the text is compiled: what messages about it call it.
+/// File name of the text in error messages.
 const FILE_NAME: &str = "content";
 
-/// Deepest nesting of brackets in a text. Definitions of people stay below ten; the compiler descends
-/// once for each.
+/// Maximum nesting of brackets in a text. Definitions written by people stay below ten, and the
+/// compiler recurses for each.
 const NESTING_MAX: usize = 200;
 
-/// Services and messages, ready to use. Clones share it.
+/// Compiled services and messages. Clones share the data.
 #[derive(Debug, Clone)]
 pub struct Definition {
     pool: DescriptorPool,
 }
 
-/// Why a content defines nothing.
+/// Reason why the content is not a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// It is neither a definition nor base64; says what is wrong with it as a definition.
+    /// The content is neither a definition nor base64; holds the error of parsing it as a
+    /// definition.
     #[error("{0}")]
     Text(String),
-    /// It is base64, of something else than a descriptor set that is complete.
-    #[error("no descriptor set that is complete: {0}; write it with protoc --include_imports")]
+    /// The content is base64, but not a complete descriptor set.
+    #[error("not a complete descriptor set: {0}; write it with protoc --include_imports")]
     Set(String),
 }
 
 /// A method of a service.
 #[derive(Debug, Clone)]
 pub struct Method {
-    /// What calls ask for: `/package.Service/Method`.
+    /// Path of calls: `/package.Service/Method`.
     pub path: String,
-    /// What a request is.
+    /// Type of the request.
     pub input: MessageDescriptor,
-    /// What an answer is.
+    /// Type of the response.
     pub output: MessageDescriptor,
-    /// Whether a call sends any number of messages.
+    /// Whether the client streams messages.
     pub streams_in: bool,
-    /// Whether a call is answered by any number of messages.
+    /// Whether the server streams messages.
     pub streams_out: bool,
 }
 
@@ -53,7 +55,7 @@ impl Definition {
     /// protobuf, or a `FileDescriptorSet` in base64.
     ///
     /// # Errors
-    /// It is neither.
+    /// If `content` is neither of them.
     pub fn compile(content: &str) -> Result<Self, DefinitionError> {
         let error = match compile_text(content) {
             Ok(pool) => return Ok(Self { pool }),
@@ -66,7 +68,7 @@ impl Definition {
         }
     }
 
-    /// The method `name` of the service that is called `service` with its package.
+    /// Returns the method `name` of a service, given by its full name with package.
     pub fn method(&self, service: &str, name: &str) -> Option<Method> {
         let service = self.pool.get_service_by_name(service)?;
         let method = service.methods().find(|method| method.name() == name)?;
@@ -79,13 +81,13 @@ impl Definition {
         })
     }
 
-    /// The message that is called `name` with its package.
+    /// Returns a message type by its full name with package.
     pub fn message(&self, name: &str) -> Option<MessageDescriptor> {
         self.pool.get_message_by_name(name)
     }
 }
 
-/// The one text there is.
+/// Resolver for the single text.
 struct Content(String);
 
 impl FileResolver for Content {
@@ -133,7 +135,7 @@ fn check_nesting(text: &str) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// A set, completed by the well-known files that it imports and may leave out.
+/// Decodes a descriptor set and adds missing well-known files that it imports.
 fn decode_set(bytes: &[u8]) -> Result<DescriptorPool, DefinitionError> {
     let incomplete = |error: &dyn std::fmt::Display| DefinitionError::Set(error.to_string());
     let mut set = FileDescriptorSet::decode(bytes).map_err(|error| incomplete(&error))?;

@@ -1,9 +1,9 @@
-//! JSON to a message on the wire, in one pass over the text: nothing is built in between, so that a
-//! request costs the memory of its bytes, however many fields it has.
+//! Converts JSON to an encoded message in one pass over the text, without an intermediate tree, so
+//! that the memory use depends on the size of the request and not on its number of fields.
 //!
-//! Fields are found by the name in the definition, or by their JSON name. What is written leniently is
-//! read leniently, since it may come of a query: numbers and booleans as text, one value where a list is
-//! meant, 64-bit integers as `#123` or `0x7B`.
+//! Fields are found by their name in the definition or by their JSON name. Values are accepted
+//! leniently, because they may come from a query: numbers and booleans as text, a single value in
+//! place of a list, 64-bit integers as `#123` or `0x7B`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,13 +15,13 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use tollhouse_model::json::{Kind as JsonKind, Piece};
 
-/// Deepest nesting of messages: what servers of gRPC read by default.
+/// Maximum nesting of messages: the default limit of gRPC servers.
 const DEPTH_MAX: usize = 100;
 
-/// Longest part of a value that an error shows.
+/// Maximum number of characters of a value shown in an error.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Integers beyond this have neighbours that the same float stands for.
+/// Largest float below which all integers are distinguishable.
 const FLOAT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -33,9 +33,9 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 /// A value that does not fit its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodeError {
-    /// The field: `user.tags`; empty for the message itself.
+    /// Path of the field, such as `user.tags`; empty for the message itself.
     path: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     reason: String,
 }
 
@@ -50,11 +50,11 @@ impl fmt::Display for EncodeError {
     }
 }
 
-/// Appends the message `descriptor` that the JSON object `piece` says. Names that it does not know are
-/// passed over; `null` is a field that is not there.
+/// Appends the JSON object `piece` as a message of type `descriptor`. Unknown names are ignored;
+/// `null` counts as an absent field.
 ///
 /// # Errors
-/// A value that does not fit its field, or an object nested deeper than servers read.
+/// If a value does not fit its field, or an object is nested deeper than servers accept.
 pub fn encode_message(
     descriptor: &MessageDescriptor,
     piece: Piece<'_>,
@@ -75,7 +75,7 @@ fn message(
     if depth > DEPTH_MAX {
         return Err(EncodeError::new(format!("nested deeper than {DEPTH_MAX}")));
     }
-    // By number: a field has two names, and must not be given by both.
+    // By number, because a field has two names and must not be given by both.
     let mut seen: Vec<u32> = Vec::new();
     for (name, value) in piece.members() {
         let name = name.text().unwrap_or_default();
@@ -123,7 +123,7 @@ fn whole_field(
     Ok(())
 }
 
-/// One value with its key.
+/// Encodes one value with its key.
 fn one(
     field: &FieldDescriptor,
     piece: Piece<'_>,
@@ -185,7 +185,7 @@ fn delimited(body: &[u8], out: &mut Vec<u8>) {
 #[derive(Debug)]
 enum Scalar<'t> {
     Text(Cow<'t, str>),
-    /// As it stands in the text.
+    /// Number as written in the text.
     Number(&'t str),
     Boolean(bool),
 }
@@ -216,7 +216,7 @@ impl<'t> Scalar<'t> {
     }
 }
 
-/// A value without its key.
+/// Encodes a value without its key.
 fn scalar(kind: &Kind, value: &Scalar<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let narrow = || i32::try_from(integer(value)?).map_err(|_| value.refused("a 32-bit integer"));
     let wide = || i64::try_from(integer(value)?).map_err(|_| value.refused("a 64-bit integer"));
@@ -225,7 +225,8 @@ fn scalar(kind: &Kind, value: &Scalar<'_>, out: &mut Vec<u8>) -> Result<(), Enco
     let wide_natural =
         || u64::try_from(integer(value)?).map_err(|_| value.refused("a 64-bit integer from 0"));
     match kind {
-        // Negative ones take ten bytes, as of 64 bits (protobuf encoding, "Signed Integers").
+        // Negative numbers are sign-extended to 64 bits and take ten bytes (protobuf encoding,
+        // "Signed Integers").
         Kind::Int32 => encode_varint(i64::from(narrow()?) as u64, out),
         Kind::Int64 => encode_varint(wide()? as u64, out),
         Kind::Uint32 => encode_varint(u64::from(natural()?), out),
@@ -256,7 +257,7 @@ fn scalar(kind: &Kind, value: &Scalar<'_>, out: &mut Vec<u8>) -> Result<(), Enco
     Ok(())
 }
 
-/// Wide enough for all integers of either sign.
+/// Parses an integer; `i128` holds all 64-bit integers of either sign.
 fn integer(value: &Scalar<'_>) -> Result<i128, EncodeError> {
     let text = match value {
         Scalar::Boolean(_) => return Err(value.refused("an integer")),
@@ -284,7 +285,7 @@ fn integer(value: &Scalar<'_>) -> Result<i128, EncodeError> {
     float.map(|float| float as i128).ok_or_else(|| value.refused("an integer"))
 }
 
-/// Digits alone, no sign.
+/// Parses digits without a sign.
 fn i64_digits(digits: &str, radix: u32) -> Option<i128> {
     let are_digits = digits.chars().all(|digit| digit.is_digit(radix));
     u64::from_str_radix(digits, radix).ok().filter(|_| are_digits).map(i128::from)

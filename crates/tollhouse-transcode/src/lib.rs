@@ -1,8 +1,8 @@
-//! Between JSON and gRPC: definitions of services as `protos` objects hold them, the fields of a request
-//! written as a message, and a message written as JSON.
+//! Conversion between JSON and gRPC: definitions of services as stored in `protos` objects,
+//! encoding of request fields as a message, and decoding of messages to JSON.
 //!
-//! No IO, no plugin, no HTTP. A request is written onto the wire straight from its text, without a tree
-//! in between; only answers become messages in memory.
+//! Independent of I/O, plugins and HTTP. Requests are encoded directly from their text without an
+//! intermediate tree; only responses are decoded to messages in memory.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The definitions of a configuration, by the ids of their objects.
+//! Definitions of a configuration, by the IDs of their objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use tollhouse_model::Id;
 
 use crate::definition::Definition;
 
-/// Definitions by id.
+/// Definitions by ID.
 #[derive(Debug, Default)]
 pub struct Protos {
     by_id: BTreeMap<Id, Arc<Definition>>,
 }
 
 impl Protos {
-    /// The definition of that id.
+    /// Returns the definition of an ID.
     pub fn get(&self, id: &Id) -> Option<&Arc<Definition>> {
         self.by_id.get(id)
     }
 
-    /// Keeps a definition in the place of the one before.
+    /// Adds a definition, replacing one with the same ID.
     pub fn insert(&mut self, id: Id, definition: Definition) {
         self.by_id.insert(id, Arc::new(definition));
     }
 
-    /// Forgets a definition.
+    /// Removes a definition.
     pub fn remove(&mut self, id: &Id) {
         self.by_id.remove(id);
     }

@@ -1,4 +1,5 @@
-//! What came of a call in full: the message `google.rpc.Status`, as `grpc-status-details-bin` carries it.
+//! Detailed status of a call: the message `google.rpc.Status`, carried in
+//! `grpc-status-details-bin`.
 
 use bytes::Bytes;
 use prost::Message;
@@ -6,51 +7,50 @@ use prost::Message;
 use crate::decode::JsonForm;
 use crate::definition::Definition;
 
-/// Longest JSON of a status: it came in a header.
+/// Maximum length of a status as JSON, because the status itself arrived in a header.
 const JSON_BYTES_MAX: usize = 1 << 20;
 
 /// A status with its details.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
-    /// The code.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// What happened, for people.
+    /// Description for people.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// Messages with more, of any type.
+    /// Further messages, of any type.
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<StatusDetail>,
 }
 
-/// A message of a type that it names: `google.protobuf.Any`.
+/// A message with its type: `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusDetail {
-    /// Where its type is described.
+    /// URL that names the type.
     #[prost(string, tag = "1")]
     pub type_url: String,
-    /// The message.
     #[prost(bytes = "bytes", tag = "2")]
     pub value: Bytes,
 }
 
-/// Why a status cannot be written.
+/// Reason why a status cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
-    /// The bytes are no status.
+    /// The bytes are not a valid status.
     #[error("failed to call pb.decode to decode grpc-status-details-bin")]
     NoStatus,
-    /// A detail is not of the type that it should have.
+    /// A detail does not have the expected type.
     #[error("failed to call pb.decode to decode details in grpc-status-details-bin")]
     NoDetail,
 }
 
 impl Status {
-    /// Appends `{"error": {"code": …, "message": …, "details": […]}}`. Details are written as messages of
-    /// the type `detail_type` where one is given, else as type and base64.
+    /// Appends `{"error": {"code": …, "message": …, "details": […]}}`. With `details`, a definition
+    /// and the name of a type in it, details are decoded as messages of that type; without, they are
+    /// written as type and base64.
     ///
     /// # Errors
-    /// A detail is no such message, or there is no such type.
+    /// If a detail is not a valid message of the type, or the type does not exist.
     pub fn write(
         &self,
         form: &JsonForm,
@@ -81,10 +81,10 @@ impl Status {
         Ok(())
     }
 
-    /// The status that `bytes` are.
+    /// Decodes a status.
     ///
     /// # Errors
-    /// They are none.
+    /// If the bytes are not a valid status.
     pub fn parse(bytes: &[u8]) -> Result<Self, StatusError> {
         Self::decode(bytes).map_err(|_| StatusError::NoStatus)
     }

@@ -300,7 +300,7 @@ fn contents_that_define_nothing_are_refused_in_words() {
         ("syntax = \"proto3\"; message A { string a = 0; }", "content:1"),
         ("message A {", "end of file"),
         ("import \"other.proto\";", "content:1"),
-        ("AAAA", "no descriptor set that is complete"),
+        ("AAAA", "not a complete descriptor set"),
         ("", ""),
     ] {
         match Definition::compile(content) {

@@ -1,4 +1,5 @@
-//! What was sent and has come, and what must not have happened. Knows no sockets.
+//! Record of the sent and received datagrams, and detection of violations. This module does not use
+//! sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use super::script::Filler;
 use super::stage::{IDLE_TIME, SESSIONS_MAX, SESSIONS_PER_ADDRESS_MAX};
 
-/// Something that must not have happened.
+/// Violation of an invariant.
 #[derive(Debug)]
 pub(super) struct Finding(String);
 
@@ -22,14 +23,14 @@ macro_rules! finding {
     ($($words:tt)*) => { Err(Finding(format!($($words)*))) };
 }
 
-/// Whom a configuration lets in, and how nodes hear of it.
+/// Sources that a configuration admits, and the header that nodes get.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Let {
-    /// Nobody else.
+    /// The only source address that is admitted; all are if absent.
     pub(super) alone: Option<Ipv4Addr>,
-    /// Everybody else.
+    /// A source address that is refused.
     pub(super) barred: Option<Ipv4Addr>,
-    /// Whether a PROXY header stands before each datagram.
+    /// Whether each datagram begins with a PROXY header.
     pub(super) has_header: bool,
 }
 
@@ -40,52 +41,52 @@ impl Let {
     }
 }
 
-/// What a node sees of a session: its number, and the address that the gateway sends from.
+/// A session as a node sees it: the number of the node, and the gateway's address.
 pub(super) type Peer = (usize, SocketAddr);
 
 /// A session as its node knows it.
 #[derive(Debug)]
 struct Session {
-    /// Whose it is; not known while nothing but empty datagrams has come.
+    /// Source of the session; unknown as long as only empty datagrams have arrived.
     source: Option<usize>,
-    /// What was in service when it began.
+    /// The configuration that was active when the session began.
     lets: Let,
-    /// The number of its last datagram.
+    /// Number of the session's last datagram.
     last: Option<u32>,
 }
 
-/// See the module.
+/// Record of one play; see the module.
 pub(super) struct Ledger {
     sources: Vec<SocketAddr>,
     lets: Let,
-    /// Sources that have sent since all sessions last ended.
+    /// Sources that have sent something since all sessions last ended.
     senders: BTreeSet<usize>,
-    /// Sessions since all had ended last, in the order of their beginning.
+    /// Sessions since all sessions last ended, in the order of their start.
     sessions: Vec<(Peer, Session)>,
-    /// Datagrams that have not come yet, by source and number.
+    /// Datagrams that have not arrived yet, by source and number.
     awaited: BTreeMap<(usize, u32), Vec<u8>>,
-    /// The same of answers.
+    /// Answers that have not arrived yet, by source and number.
     owed: BTreeMap<(usize, u32), Vec<u8>>,
-    /// Answers to sessions that may have been over: they may come.
+    /// Answers to sessions that may have ended; they may arrive or not.
     possible: BTreeMap<(usize, u32), Vec<u8>>,
     next: u32,
-    /// Since all sessions had ended last: datagrams that were sent, and that have come.
+    /// Numbers of datagrams sent and received since all sessions last ended.
     sent: u64,
     come: u64,
-    /// Datagrams, and bytes of them, sent since everything was accounted for.
+    /// Number of datagrams, and of their bytes, sent since everything was last accounted for.
     under_way: (usize, usize),
     empty_answers: usize,
     dropped_before: u64,
     began: Instant,
 }
 
-/// What a mark of a datagram begins with, and one of an answer.
+/// First byte of a datagram's mark, and of an answer's.
 const ASKS: u8 = b'Q';
 const ANSWERS: u8 = b'A';
-/// Bytes of a mark: one of these, the source, a number.
+/// Length of a mark in bytes: the first byte, the source, and a number.
 const MARK_BYTES: usize = 6;
 
-/// What a PROXY header of version 2 for datagrams over IPv4 begins with, as the protocol's specification lays it out.
+/// Beginning of a PROXY header of version 2 for datagrams over IPv4, as specified by the protocol.
 const HEADER_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x12";
 
 impl Ledger {
@@ -108,12 +109,12 @@ impl Ledger {
         }
     }
 
-    /// Another configuration is in service; nothing is under way.
+    /// Records that another configuration is active; datagrams must not be pending.
     pub(super) fn let_in(&mut self, lets: Let) {
         self.lets = lets;
     }
 
-    /// All sessions have ended.
+    /// Records that all sessions have ended.
     pub(super) fn begin_anew(&mut self, dropped: u64) {
         self.senders.clear();
         self.sessions.clear();
@@ -124,12 +125,14 @@ impl Ledger {
         self.began = Instant::now();
     }
 
-    /// Whether no session that has begun since can have ended of silence yet, or made room for a newer one.
+    /// Checks that all sessions still exist: too little time has passed for one to expire, and
+    /// there are too few for one to be replaced.
     fn all_stand(&self) -> bool {
         self.began.elapsed() < IDLE_TIME && !self.is_crowded()
     }
 
-    /// Whether more sources have sent than there may be sessions, of all or of one address.
+    /// Checks whether more sources have sent something than there may be sessions, in total or for
+    /// one address.
     fn is_crowded(&self) -> bool {
         let of_one = |source: &usize| {
             let address = self.sources[*source].ip();
@@ -159,7 +162,8 @@ impl Ledger {
         datagram
     }
 
-    /// An answer of a session's node; nothing where nobody knows whose session it is.
+    /// Creates an answer from a session's node, or returns `None` if the session's source is
+    /// unknown.
     pub(super) fn write_answer(&mut self, peer: Peer, filler: Filler) -> Option<Vec<u8>> {
         let (_, session) = self.sessions.iter().find(|(known, _)| *known == peer)?;
         let source = session.source?;
@@ -176,7 +180,7 @@ impl Ledger {
         Some(answer)
     }
 
-    /// One of the sessions that nodes know, by any number.
+    /// Returns one of the sessions that nodes know; `number` may be any number.
     pub(super) fn session(&self, number: usize) -> Option<Peer> {
         let count = self.sessions.len();
         (count > 0).then(|| self.sessions[number % count].0)
@@ -189,7 +193,7 @@ impl Ledger {
     pub(super) fn is_accounted_for(&mut self, dropped: u64) -> bool {
         let is_so = self.sent == self.come + (dropped - self.dropped_before);
         if is_so {
-            // Those that were dropped never come.
+            // Dropped datagrams never arrive.
             self.awaited.clear();
             self.under_way = (0, 0);
         }
@@ -200,7 +204,7 @@ impl Ledger {
         self.owed.is_empty()
     }
 
-    /// A datagram has come to a node.
+    /// Records and checks a datagram that arrived at a node.
     pub(super) fn take_datagram(&mut self, peer: Peer, bytes: &[u8]) -> Result<(), Finding> {
         self.come += 1;
         let stands = self.all_stand();
@@ -209,7 +213,8 @@ impl Ledger {
         let (at, source) = match of_known {
             Some((at, Ok(source))) => (at, source),
             Some((_, Err(finding))) if stands => return Err(finding),
-            // Or else of a later session, to which the kernel has given the port of one that has ended.
+            // The datagram may also belong to a later session that got the port of one that has
+            // ended.
             later => {
                 if let Some((at, _)) = later {
                     self.sessions.remove(at);
@@ -248,7 +253,10 @@ impl Ledger {
         }
     }
 
-    /// Whose a session is that this datagram is of, where that can be told.
+    /// Returns the source of the session that this datagram belongs to, if it can be determined.
+    ///
+    /// # Errors
+    /// If the session, the PROXY header and the mark name different sources.
     fn whose(&self, session: &Session, bytes: &[u8]) -> Result<Option<usize>, Finding> {
         let (named, datagram) = match session.lets.has_header {
             true => {
@@ -269,7 +277,7 @@ impl Ledger {
         Ok(first)
     }
 
-    /// The number of a datagram that was sent as it has come.
+    /// Returns the number of a datagram that arrived unchanged.
     fn take_awaited(&mut self, datagram: &[u8]) -> Result<u32, Finding> {
         let key = read_mark(ASKS, datagram)?;
         match self.awaited.remove(&key) {
@@ -279,18 +287,20 @@ impl Ledger {
         }
     }
 
-    /// A datagram has come to a client; whether from the gateway.
+    /// Records and checks an answer that arrived at a client, with the client's number and whether
+    /// it came from the gateway.
     pub(super) fn take_answer(
         &mut self,
         (source, is_from_gateway): (usize, bool),
         answer: &[u8],
     ) -> Result<(), Finding> {
         if !is_from_gateway {
-            return finding!("{source} was sent {answer:?} by somebody else");
+            return finding!("{source} was sent {answer:?} by another sender");
         }
         if answer.is_empty() {
             let left = self.empty_answers.checked_sub(1);
-            self.empty_answers = left.ok_or(Finding("an empty answer nobody gave".to_owned()))?;
+            self.empty_answers =
+                left.ok_or(Finding("an empty answer that was not sent".to_owned()))?;
             return Ok(());
         }
         let key = read_mark(ANSWERS, answer)?;
@@ -308,12 +318,13 @@ impl Ledger {
         found.ok_or_else(|| Finding(format!("a header names {address}, which has sent nothing")))
     }
 
-    /// There are no more sessions than there may be: `open` of them as the gateway counts.
+    /// Checks that the number of sessions is within the limits; `open` is the number that the
+    /// gateway counts.
     pub(super) fn check_bounds(&self, open: u64) -> Result<(), Finding> {
         if open > SESSIONS_MAX as u64 {
             return finding!("{open} sessions are open");
         }
-        // Those that have ended may have made room.
+        // Sessions that have ended may have been replaced.
         if !self.all_stand() {
             return Ok(());
         }
@@ -332,7 +343,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Something has not come about for long.
+    /// Describes a state that was not reached in time.
     pub(super) fn overdue(&self, dropped: u64, open: u64) -> Finding {
         Finding(format!(
             "{} datagrams were sent, {} have come and {} were counted as dropped; {} answers are owed; {open} \
@@ -354,14 +365,14 @@ fn read_mark(what: u8, datagram: &[u8]) -> Result<(usize, u32), Finding> {
     }
 }
 
-/// Who sends, by the header, and what follows it.
+/// Returns the source address in the header, and the bytes after the header.
 fn read_header(bytes: &[u8]) -> Result<(SocketAddr, &[u8]), Finding> {
     let no_header = || Finding(format!("{bytes:?} has no header of datagrams over IPv4"));
     let rest = bytes.strip_prefix(HEADER_START).ok_or_else(no_header)?;
     let (length, rest) = rest.split_first_chunk().ok_or_else(no_header)?;
     let length = usize::from(u16::from_be_bytes(*length));
     let (addresses, datagram) = rest.split_at_checked(length).ok_or_else(no_header)?;
-    // Both addresses, both ports, and what else the gateway has to say.
+    // Both addresses and both ports; the gateway may append further fields.
     let [a, b, c, d, _, _, _, _, high, low, _, _, ..] = *addresses else {
         return Err(no_header());
     };

@@ -1,48 +1,50 @@
-//! From the bytes of an input to steps: two bytes each, so that a mutation changes a step and not all that follow.
+//! Steps from the bytes of an input. A step takes two bytes, so that a mutation changes one step
+//! and not all that follow.
 
 use super::stage::{CONFIGURATIONS, SOURCES};
 
-/// Longest script that is played.
+/// Limit for the number of steps.
 const STEPS_MAX: usize = 120;
 
-/// Silences in one script: each takes as long as a session may be silent.
+/// Limit for the silences in one script, because each takes the whole idle time.
 const SILENCES_MAX: usize = 2;
 
-/// Lengths of what follows the mark of a datagram; one is what a path of 1,500 bytes takes, one is longer.
+/// Numbers of bytes after the mark of a datagram: 1,472 fills a packet on a path of 1,500 bytes,
+/// and 9,000 is longer.
 const LENGTHS: [usize; 8] = [0, 1, 7, 40, 333, 1_400, 1_472, 9_000];
 
-/// The first bytes of PROXY headers and of QUIC, which a datagram may carry as anything else.
+/// First bytes of PROXY headers and of QUIC, which a datagram may contain as ordinary data.
 const BEGINNINGS: [&[u8]; 4] =
     [b"", b"\r\n\r\n\0\r\nQUIT\n\x21\x12\0\x0c", b"PROXY UDP4 ", b"\xc3\0\0\0\x01"];
 
-/// What one input plays.
+/// Content of one input.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// Which configuration is there from the beginning.
+    /// Number of the initial configuration.
     pub(super) configuration: usize,
-    /// What happens, in this order.
+    /// Steps in their order.
     pub(super) steps: Vec<Step>,
 }
 
-/// One of the things that happen.
+/// A step of a script.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A source sends so many datagrams, each of its mark and this.
+    /// A source sends `count` datagrams, each with a mark and this filler.
     Send { source: usize, count: usize, filler: Filler },
-    /// The node of a session answers so many times.
+    /// The node of a session answers `count` times.
     Answer { session: usize, count: usize, filler: Filler },
     /// Another configuration is published.
     Configure(usize),
-    /// Nobody sends anything until all sessions have ended.
+    /// All sources wait until every session has ended.
     Silence,
 }
 
-/// What a datagram carries behind its mark.
+/// Bytes of a datagram after its mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Filler {
-    /// Nothing, nor a mark.
+    /// An empty datagram without a mark.
     Empty,
-    /// One of the beginnings, and a byte again and again.
+    /// A beginning from the list, followed by `length` times the same byte.
     Bytes { beginning: usize, length: usize, byte: u8 },
 }
 
@@ -55,7 +57,7 @@ impl Filler {
         Self::Bytes { beginning: usize::from(byte >> 3) % BEGINNINGS.len(), length, byte }
     }
 
-    /// The datagram with this mark; one without anything has none.
+    /// Returns the datagram with this mark; an empty one has no mark.
     pub(super) fn datagram(self, mark: &[u8]) -> Vec<u8> {
         let Self::Bytes { beginning, length, byte } = self else { return Vec::new() };
         let mut datagram = [mark, BEGINNINGS[beginning]].concat();

@@ -1,5 +1,5 @@
-//! The gateway with its bounds and configurations, the sockets of sources and nodes, and how a step is played on
-//! them. What was sent is kept in the ledger, which also judges what comes.
+//! The gateway with its limits and configurations, the sockets of sources and nodes, and the
+//! execution of steps on them. The ledger records the sent datagrams, and checks those that arrive.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,42 +18,43 @@ use super::super::worker::{Listeners, Making, RunningWorker, settings};
 use super::ledger::{Finding, Ledger, Let};
 use super::script::Filler;
 
-/// Addresses that send, and ports of each: together more sessions than there may be, and on each address too.
+/// Source addresses, and ports per address. Both the total and the number per address exceed the
+/// session limits.
 const ADDRESSES: usize = 4;
 const PORTS: usize = 6;
-/// Everybody who sends.
+/// Number of all sources.
 pub(super) const SOURCES: usize = ADDRESSES * PORTS;
 
-/// The bounds of the gateway.
+/// Session limits of the gateway.
 pub(super) const SESSIONS_MAX: usize = 12;
 pub(super) const SESSIONS_PER_ADDRESS_MAX: usize = 4;
 
-/// How long a session may be silent.
+/// Time after which an idle session ends.
 pub(super) const IDLE_TIME: Duration = Duration::from_millis(50);
 
-/// How many configurations there are.
+/// Number of configurations.
 pub(super) const CONFIGURATIONS: usize = 5;
 
-/// What takes longer is taken for lost; generous, since the machine may be busy.
+/// Time after which a datagram counts as lost; it is long, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long both ends are left alone between two looks.
+/// Interval between two checks of the sockets.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Datagrams, and bytes of them, that may be under way: the kernel's buffers hold as many.
+/// Limits for pending datagrams and their bytes, which the kernel's buffers can hold.
 const UNDER_WAY_MAX: usize = 48;
 const BYTES_UNDER_WAY_MAX: usize = 48 << 10;
 
-/// Longest datagram.
+/// Length of the longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// A configuration, and whom it lets in.
+/// A configuration, and the sources that it admits.
 struct Configuration {
     snapshot: Arc<Snapshot>,
     lets: Let,
 }
 
-/// See the module.
+/// A running gateway with its sources and nodes; see the module.
 pub(super) struct Stage {
     worker: RunningWorker,
     gateway: SocketAddr,
@@ -101,14 +102,14 @@ impl Stage {
         }
     }
 
-    /// Begins a play, when all sessions of the one before have ended.
+    /// Begins a play after all sessions of the previous one have ended.
     pub(super) fn begin(&mut self, configuration: usize) -> Result<(), Finding> {
         let dropped = self.metric("tollhouse_udp_datagrams_dropped_total");
         self.ledger.begin_anew(dropped);
         self.configure(configuration)
     }
 
-    /// Publishes a configuration, once what is under way has come through the one before.
+    /// Publishes a configuration after all pending datagrams have passed through the previous one.
     pub(super) fn configure(&mut self, configuration: usize) -> Result<(), Finding> {
         self.account_for_all()?;
         let chosen = &self.configurations[configuration];
@@ -117,7 +118,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Has a source send.
+    /// Sends datagrams from a source.
     pub(super) fn send(
         &mut self,
         source: usize,
@@ -135,7 +136,7 @@ impl Stage {
         self.look()
     }
 
-    /// Has the node of a session answer, and waits until the client has it.
+    /// Answers from the node of a session, and waits until the client has received the answers.
     pub(super) fn answer(
         &mut self,
         session: usize,
@@ -147,7 +148,7 @@ impl Stage {
         for _ in 0..count {
             let Some(answer) = self.ledger.write_answer((node, peer), filler) else { continue };
             match self.nodes[node].send_to(&answer, peer) {
-                // Of an answer before, to a session that is over.
+                // The error is caused by an earlier answer to a session that has ended.
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(error) => panic!("{} bytes: {error}", answer.len()),
@@ -156,7 +157,7 @@ impl Stage {
         self.wait_for(|stage| stage.ledger.owes_no_answer())
     }
 
-    /// Waits until every datagram has reached a node or been counted.
+    /// Waits until every datagram has reached a node or is counted as dropped.
     fn account_for_all(&mut self) -> Result<(), Finding> {
         self.wait_for(|stage| {
             let dropped = stage.metric("tollhouse_udp_datagrams_dropped_total");
@@ -164,7 +165,7 @@ impl Stage {
         })
     }
 
-    /// Waits until all sessions have ended, and begins anew.
+    /// Waits until all sessions have ended, and resets the ledger.
     pub(super) fn fall_silent(&mut self) -> Result<(), Finding> {
         self.account_for_all()?;
         self.wait_for(|stage| stage.metric("tollhouse_udp_sessions_open") == 0)?;
@@ -190,7 +191,7 @@ impl Stage {
         }
     }
 
-    /// Takes what has come to either end, and judges it.
+    /// Receives the datagrams that have arrived at either end, and checks them.
     fn look(&mut self) -> Result<(), Finding> {
         let Self { buffer, ledger, nodes, sources, gateway, .. } = self;
         for (node, socket) in nodes.iter().enumerate() {
@@ -207,7 +208,7 @@ impl Stage {
         self.ledger.check_bounds(open)
     }
 
-    /// The sum of a metric over its labels.
+    /// Returns the sum of a metric over its labels.
     fn metric(&self, name: &str) -> u64 {
         let text = self.worker.metrics.render();
         let values = text.lines().filter(|line| line.starts_with(name));
@@ -216,7 +217,7 @@ impl Stage {
     }
 }
 
-/// The address of a source.
+/// Returns the address of a source.
 pub(super) fn source_address(source: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 1, (source % ADDRESSES) as u8)
 }
@@ -231,19 +232,20 @@ fn address(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-/// The next datagram of a socket, if there is one.
+/// Returns the next datagram of a socket, if there is one.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     loop {
         match socket.recv_from(buffer) {
             Ok(received) => return Some(received),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-            // Of a datagram that was sent before to somebody who is gone.
+            // The error is caused by an earlier datagram whose receiver has gone.
             Err(_) => {}
         }
     }
 }
 
-/// Everybody to one node; to two by turns; with a header; one address alone; all but one.
+/// Returns the configurations: one node; two nodes in turn; two nodes with a PROXY header; only one
+/// source address; all but one address.
 fn configurations(settings: &Settings, [one, other]: [SocketAddr; 2]) -> Vec<Configuration> {
     let making = Making::new(settings);
     let to = |nodes: &[SocketAddr]| {

@@ -1,4 +1,4 @@
-//! The client that attacks, and those who come after it.
+//! The client that attacks, and the clients that come after it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,36 +9,35 @@ use super::http2::client as http2;
 use super::node::{Node, VICTIM};
 use super::script::Script;
 
-/// How long an attack waits for bytes: a node may hold the rest of an answer back.
+/// Time that an attack waits for bytes, because a node may hold the rest of an answer back.
 const ATTACK_PATIENCE: Duration = Duration::from_millis(40);
 
-/// How long a victim waits: only a fault makes it wait so long.
+/// Time that a victim waits for bytes; only a fault makes it wait so long.
 pub(super) const VICTIM_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a client reads.
+/// Bytes and streams that a client has read.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Whether the gateway closed the connection.
     pub ended: bool,
-    /// What came over HTTP/2, in the place of bytes.
+    /// Answers over HTTP/2, instead of bytes.
     pub streams: Option<http2::Streams>,
 }
 
-/// A client whose answer is its own.
+/// A client that must get its own answer.
 #[derive(Debug)]
 pub struct Victim {
-    /// What its answer names, if it comes from the node.
+    /// Token that its answer contains, if it comes from the node.
     pub token: String,
-    /// What it reads.
+    /// Answer that the client has read.
     pub heard: Heard,
 }
 
-/// Sends what the script says and reads to the end.
+/// Sends the requests of the script, and reads to the end.
 ///
 /// # Panics
-/// When the gateway takes no connection.
+/// If the gateway does not accept connections.
 pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
     let mut stream = connect(gateway, ATTACK_PATIENCE);
     if let Some(attack) = &script.attack {
@@ -60,10 +59,11 @@ pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
     listen(&mut stream)
 }
 
-/// Two clients after an attack: the first asks before the node lets go what it held back.
+/// Runs two clients after an attack. The first one sends its request before the node releases the
+/// bytes that it held back.
 ///
 /// # Panics
-/// When the gateway takes no connection.
+/// If the gateway does not accept connections.
 pub fn victims(gateway: SocketAddr, node: &Node, script: &Script) -> Vec<Victim> {
     let (mut first, first_token) = ask(gateway);
     std::thread::yield_now();
@@ -81,7 +81,7 @@ pub(super) fn next_token() -> String {
     format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Sends one request and stays for the answer.
+/// Sends one request and reads the answer.
 pub fn ask_one(gateway: SocketAddr) -> Heard {
     let (mut stream, _) = ask(gateway);
     listen(&mut stream)
@@ -126,7 +126,7 @@ pub(super) fn listen(stream: &mut TcpStream) -> Heard {
                 return heard;
             }
             Ok(read) => heard.bytes.extend_from_slice(&bytes[..read]),
-            // The fuzzer's own alarm cuts reads short.
+            // The fuzzer's own alarm signal interrupts reads.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let waited = matches!(

@@ -1,4 +1,4 @@
-//! One worker of the data plane, and the configurations that an input may choose.
+//! A worker of the data plane, and the configurations that an input may choose.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use tollhouse_telemetry::metrics::Downstream;
 
 use super::super::worker::{Listeners, Making, RunningWorker, settings};
 
-/// What the gateway writes into every request for a node, and nobody else knows.
+/// Mark that the gateway writes into every request for a node, unknown to clients.
 pub const MARK: &str = "5f0c1d8e9b7a4632";
 
-/// Whether the node of a configuration is asked over HTTP/2: of each two of the same plugins, the second.
+/// Checks whether a configuration uses HTTP/2 to the node. Configurations come in pairs with the
+/// same plugins, and the second of each pair does.
 pub fn speaks_http2(configuration: usize) -> bool {
     configuration % 2 == 1
 }
 
-/// A running worker.
 pub struct Gateway {
     address: SocketAddr,
     worker: RunningWorker,
     configurations: Vec<Configuration>,
 }
 
-/// What a route does with its requests.
+/// Plugins of the route, with a name.
 struct Configuration {
     name: String,
     snapshot: Arc<Snapshot>,
@@ -36,7 +36,7 @@ impl Gateway {
     /// Starts the worker with every configuration compiled.
     ///
     /// # Panics
-    /// When a configuration does not compile, or the machine has no port.
+    /// If a configuration does not compile, or the machine has no free port.
     pub fn start(node: SocketAddr, side: SocketAddr) -> Self {
         let settings = settings();
         let making = Making::new(&settings);
@@ -60,12 +60,12 @@ impl Gateway {
         Self { address, worker, configurations }
     }
 
-    /// How many configurations there are.
+    /// Returns the number of configurations.
     pub fn configurations(&self) -> usize {
         self.configurations.len()
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -75,7 +75,7 @@ impl Gateway {
         self.worker.metrics.downstream()
     }
 
-    /// Publishes a configuration; its name, for a report.
+    /// Publishes a configuration, and returns its name for a report.
     pub fn choose(&self, index: usize) -> &str {
         let chosen = &self.configurations[index];
         self.worker.snapshots.publish(Arc::clone(&chosen.snapshot));
@@ -83,7 +83,7 @@ impl Gateway {
     }
 }
 
-/// Each of these with the mark set on the way to the node.
+/// Returns the plugin sets; the mark is added to each for requests to the node.
 fn plugins(side: SocketAddr) -> Vec<Value> {
     let rewrite = |conf: Value| json!({"proxy-rewrite": conf});
     let side = format!("http://{side}");
@@ -137,7 +137,7 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
     all
 }
 
-/// A catch-all route with `plugins`, the mark added.
+/// Compiles a catch-all route with `plugins` and the mark.
 fn compile(
     making: &Making<'_>,
     plugins: &Value,

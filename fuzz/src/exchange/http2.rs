@@ -1,6 +1,6 @@
-//! HTTP/2 as the two ends of a play speak it: frames of which any may be wrong, and a reader that is
-//! stricter than any application. `spelling` turns codes into frames, `client` attacks with them and says
-//! what must hold of what it reads, `node` is the origin.
+//! HTTP/2 at both ends of a play: frames of which any may be wrong, and a reader that is stricter
+//! than any application. `spelling` turns codes into frames, `client` attacks with them and checks
+//! the answers, and `node` is the origin.
 
 pub mod client;
 pub mod node;
@@ -10,60 +10,59 @@ use tollhouse_h2::frame::{FrameHeader, HEADER_BYTES, PAYLOAD_BYTES_DEFAULT, flag
 use tollhouse_h2::hpack::Decoder;
 use tollhouse_h2::{Field, frame};
 
-/// A name and a value.
+/// A field's name and value.
 pub type Line = (Vec<u8>, Vec<u8>);
 
-/// Heads of the gateway are not longer than this, as they lie in blocks.
+/// Limit for the length of a header block from the gateway.
 const BLOCK_BYTES_MAX: usize = 512 * 1024;
 
-/// What a frame, or a head of several, says.
+/// A frame, or a complete head of several frames.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// The peer's settings, which it is told to have been read.
+    /// Settings of the peer, which have to be acknowledged.
     Settings,
     /// A head, or trailers.
     Head {
-        /// Its stream.
+        /// Stream of the head.
         stream: u32,
-        /// What it holds.
+        /// Fields of the head.
         fields: Vec<Line>,
-        /// Whether nothing follows.
+        /// Whether the stream ends with it.
         ends: bool,
     },
-    /// A part of a body.
     Data {
-        /// Its stream.
+        /// Stream of the body.
         stream: u32,
-        /// Without padding.
+        /// Data without padding.
         data: Vec<u8>,
-        /// Whether nothing follows.
+        /// Whether the stream ends with it.
         ends: bool,
     },
-    /// A stream is given up.
+    /// A reset of a stream.
     Reset {
-        /// Which.
+        /// Stream that is reset.
         stream: u32,
     },
-    /// A question whether anybody is there.
+    /// A ping with its data.
     Ping([u8; 8]),
-    /// The connection ends, with this code.
+    /// End of the connection, with this code.
     Goaway(u32),
-    /// What needs no answer.
+    /// A frame that needs no answer.
     Other,
 }
 
-/// Reads what the gateway sends, of which everything must be in order.
+/// Reader for the gateway's frames, all of which must be valid.
 #[derive(Default)]
 pub struct FrameReader {
     buffer: Vec<u8>,
     decoder: Decoder,
     block: Option<Block>,
     has_settings: bool,
-    /// Whether the gateway was told other bounds than the protocol's.
+    /// Whether the gateway was told other limits than the protocol's defaults.
     is_lenient: bool,
 }
 
-/// A head that is not whole.
+/// An incomplete head.
 struct Block {
     stream: u32,
     ends: bool,
@@ -71,22 +70,23 @@ struct Block {
 }
 
 impl FrameReader {
-    /// One whose peer may have been told to send longer frames, and to use a larger table.
+    /// Returns a reader for a peer that may have been told to send longer frames and to use a
+    /// larger table.
     pub fn lenient() -> Self {
         let mut reader = Self { is_lenient: true, ..Self::default() };
         reader.decoder.set_limit(u32::MAX);
         reader
     }
 
-    /// More bytes.
+    /// Appends bytes that were read.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next frame, if it is whole.
+    /// Returns the next frame, if it is complete.
     ///
     /// # Errors
-    /// What must not be.
+    /// If a frame is invalid; the message describes it.
     pub fn next(&mut self) -> Result<Option<Frame>, String> {
         loop {
             let Some((bytes, rest)) = self.buffer.split_first_chunk::<HEADER_BYTES>() else {
@@ -105,7 +105,7 @@ impl FrameReader {
         }
     }
 
-    /// None for a part of a head that others follow.
+    /// Reads a frame; returns `None` for a part of a head that others follow.
     fn read(&mut self, header: FrameHeader, payload: Vec<u8>) -> Result<Option<Frame>, String> {
         if !self.has_settings && (header.kind != kind::SETTINGS || header.has(flag::ACK)) {
             return Err(format!("the first frame is not SETTINGS: {header:?}"));
@@ -154,13 +154,13 @@ impl FrameReader {
             kind::PING => payload
                 .try_into()
                 .map(|payload| Some(Frame::Ping(payload)))
-                .map_err(|_| "a PING has not eight bytes".to_owned()),
+                .map_err(|_| "a PING does not have eight bytes".to_owned()),
             kind::GOAWAY => match payload.get(4..8).and_then(|code| code.try_into().ok()) {
                 Some(code) => Ok(Some(Frame::Goaway(u32::from_be_bytes(code)))),
                 None => Err("a GOAWAY is cut".to_owned()),
             },
             kind::WINDOW_UPDATE => Ok(Some(Frame::Other)),
-            _ => Err(format!("the gateway sends no such frame: {header:?}")),
+            _ => Err(format!("the gateway sends an unknown frame: {header:?}")),
         }
     }
 
@@ -176,10 +176,10 @@ impl FrameReader {
     }
 }
 
-/// What no head of the gateway holds, whichever end reads it.
+/// Checks that the fields of a head are valid, at either end.
 ///
 /// # Errors
-/// What it is.
+/// If a field is invalid; the message names it.
 pub fn check_fields(fields: &[Line]) -> Result<(), String> {
     let mut is_behind_regular = false;
     for (name, value) in fields {
@@ -197,7 +197,7 @@ pub fn check_fields(fields: &[Line]) -> Result<(), String> {
         if name.len() == bare.len() {
             is_behind_regular = true;
         } else if is_behind_regular {
-            return Err(format!("{shown} stands behind other fields"));
+            return Err(format!("{shown} follows other fields"));
         }
         let is_of_connection = [
             &b"connection"[..],
@@ -208,22 +208,22 @@ pub fn check_fields(fields: &[Line]) -> Result<(), String> {
         ]
         .contains(&&name[..]);
         if is_of_connection || name == b"te" && value != b"trailers" {
-            return Err(format!("{shown} is of a connection"));
+            return Err(format!("{shown} belongs to the connection"));
         }
     }
     Ok(())
 }
 
-/// The value of the first field named `name`.
+/// Returns the value of the first field named `name`.
 pub fn value<'f>(fields: &'f [Line], name: &str) -> Option<&'f [u8]> {
     let found = fields.iter().find(|(found, _)| found == name.as_bytes());
     found.map(|(_, value)| &value[..])
 }
 
-/// Whether a body of `bytes` is as long as its head says.
+/// Checks that a body of `bytes` has the length in its head.
 ///
 /// # Errors
-/// That it is not.
+/// If the length differs.
 pub fn check_length(fields: &[Line], bytes: usize) -> Result<(), String> {
     match value(fields, "content-length") {
         Some(told) if told != bytes.to_string().as_bytes() => {
@@ -240,7 +240,7 @@ pub fn write_frame(out: &mut Vec<u8>, (kind, flags): (u8, u8), stream: u32, payl
     out.extend_from_slice(payload);
 }
 
-/// Appends a field to a block, whatever bytes it has, as a literal without Huffman's code.
+/// Appends a field with any bytes to a block, as a literal without Huffman coding.
 pub fn write_field(block: &mut Vec<u8>, name: &[u8], value: &[u8], is_remembered: bool) {
     block.push(if is_remembered { 0x40 } else { 0 });
     for text in [name, value] {
@@ -249,7 +249,7 @@ pub fn write_field(block: &mut Vec<u8>, name: &[u8], value: &[u8], is_remembered
     }
 }
 
-/// With a prefix of seven bits (RFC 7541 §5.1).
+/// Appends an integer with a prefix of seven bits (RFC 7541 §5.1).
 fn write_integer(block: &mut Vec<u8>, value: usize) {
     if value < 127 {
         block.push(value as u8);

@@ -1,5 +1,5 @@
-//! Clients that leave: mid-head, mid-body, between requests, amid the answer, in order or by a reset. Nothing of theirs
-//! stays behind, and the next client is served.
+//! Clients that leave: in the middle of a head, a body or an answer, or between requests, properly
+//! or by a reset. Their requests and connections must end, and the next client must be served.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -10,11 +10,12 @@ use rustix::net::sockopt::set_socket_linger;
 use super::client;
 use super::gateway::Gateway;
 
-/// How long a request may outlive its client and its node's time-outs; only a fault makes it live so long.
+/// Time that a request may outlive its client and its node's timeouts; only a fault makes it live
+/// so long.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How the client of a play ends.
+/// Way in which the client of a play ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leaving {
     /// Sends everything, closes its sending side and reads to the end.
@@ -22,7 +23,7 @@ pub enum Leaving {
     Stays,
     /// Sends everything, then resets the connection.
     Resets,
-    /// Sends the first part, in 256ths, closes its sending side and reads on.
+    /// Sends the first part, in 256ths, closes its sending side and continues reading.
     HalfCloses(u8),
     /// Sends the first part, in 256ths, then resets the connection.
     ResetsBehind(u8),
@@ -31,7 +32,7 @@ pub enum Leaving {
 }
 
 impl Leaving {
-    /// By the bits of a script's second byte that say nothing else, and the third byte.
+    /// Chooses by the unused bits of a script's second byte, and by the third byte.
     pub fn decode(manner: u8, share: u8) -> Self {
         match manner >> 1 & 7 {
             1 => Self::Resets,
@@ -42,7 +43,7 @@ impl Leaving {
         }
     }
 
-    /// How much of `bytes` is said.
+    /// Returns how many of `bytes` are sent.
     pub fn said(self, bytes: usize) -> usize {
         match self {
             Self::Stays | Self::Resets | Self::ResetsAmidAnswer => bytes,
@@ -50,12 +51,13 @@ impl Leaving {
         }
     }
 
-    /// Leaves by a reset, if that is its way; `false` where the client goes on.
+    /// Resets the connection if the client leaves by a reset; returns `false` if the client
+    /// continues.
     pub fn reset(self, stream: &mut TcpStream) -> bool {
         match self {
             Self::Stays | Self::HalfCloses(_) => return false,
             Self::ResetsAmidAnswer => {
-                // The first bytes, or nothing before the timeout.
+                // Reads the first bytes of the answer, or times out.
                 let _ = stream.read(&mut [0; 16]);
             }
             Self::Resets | Self::ResetsBehind(_) => {}
@@ -65,8 +67,9 @@ impl Leaving {
     }
 }
 
-/// Lists what remains of a play under `configuration` after all clients have left: `open_before` connections were open
-/// before it. Call this after the node has closed its connections.
+/// Lists the requests and connections that remain of a play under `configuration` after all clients
+/// have left; `open_before` connections were open before it. Call this after the node has closed
+/// its connections.
 pub fn remains(gateway: &Gateway, configuration: &str, open_before: i64) -> Vec<String> {
     let begin = Instant::now();
     let mut seen = gateway.downstream();
@@ -83,7 +86,7 @@ pub fn remains(gateway: &Gateway, configuration: &str, open_before: i64) -> Vec<
     let next = client::ask_one(gateway.address());
     let text = String::from_utf8_lossy(&next.bytes);
     match text.get(9..12) {
-        // Other plugins answer 503 when their own service fails.
+        // Other plugins answer 503 if their own service fails.
         Some("503") if configuration.contains("limit-conn") => {
             vec!["a place is not free again".to_owned()]
         }

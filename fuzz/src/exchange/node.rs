@@ -1,5 +1,5 @@
-//! An origin that answers as a script says and reads more strictly than any server: whatever reaches it
-//! must be one request after another, each complete before the next begins.
+//! An origin that answers as a script says and reads more strictly than any server: it must receive
+//! one request after another, each complete before the next begins.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -15,26 +15,27 @@ use super::http2::spelling::{REPLY, STREAM};
 use super::script::{Answer, Script};
 use super::{read_body_chunks, read_chunks};
 
-/// What carries the token of a request that must not meet anybody else's answer.
+/// Header with the token of a request that must get its own answer.
 pub const VICTIM: &str = "x-victim";
 
-/// No wait of a connection is longer.
+/// Longest wait of a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Heads reach a node longer than clients may send them: the gateway adds its own lines.
+/// Limits for heads at a node; these are higher than for clients, because the gateway adds its own
+/// lines.
 const HEAD_LIMITS: HeadLimits =
     HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
 
-/// What reached the node in one play.
+/// Requests that reached the node in one play.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The heads, as they came.
+    /// Heads as they arrived.
     pub heads: Vec<Vec<u8>>,
-    /// What must not be.
+    /// Violations that were found.
     pub findings: Vec<String>,
 }
 
-/// An origin on a port of its own.
+/// An origin with its own port.
 pub struct Node {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -52,7 +53,7 @@ struct State {
     seen: Seen,
     streams: Vec<TcpStream>,
     open: usize,
-    /// Whether what was held back may go.
+    /// Whether the bytes that are held back may be sent.
     released: bool,
 }
 
@@ -84,10 +85,10 @@ impl Shared {
 }
 
 impl Node {
-    /// Listens; every request must carry `mark` in `X-Mark`, if there is one.
+    /// Starts a node. If `mark` is present, every request must contain it in `X-Mark`.
     ///
     /// # Panics
-    /// When the machine has no port.
+    /// If the machine has no free port.
     pub fn start(mark: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -111,12 +112,12 @@ impl Node {
         Self { address, shared }
     }
 
-    /// Where it listens.
+    /// Returns the address that the node listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A new play.
+    /// Begins a new play.
     pub fn begin(&self, script: &Script) {
         let mut state = self.shared.state();
         state.answers = script.answers.iter().cloned().collect();
@@ -124,13 +125,13 @@ impl Node {
         state.seen = Seen::default();
     }
 
-    /// Lets go what was held back.
+    /// Releases the bytes that are held back.
     pub fn release(&self) {
         self.shared.state().released = true;
         self.shared.changed.notify_all();
     }
 
-    /// Ends a play: closes every connection, waits for its end, and says what was seen.
+    /// Ends a play: closes every connection, waits for the ends, and returns the observations.
     pub fn end(&self) -> Seen {
         self.release();
         let mut state = self.shared.state();
@@ -157,14 +158,14 @@ impl Node {
     }
 }
 
-/// One connection of the gateway.
+/// A connection of the gateway.
 struct Connection<'s> {
     shared: &'s Shared,
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// What came of waiting for bytes.
+/// Outcome of waiting for bytes.
 enum Step {
     Go,
     End,
@@ -197,7 +198,7 @@ impl<'s> Connection<'s> {
         self.shared.found(finding);
     }
 
-    /// Reads more; `End` at the end of the stream.
+    /// Reads more bytes; returns `End` at the end of the stream.
     fn more(&mut self) -> Step {
         let mut bytes = [0; 16 * 1024];
         match self.stream.read(&mut bytes) {
@@ -209,7 +210,7 @@ impl<'s> Connection<'s> {
         }
     }
 
-    /// One request and its answer.
+    /// Handles one request and its answer.
     fn exchange(&mut self) -> Step {
         let mut head = RequestHead::default();
         loop {
@@ -266,7 +267,7 @@ impl<'s> Connection<'s> {
         self.answer(&answer, &method)
     }
 
-    /// What a head must be besides parseable.
+    /// Checks a head beyond its syntax.
     fn check(&self, bytes: &[u8], head: &RequestHead) {
         let mut fields = vec![httparse::EMPTY_HEADER; HEAD_LIMITS.header_count];
         let mut second = httparse::Request::new(&mut fields);
@@ -283,7 +284,7 @@ impl<'s> Connection<'s> {
         }
         let hosts = second.headers.iter().filter(|line| line.name.eq_ignore_ascii_case("host"));
         if hosts.count() != 1 {
-            self.found("a request has not one Host".to_owned());
+            self.found("a request must have one Host".to_owned());
         }
         let is_identity = |name: &str| {
             let folded: String =
@@ -291,9 +292,9 @@ impl<'s> Connection<'s> {
             let folded = folded.to_ascii_lowercase();
             folded.starts_with("x-consumer-") || folded.starts_with("x-credential-")
         };
-        // What the gateway tells of its own consumer is another name.
+        // The gateway itself only writes the name of its own consumer, `one`.
         if second.headers.iter().any(|it| is_identity(it.name) && it.value != b"one") {
-            self.found("a client says who it is".to_owned());
+            self.found("a client sets its own identity".to_owned());
         }
         let Some(mark) = self.shared.mark else { return };
         let marks: Vec<_> = second
@@ -303,7 +304,7 @@ impl<'s> Connection<'s> {
             .map(|line| line.value)
             .collect();
         if marks != [mark.as_bytes()] {
-            self.found("a request reaches the node that the gateway has not made".to_owned());
+            self.found("a request without the gateway's mark reaches the node".to_owned());
         }
     }
 
@@ -321,7 +322,7 @@ impl<'s> Connection<'s> {
         })
     }
 
-    /// Reads the body of `head` out of the buffer and the stream.
+    /// Reads the body of `head` from the buffer and the stream.
     fn body(&mut self, head: &RequestHead, body: &mut Vec<u8>) -> Step {
         self.buffer.drain(..head.head_bytes);
         match head.body {
@@ -373,19 +374,19 @@ impl<'s> Connection<'s> {
                 return Step::End;
             }
         }
-        // Nobody waits for the rest of an answer that has none.
+        // The rest of an incomplete answer will never follow.
         if answer.closes || reading == Reading::Open { Step::End } else { Step::Go }
     }
 }
 
-/// How an answer reads.
+/// Interpretation of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Reading {
-    /// One answer and nothing else.
+    /// Exactly one answer.
     Exact,
     /// More bytes than one answer has.
     Beyond,
-    /// An answer that only the end of the connection ends, or that is none.
+    /// An answer that only ends with the connection, or that is invalid.
     Open,
 }
 
@@ -419,7 +420,7 @@ impl Reading {
     }
 }
 
-/// The value of the first header line named `name`.
+/// Returns the value of the first header line named `name`.
 fn value(head: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(head);
     text.split("\r\n").skip(1).find_map(|line| {

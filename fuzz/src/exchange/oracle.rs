@@ -1,4 +1,4 @@
-//! What must hold of one play.
+//! Invariants of one play.
 
 use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, RequestHead, ResponseHead};
 
@@ -7,27 +7,27 @@ use super::node::Seen;
 use super::read_chunks;
 use super::script::Script;
 
-/// Answers of the gateway are not longer than this.
+/// Limits for heads of the gateway's answers.
 const ANSWER_LIMITS: HeadLimits =
     HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
 
-/// A play that is over.
+/// A finished play.
 pub struct Play<'p> {
-    /// What the configuration does, to be read.
+    /// Description of the configuration, for reports.
     pub configuration: &'p str,
-    /// What was to be played.
+    /// Script that was played.
     pub script: &'p Script,
-    /// What the client read.
+    /// Bytes and streams that the client read.
     pub heard: &'p Heard,
-    /// Those who came after it.
+    /// Clients that came after it.
     pub victims: &'p [Victim],
-    /// What reached the node.
+    /// Requests that reached the node.
     pub seen: &'p Seen,
-    /// What reached mirrors and auth services.
+    /// Requests that reached mirrors and auth services.
     pub beside: &'p Seen,
 }
 
-/// All that does not hold.
+/// Returns all violations of a play.
 pub fn findings(play: &Play<'_>) -> Vec<String> {
     let Play { configuration, script, heard, victims, seen, beside } = play;
     let mut findings = seen.findings.clone();
@@ -35,7 +35,7 @@ pub fn findings(play: &Play<'_>) -> Vec<String> {
     match &heard.streams {
         Some(streams) => {
             findings.extend(streams.findings.iter().cloned());
-            // A cache gives to many what the node gave to one.
+            // A cache gives one client's answer to others.
             if !configuration.contains("proxy-cache") {
                 findings.extend(streams.check_owners().err());
             }
@@ -52,13 +52,13 @@ pub fn findings(play: &Play<'_>) -> Vec<String> {
     findings
 }
 
-/// Empty lines before a request that are never refused: four, as the parser has it.
+/// Length of the empty lines before a request that are always accepted: four, as in the parser.
 const EMPTY_BYTES_MAX: usize = 4 * b"\r\n".len();
 
-/// The requests that a client's bytes are, read strictly.
+/// The requests in a client's bytes, read strictly.
 struct Asked {
     methods: Vec<Vec<u8>>,
-    /// Whether more follows that is no request, or not a whole one.
+    /// Whether further bytes follow that are not a complete request.
     has_rest: bool,
 }
 
@@ -68,7 +68,8 @@ impl Asked {
         let mut rest = sent;
         while !rest.is_empty() {
             let empty = RequestHead::leading_empty_bytes(rest);
-            // More of them than are skipped in one piece may be refused, as they may be in several.
+            // More empty lines than this may be refused or accepted, because that depends on how
+            // they arrive.
             asked.has_rest |= empty > EMPTY_BYTES_MAX;
             rest = &rest[empty..];
             if rest.is_empty() {
@@ -96,7 +97,7 @@ impl Asked {
     }
 }
 
-/// A client reads whole answers, not more than it asked for.
+/// Checks that a client reads whole answers, and at most one per request.
 fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
     let most = asked.methods.len() + usize::from(asked.has_rest);
     let mut rest = heard;
@@ -107,10 +108,10 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
         match head.parse(rest, &ANSWER_LIMITS, method) {
             Ok(true) => {}
             Ok(false) => return Err(format!("the head of answer {count} breaks off")),
-            Err(error) => return Err(format!("answer {count} is none: {error:?}")),
+            Err(error) => return Err(format!("answer {count} is invalid: {error:?}")),
         }
-        // How many empty lines before a request are taken depends on how they arrive, so that bytes which are
-        // read here as a HEAD may have been refused before its method was known.
+        // The number of accepted empty lines before a request depends on how they arrive. Bytes
+        // that are read as a HEAD request here may have been refused before their method was known.
         if method == b"HEAD" && head.status == 400 && !head.keep_alive {
             head.reset();
             head.parse(rest, &ANSWER_LIMITS, b"GET").map_err(|error| format!("{error:?}"))?;
@@ -130,14 +131,14 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
             BodyLength::None => {}
             BodyLength::UntilClose => return Ok(()),
             BodyLength::Known(bytes) => {
-                // A node may break its answer off, and then nothing follows.
+                // A node may break its answer off; then nothing follows.
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                 rest = rest.get(bytes..).unwrap_or_default();
             }
             BodyLength::Chunked => {
                 let mut decoder = ChunkedDecoder::new();
                 let read = read_chunks(&mut decoder, rest)
-                    .map_err(|error| format!("the body of answer {count} is none: {error:?}"))?;
+                    .map_err(|error| format!("the body of answer {count} is bad: {error:?}"))?;
                 rest = &rest[read..];
             }
         }
@@ -145,7 +146,7 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever comes next gets an answer, his own, and nothing behind it.
+/// Checks that a client after the attack gets its own answer, and nothing after it.
 fn check_victim(victim: &Victim, script: &Script) -> Result<(), String> {
     let Victim { token, heard } = victim;
     if let Some(streams) = &heard.streams {
@@ -164,12 +165,12 @@ fn check_victim(victim: &Victim, script: &Script) -> Result<(), String> {
     check_answer(token, text.get(9..12).unwrap_or_default(), &text, script)
 }
 
-/// That an answer is not a failure, and of nobody else.
+/// Checks that an answer is not a failure, and belongs to this client.
 fn check_answer(token: &str, status: &str, text: &str, script: &Script) -> Result<(), String> {
     if text.contains("forged") {
         return Err("a client after the attack reads what the attack's answer held".to_owned());
     }
-    // A node that breaks a connection of HTTP/2 breaks all that is under way on it.
+    // A node that breaks an HTTP/2 connection also breaks the other requests on it.
     let is_excused =
         script.answers.iter().flat_map(|answer| &answer.frames).any(|frame| !frame.is_honest)
             || script.answers.iter().any(|answer| answer.closes && !answer.frames.is_empty());
@@ -178,13 +179,13 @@ fn check_answer(token: &str, status: &str, text: &str, script: &Script) -> Resul
     }
     match text.split("token:").nth(1) {
         Some(rest) if !rest.starts_with(token) => {
-            Err("a client after the attack reads somebody else's answer".to_owned())
+            Err("a client after the attack reads the answer of another client".to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// A play that went wrong, to be read.
+/// Describes a failed play for its reader.
 pub fn report(play: &Play<'_>, findings: &[String]) -> String {
     let Play { configuration, script, heard, seen, .. } = play;
     let mut report = format!("{}\n\nplugins: {configuration}\n", findings.join("\n"));

@@ -1,4 +1,5 @@
-//! Two users who ask for the same page behind a cache: neither reads what was made for the other.
+//! Two users who request the same page behind a cache: each must not read the page that was made
+//! for the other.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -8,15 +9,15 @@ use serde_json::{Value, json};
 use super::client::{VICTIM_PATIENCE, connect, listen, next_token};
 use super::node::VICTIM;
 
-/// Page that one user has read.
+/// A page that one user has read.
 #[derive(Debug)]
 pub struct Page {
-    /// Token that the node writes into this user's pages alone.
+    /// Token that the node writes into this user's pages only.
     token: String,
     bytes: Vec<u8>,
 }
 
-/// Plugins that keep answers, beside those that find out who asks.
+/// Returns combinations of a cache with plugins that identify the user.
 pub fn plugins(side: &str) -> Vec<Value> {
     let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 60});
     let with = |name: &str, conf: Value| json!({"proxy-cache": cache, name: conf});
@@ -30,7 +31,7 @@ pub fn plugins(side: &str) -> Vec<Value> {
     ]
 }
 
-/// Header in which a user shows credentials.
+/// Header with a user's credentials.
 #[derive(Debug, Clone, Copy)]
 enum Carrier {
     Cookie,
@@ -40,7 +41,8 @@ enum Carrier {
 }
 
 impl Carrier {
-    /// Chooses a header that the plugins of a configuration read, or that every cache has to respect.
+    /// Chooses a header that the plugins of a configuration read, or that every cache has to
+    /// respect.
     fn choose(configuration: &str, draw: usize) -> Self {
         let mut all = vec![Self::Cookie];
         if configuration.contains("key-auth") {
@@ -55,7 +57,7 @@ impl Carrier {
         all[draw % all.len()]
     }
 
-    /// The lines of a user, 0 or 1; all but the carrier's are the same for both.
+    /// Returns the header lines of user 0 or 1; only the line of the carrier differs between them.
     fn lines(self, user: usize) -> String {
         let of = |carrier: bool, both: [&str; 2]| both[if carrier { user } else { 0 }].to_owned();
         let key = of(matches!(self, Self::ApiKey), ["key-one", "key-two"]);
@@ -71,7 +73,8 @@ impl Carrier {
     }
 }
 
-/// Both ask, and the first one again; nothing where no cache is.
+/// Requests the page for both users, and for the first one again; returns an empty list for
+/// configurations without a cache.
 pub fn ask(gateway: SocketAddr, configuration: &str, draw: usize) -> Vec<Page> {
     if !configuration.contains("proxy-cache") {
         return Vec::new();
@@ -86,14 +89,14 @@ pub fn ask(gateway: SocketAddr, configuration: &str, draw: usize) -> Vec<Page> {
              Connection: close\r\n\r\n",
             carrier.lines(user)
         );
-        // What cannot be sent is not read either.
+        // A request that cannot be sent results in an empty page.
         let _ = stream.write_all(request.as_bytes());
         Page { token, bytes: listen(&mut stream).bytes }
     });
     pages.collect()
 }
 
-/// Each reads the own token, or none.
+/// Checks that each user only reads its own token.
 pub fn findings(pages: &[Page]) -> Vec<String> {
     let is_foreign = |page: &&Page| {
         let text = String::from_utf8_lossy(&page.bytes);

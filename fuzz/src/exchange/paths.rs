@@ -1,19 +1,21 @@
-//! Paths: the node never sees one that the plugin which protects has not judged.
+//! Paths: requests that reach the node must not have a path that circumvents the protection of a
+//! plugin.
 //!
-//! The protected path is known, and every way in which servers read a path is tried on what reached the node. Whichever
-//! of them leads to the protected path, the plugin should have refused the request.
+//! The protected path is known. Every way in which servers interpret a path is tried on the
+//! requests that reached the node. If one of the results is the protected path, the plugin should
+//! have refused the request.
 
 use serde_json::{Value, json};
 
 use super::oracle::Play;
 
-/// Path that no request may reach, in configurations of this module.
+/// Path that no request may reach, in the configurations of this module.
 const GUARDED: &str = "/guarded";
 
-/// How reports name these configurations: a part of what they are.
+/// Part of these configurations that identifies them in reports.
 const SIGN: &str = "^/guarded";
 
-/// Plugins that judge the path by themselves, and one that does by its conditions.
+/// Returns plugins that check the path themselves, and others that check it in their conditions.
 pub fn plugins() -> Vec<Value> {
     let rule = json!([["uri", "~~", SIGN]]);
     vec![
@@ -27,7 +29,7 @@ pub fn plugins() -> Vec<Value> {
     ]
 }
 
-/// Paths that reached the node though a reading of them is protected.
+/// Returns the paths that reached the node although one interpretation of them is protected.
 pub fn findings(play: &Play<'_>) -> Vec<String> {
     if !play.configuration.contains(SIGN) {
         return Vec::new();
@@ -36,7 +38,7 @@ pub fn findings(play: &Play<'_>) -> Vec<String> {
     heads.filter_map(|head| check(target(head)?).err()).collect()
 }
 
-/// The target of a head of HTTP/1.1, or of the fields of a stream.
+/// Returns the target in an HTTP/1.1 head, or in the fields of a stream.
 fn target(head: &[u8]) -> Option<&[u8]> {
     let lines = || head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     if let Some(path) = lines().find_map(|line| line.strip_prefix(b":path: ")) {
@@ -59,23 +61,23 @@ fn check(target: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The reading of `;` in a segment.
+/// Interpretation of `;` in a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parameters {
     Data,
     CutOff,
 }
 
-/// The reading of a backslash.
+/// Interpretation of a backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Backslash {
     Data,
     Slash,
 }
 
-/// The path as a server reads it that decodes everything once, slashes included.
+/// Returns the path as a server reads it that decodes everything once, including slashes.
 fn read(path: &[u8], parameters: Parameters, backslash: Backslash) -> Vec<u8> {
-    // Servlet containers cut parameters off before they decode.
+    // Servlet containers remove parameters before they decode.
     let mut bare = Vec::new();
     let mut in_parameters = false;
     for &byte in path {

@@ -1,48 +1,47 @@
-//! From the bytes of an input to what is sent: a small code of words and plain bytes, so that a mutation
+//! Messages from the bytes of an input. Words and plain bytes form a small code, so that a mutation
 //! changes the meaning of a message more often than it breaks it.
 
 use super::gateway::speaks_http2;
 use super::http2::spelling::{Attack, NodeFrame};
 use super::leaving::Leaving;
 
-/// What one input plays.
+/// Content of one input.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// Which configuration is published.
+    /// Number of the configuration that is published.
     pub configuration: usize,
-    /// What the client sends, a piece at a time, where it speaks HTTP/1.1.
+    /// Bytes that an HTTP/1.1 client sends, by piece.
     pub pieces: Vec<Vec<u8>>,
-    /// How it ends, where it speaks HTTP/1.1.
+    /// Way in which an HTTP/1.1 client ends.
     pub leaving: Leaving,
-    /// What it sends where it speaks HTTP/2.
+    /// Frames that an HTTP/2 client sends.
     pub attack: Option<Attack>,
-    /// What the node answers, one after another; it answers `200` when they are used up.
+    /// Answers of the node in their order; later requests are answered with `200`.
     pub answers: Vec<Answer>,
 }
 
-/// What the node does with one request.
+/// Answer of the node to one request.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The bytes.
     pub bytes: Vec<u8>,
-    /// The frames, from a node that speaks HTTP/2.
+    /// Frames from a node with HTTP/2.
     pub frames: Vec<NodeFrame>,
-    /// How much of a well-formed answer is held back until the client's side has been quiet, in 256ths.
+    /// Share of a well-formed answer, in 256ths, that is held back until the client is idle.
     pub held_back: u8,
-    /// Whether the head of the request is enough to be answered.
+    /// Whether the node answers after the head of the request.
     pub is_early: bool,
-    /// Whether the connection closes behind it.
+    /// Whether the connection closes after the answer.
     pub closes: bool,
 }
 
-/// Ends a piece of the client's bytes, or an answer.
+/// End of a piece of the client's bytes, or of an answer.
 const NEXT: u8 = 0xff;
-/// Ends what the client sends; answers follow.
+/// End of the client's bytes, before the answers.
 const NODE: u8 = 0xfe;
-/// The first of the bytes that stand for words.
+/// The first of the bytes that represent words.
 const WORDS: u8 = 0x80;
 
-/// Longest script that is played: more bytes find nothing that fewer do not.
+/// Limit for the length of a script; longer ones find nothing more.
 const BYTES_MAX: usize = 4096;
 
 const CLIENT_WORDS: &[&[u8]] = &[
@@ -153,7 +152,8 @@ const NODE_WORDS: &[&[u8]] = &[
 ];
 
 impl Script {
-    /// Reads an input: the configuration, the client's protocol, its pieces, the node's answers.
+    /// Reads an input: the configuration, the client's protocol, its pieces, and the node's
+    /// answers.
     pub fn decode(input: &[u8], configurations: usize) -> Option<Self> {
         let [first, protocol, rest @ ..] = input else { return None };
         let configuration = usize::from(*first) % configurations;
@@ -185,7 +185,7 @@ impl Script {
         Some(Self { configuration, pieces, leaving, attack, answers })
     }
 
-    /// All that the client sends.
+    /// Returns all bytes that the client sends.
     pub fn sent(&self) -> Vec<u8> {
         self.pieces.concat()
     }
@@ -204,7 +204,7 @@ impl Answer {
     }
 }
 
-/// Plain bytes stand for themselves, the others for words.
+/// Replaces each byte from `first` on with a word; other bytes remain unchanged.
 pub fn spell(code: &[u8], first: u8, words: &[&[u8]]) -> Vec<u8> {
     let mut spelt = Vec::new();
     for &byte in code {
@@ -212,7 +212,7 @@ pub fn spell(code: &[u8], first: u8, words: &[&[u8]]) -> Vec<u8> {
             None => spelt.push(byte),
             Some(index) => match words.get(usize::from(index)) {
                 Some(word) => spelt.extend_from_slice(word),
-                // Bytes beyond the words reach what lies outside of ASCII.
+                // Bytes without a word remain, so that inputs can contain bytes outside ASCII.
                 None => spelt.push(byte),
             },
         }

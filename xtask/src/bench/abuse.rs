@@ -1,7 +1,9 @@
-//! Bench of one ordinary client beside clients that misbehave: its latency against that of the same client alone, and
-//! the memory of the gateway. Attackers are bounded in number, rate and time, and stay on this machine.
+//! Case with one well-behaved client beside misbehaving ones: its latency compared with that of the
+//! same client alone, and the memory of the gateway. Attackers are limited in number, rate and
+//! time, and stay on this machine.
 //!
-//! The attacks are in `abuse/attack.rs`, the ordinary clients in `abuse/ordinary.rs`, the nodes in `abuse/node.rs`.
+//! `abuse/attack.rs` contains the attacks, `abuse/ordinary.rs` the well-behaved clients,
+//! `abuse/node.rs` the nodes.
 
 mod attack;
 mod frames;
@@ -26,23 +28,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often memory is looked at.
+/// Sampling interval of the memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A way to misbehave.
+/// Kind of attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attack {
-    /// Requests taken back, over a node connection that others share and whose node counts resets.
+    /// Requests cancelled over a node connection that other clients share, with a node that counts
+    /// resets.
     ResetsOverSharedConnection,
-    /// Connections to the TLS port that say nothing.
+    /// Idle connections to the TLS port.
     SilentTls,
-    /// Requests taken back while a node connection is being opened.
+    /// Requests cancelled while a node connection is being opened.
     ResetsWhileOpening,
-    /// Bodies over HTTP/2 that the node does not read.
+    /// HTTP/2 bodies that the node does not read.
     UnreadBodies,
     /// Datagrams from many sources, one each.
     ForgedDatagrams,
-    /// Connections that ask a silent node and leave, or say nothing.
+    /// Connections that send a request to a silent node and close, or send nothing.
     DepartedClients,
 }
 
@@ -67,7 +70,7 @@ impl Attack {
         }
     }
 
-    /// The client that pays where the gateway lets it.
+    /// Returns the well-behaved client affected by the attack.
     fn ordinary(self, ports: Ports) -> Ordinary {
         match self {
             Self::ResetsOverSharedConnection => {
@@ -83,7 +86,7 @@ impl Attack {
     }
 }
 
-/// Listeners of the gateway.
+/// Listening ports of the gateway.
 #[derive(Debug, Clone, Copy)]
 struct Ports {
     http: u16,
@@ -147,9 +150,9 @@ struct Round {
     requests: f64,
     failures: f64,
     memory_mib: f64,
-    /// Number of requests, connections or datagrams of the attackers.
+    /// Number of the attackers' requests, connections or datagrams.
     attacks: f64,
-    /// Connections that the nodes of the attack have accepted.
+    /// Number of connections accepted by the attacked nodes.
     node_connections: f64,
 }
 
@@ -160,7 +163,7 @@ impl Round {
             quiet_p99_us: of(|round| round.quiet_p99_us),
             p99_us: of(|round| round.p99_us),
             requests: of(|round| round.requests),
-            // One failure is one too many.
+            // Summed, because even one failure counts.
             failures: rounds.iter().map(|round| round.failures).sum(),
             memory_mib: of(|round| round.memory_mib),
             attacks: of(|round| round.attacks),
@@ -208,7 +211,7 @@ fn round(
     running.wait_until_it_listens(ports.https)?;
     running.wait_until_it_answers(ports.http, "/r/0")?;
     let ordinary = attack.ordinary(ports);
-    // Pools, arenas and the client itself are warm before anything counts.
+    // Warms up pools, arenas and the client before the measurement.
     ordinary.run(plan.round / 4, &AtomicBool::new(false))?;
     let quiet = ordinary.run(plan.round, &AtomicBool::new(false))?;
     let before = running.memory_bytes()?;
@@ -225,7 +228,8 @@ fn round(
     })
 }
 
-/// The ordinary client while the attack goes on: what it saw, how much was done, and the peak of memory.
+/// Runs the client during the attack. Returns its latencies, the number of attacks, and the peak
+/// memory.
 fn attacked(
     plan: &Plan,
     attack: Attack,
@@ -236,7 +240,7 @@ fn attacked(
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| {
-            // Whoever attacks must not be what the ordinary client waits for on this side.
+            // Low priority, so that the attacker does not delay the client on this side.
             shell::stand_back();
             attack::run(attack, ports, &is_over)
         });

@@ -1,8 +1,8 @@
-//! Writes through the Admin API: how many a second the durable store takes, what they cost in memory
-//! and on disk, how soon they serve, and how long a start takes with all of them.
+//! Case of writes through the Admin API: writes per second to the durable store, their memory and
+//! disk use, the time until they take effect, and the start time with all objects.
 //!
-//! The gateway may use both cores, one worker on each, as it would be run; the clients share one of
-//! them. Its data folder is on a disk: in memory, a durable write would cost nothing.
+//! The gateway uses both cores with one worker each, as in production; the clients share one of
+//! them. Its data folder is on a disk, because durable writes cost nothing in memory.
 
 mod client;
 mod visible;
@@ -31,19 +31,19 @@ pub(super) use visible::{connections, percentile, wait_for_all, waits};
 
 const OBJECTS: usize = 100_000;
 const QUICK_OBJECTS: usize = 2_000;
-/// Single writes, each of which is waited for.
+/// Number of sequential writes, each awaited.
 const SINGLE_WRITES: usize = 500;
 const QUICK_SINGLE_WRITES: usize = 50;
 const WORKERS: usize = 2;
-/// The route that asks for a key; its number is beyond all others.
+/// Path of the route that requires a key.
 const GUARDED_PATH: &str = "/guarded";
 const GUARDED_ID: &str = "guarded";
-/// What was written last does not serve after that: something is broken.
+/// Time limit until the last write takes effect.
 const SERVES_MAX: Duration = Duration::from_secs(120);
-/// Writes that are forced to the disk before the case, to know what it can do.
+/// Number of flushed writes that measure the disk before the case.
 const DISK_WRITES: usize = 50;
 
-/// Runs the case; only Tollhouse has this Admin API.
+/// Runs the case; only Tollhouse supports this Admin API.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::Admin.name(), Vec::new(), Vec::new());
     let Some((origin, data)) = set_up(plan, &mut result)? else { return Ok(result) };
@@ -55,7 +55,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// An origin, and a folder on a disk that is measured by itself; nothing where Tollhouse does not take part.
+/// Starts an origin and measures the disk of a new data folder; `None` if Tollhouse does not take
+/// part.
 pub(super) fn set_up(
     plan: &Plan,
     result: &mut CaseResult,
@@ -71,7 +72,7 @@ pub(super) fn set_up(
     Ok(Some((origin, data)))
 }
 
-/// Everything that is measured of one running gateway, in order.
+/// Measures a running gateway, in order.
 fn load(gateway: &Gateway, plan: &Plan, count: usize, figures: &mut Vec<Figure>) -> Result<()> {
     let singles = if plan.is_quick { QUICK_SINGLE_WRITES } else { SINGLE_WRITES };
     figures.extend(gateway.single_writes("an empty store", count, singles)?);
@@ -85,7 +86,7 @@ fn load(gateway: &Gateway, plan: &Plan, count: usize, figures: &mut Vec<Figure>)
     Ok(())
 }
 
-/// A gateway with a store, and where it is reached.
+/// A gateway with a store, and its ports.
 struct Gateway {
     running: Running,
     data: TempDir,
@@ -135,7 +136,8 @@ impl Gateway {
         Ok([written("consumers", count, took), self.serves("consumer", &last, end)?])
     }
 
-    /// From the last answer of the Admin API until a request is served that needs the last object.
+    /// Measures the time from the last Admin API response until a request that needs the last
+    /// object succeeds.
     fn serves(&self, what: &str, request: &str, since: Instant) -> Result<Figure> {
         let mut connection = Connection::open(self.ports.data)?;
         while connection.exchange(request.as_bytes())? != 200 {
@@ -154,7 +156,7 @@ impl Gateway {
         Ok(waits("answer until every core serves", delays, store, budget::WRITE_VISIBLE_MS))
     }
 
-    /// Memory and disk, in MiB.
+    /// Returns memory and disk use in MiB.
     fn footprint(&self, when: &str) -> Result<[Figure; 2]> {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let memory = mebibytes(self.running.memory_bytes()?);
@@ -171,8 +173,8 @@ fn written(what: &str, count: usize, took: Duration) -> Figure {
     Figure::with_budget(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
 }
 
-/// Ends the gateway and starts another one with its store. What that one holds in memory is what the
-/// objects need; what the first one held besides is what writing them left behind.
+/// Stops the gateway and starts another with the same store. The memory of the new one is what the
+/// objects need; the difference to the old one is left over from writing them.
 fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<[Figure; 2]> {
     let Gateway { mut running, data, ports } = gateway;
     running.stop();
@@ -199,7 +201,7 @@ fn folder_bytes(folder: &Path) -> Result<u64> {
     Ok(sum)
 }
 
-/// The median of small writes that are each forced to the disk.
+/// Returns the median duration of small writes that are each flushed to disk.
 pub(super) fn disk_write_us(folder: &Path) -> Result<f64> {
     let path = folder.join("disk-probe");
     let mut file = std::fs::File::create(&path)?;

@@ -1,5 +1,5 @@
-//! One body of 60 MB of JSON that costs a tree forty times its length: what it takes of memory, and
-//! how long requests for another route of the same core wait beside it.
+//! Case of one 60 MB JSON body whose parsed tree would take forty times its size: memory use, and
+//! the latency of requests to another route on the same core.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -16,41 +16,42 @@ use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of the body, just below what plugins read by default.
+/// Length of the body, just below the default limit of plugins.
 const BOMB_BYTES: usize = 60_000_000;
-/// Requests before the first look, so that pools and arenas are there already.
+/// Number of requests before the measurement, so that pools and arenas are warm.
 const WARM_UP_REQUESTS: usize = 200;
-/// Bodies a round: the longest of some thousand waits depends on what else the machine does in that second.
+/// Number of bodies per round, because the maximum of some thousand latencies depends on other
+/// activity of the machine.
 const BODIES_PER_ROUND: usize = 3;
-/// How often memory is looked at.
+/// Sampling interval of the memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// The route that others ask for meanwhile.
+/// Path of the other route.
 const OTHER: &str = "/r/0";
-/// Routes whose requests are read whole, and what they do with them.
+/// Routes that read the whole body, and the feature that does so.
 const ROUTES: [(&str, &str); 2] = [("/validated", "request-validation"), ("/chosen", "post_arg")];
 
-/// What is looked at while a body is under way. One thing at a time: whoever reads the memory of a process
-/// holds the lock that its threads need for new pages, and would have part in how long others wait.
+/// Quantity measured during a body. One at a time, because reading the memory of a process holds
+/// the lock its threads need for new pages, which would distort the latency.
 #[derive(Clone, Copy, Debug)]
 enum Question {
-    /// Peak memory beyond what an idle gateway holds, over the body's length.
+    /// Peak memory above that of an idle gateway, relative to the length of the body.
     Memory,
-    /// The longest time that a request for another route took, in milliseconds.
+    /// Maximum latency of requests to another route, in milliseconds.
     Wait,
-    /// The same of the other route's origin, asked without the gateway: what this side of the measurement
-    /// has part in the wait.
+    /// Maximum latency of the other route's origin without the gateway: the share of the measuring
+    /// side in the latency.
     WaitWithout,
 }
 
-/// Where requests end: the long body at one origin, which reads all of it before it does anything else, and
-/// everybody's at another.
+/// Ports of the origins: one for the long body, which it reads completely before anything else, and
+/// another for all other requests.
 #[derive(Clone, Copy, Debug)]
 struct Origins {
     long: u16,
     other: u16,
 }
 
-/// Runs the case; only Tollhouse looks into bodies.
+/// Runs the case; only Tollhouse reads bodies.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::BodyBomb.name(), Vec::new(), Vec::new());
     if !plan.peers.contains(&Peer::Tollhouse) {
@@ -58,7 +59,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
         return Ok(result);
     }
     let other = origin::start(&plan.cores, BODY_BYTES)?;
-    // Whoever reads or sends the long body shares a core with those who wait, and must not be what they wait for.
+    // Low priority, because the threads that read or send the long body share a core with the
+    // measured requests and must not delay them.
     let long = std::thread::scope(|scope| {
         let started = scope.spawn(|| {
             shell::stand_back();
@@ -85,7 +87,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// One body to a gateway of its own, so that nothing is left of the one before.
+/// Sends one body to a new gateway, so that no state of the previous one remains.
 fn once(plan: &Plan, origins: Origins, path: &str, question: Question) -> Result<f64> {
     let folder = process::fresh_folder()?;
     let port = free_port()?;
@@ -158,7 +160,7 @@ fn longest_wait(other: &mut Connection, is_over: &AtomicBool) -> Result<Duration
     Ok(longest)
 }
 
-/// A request whose body is `[1,1,…]`.
+/// Builds a request with the body `[1,1,…]`.
 fn bomb(path: &str) -> Vec<u8> {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\

@@ -1,10 +1,10 @@
-//! The budgets of the design, beside which every figure is printed as met or missed.
+//! Budgets of the design, used to mark every figure as met or missed.
 //!
-//! A budget is a promise: it is changed in the design first and here after.
+//! A change of a budget begins in the design.
 
 use serde_json::{Value, json};
 
-/// What a figure may be, and what we are after.
+/// Limit and target of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) limit: f64,
@@ -12,7 +12,7 @@ pub(crate) struct Budget {
     bound: Bound,
 }
 
-/// Which side of the limit is the good one.
+/// Direction of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     AtMost,
@@ -20,12 +20,12 @@ enum Bound {
 }
 
 impl Budget {
-    /// For costs.
+    /// Creates an upper limit, for costs.
     const fn at_most(limit: f64, stretch: f64) -> Self {
         Self { limit, stretch, bound: Bound::AtMost }
     }
 
-    /// For what there cannot be too much of.
+    /// Creates a lower limit, for throughput.
     const fn at_least(limit: f64, stretch: f64) -> Self {
         Self { limit, stretch, bound: Bound::AtLeast }
     }
@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// How the bound is written before its number.
+    /// Returns the sign printed before the limit.
     fn sign(self) -> &'static str {
         match self.bound {
             Bound::AtMost => "≤",
@@ -55,41 +55,42 @@ pub(crate) const IDLE_BYTES_PER_CONNECTION: Budget = Budget::at_most(4096.0, 204
 pub(crate) const START_MS: Budget = Budget::at_most(1000.0, 200.0);
 pub(crate) const BOMB_MEMORY: Budget = Budget::at_most(3.0, 1.5);
 pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
-/// An ordinary client beside an attack, against the same client alone.
+/// Latency of a well-behaved client during an attack, relative to the same client alone.
 pub(crate) const ABUSE_P99: Budget = Budget::at_most(2.0, 1.2);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
-/// A selector and a rule of ShenYu's `divide` against a plain route.
+/// Selector and rule of ShenYu's `divide`, relative to a plain route.
 pub(crate) const SHENYU_OVER_ROUTE: Budget = Budget::at_most(1.05, 1.0);
-/// Ten thousand of both against one.
+/// 10,000 selectors and rules, relative to one.
 pub(crate) const SHENYU_AT_MANY_RULES: Budget = Budget::at_most(1.05, 1.0);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
-/// What services say of themselves to ShenYu's admin, each of it durable once it is answered.
+/// Registrations of services at ShenYu's admin, each durable before its response.
 pub(crate) const REGISTRATIONS_PER_SECOND: Budget = Budget::at_least(1_000.0, 4_000.0);
-/// From a call to ShenYu's admin until every core serves what it writes.
+/// Time from a call to ShenYu's admin until every core serves the change.
 pub(crate) const SHENYU_VISIBLE_MS: Budget = Budget::at_most(50.0, 10.0);
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_H2LOAD: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_GHZ: Budget = Budget::at_most(0.5, 0.25);
-/// HTTP/2 towards clients, HTTP/1.1 towards nodes, against the cheaper of nginx and HAProxy.
+/// HTTP/2 towards clients and HTTP/1.1 towards nodes, relative to the cheaper of nginx and HAProxy.
 pub(crate) const HTTP2_CPU: Budget = Budget::at_most(0.85, 0.7);
 pub(crate) const HTTP2_TLS_CPU: Budget = Budget::at_most(0.9, 0.75);
 pub(crate) const HTTPS_CPU: Budget = Budget::at_most(0.95, 0.85);
 pub(crate) const HANDSHAKE_CPU: Budget = Budget::at_most(1.0, 0.85);
 pub(crate) const GRPC_CPU: Budget = Budget::at_most(0.8, 0.6);
-/// A MiB, and a connection, through a TCP relay.
+/// CPU per MiB, and per connection, of a TCP relay.
 pub(crate) const RELAY_CPU: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const TLS_REST_BYTES: Budget = Budget::at_most(24_576.0, 12_288.0);
 pub(crate) const HTTP2_REST_BYTES: Budget = Budget::at_most(16_384.0, 8_192.0);
 pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
-/// One durable call at a time, the forced write included.
+/// Single durable calls, including the flush to disk.
 pub(crate) const DURABLE_CALL_US: Budget = Budget::at_most(2_000.0, 1_000.0);
 pub(crate) const CHANGE_SEEN_MS: Budget = Budget::at_most(10.0, 1.0);
-/// A hundred thousand instances that beat every five seconds.
+/// 100,000 instances with a heartbeat every five seconds.
 pub(crate) const STORM_CORES: Budget = Budget::at_most(1.0, 0.3);
 pub(crate) const STORM_MIB: Budget = Budget::at_most(300.0, 300.0);
 
-/// What calls cost Polaris on a MySQL and a Redis, on this design's machine, in microseconds of CPU.
+/// CPU time per call of Polaris with MySQL and Redis, in microseconds, on the machine described in
+/// the design.
 pub(crate) const POLARIS_REGISTER_US: f64 = 361.0;
 pub(crate) const POLARIS_DEREGISTER_US: f64 = 410.0;
 pub(crate) const POLARIS_HEARTBEAT_US: f64 = 93.0;
@@ -98,12 +99,12 @@ pub(crate) const SHARED_CALL_RATE: Budget = Budget::at_least(2.0, 4.0);
 pub(crate) const SHARED_BEAT_CPU: Budget = Budget::at_most(0.3, 0.2);
 pub(crate) const SHARED_REGISTRATION_SEEN_MS: Budget = Budget::at_most(100.0, 20.0);
 pub(crate) const SHARED_ROUTE_SEEN_MS: Budget = Budget::at_most(50.0, 10.0);
-/// A change without its store.
+/// Time until a change is refused while its store is down.
 pub(crate) const SHARED_REFUSAL_MS: Budget = Budget::at_most(2_000.0, 500.0);
 pub(crate) const SHARED_RESYNC_P99: Budget = Budget::at_most(1.2, 1.0);
 pub(crate) const NOTHING_LOST: Budget = Budget::at_most(0.0, 0.0);
 
-/// A number that a case was run for.
+/// Result of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) what: String,
@@ -112,17 +113,17 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// A figure without a budget.
+    /// Creates a figure without a budget.
     pub(crate) fn free(what: impl Into<String>, value: f64) -> Self {
         Self { what: what.into(), value, budget: None }
     }
 
-    /// A figure with a budget.
+    /// Creates a figure with a budget.
     pub(crate) fn with_budget(what: impl Into<String>, value: f64, budget: Budget) -> Self {
         Self { what: what.into(), value, budget: Some(budget) }
     }
 
-    /// How it stands: beyond what we are after, within the budget, or past it.
+    /// Returns whether the figure meets its target, its limit, or neither.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.budget {
             None => "",
@@ -132,7 +133,7 @@ impl Figure {
         }
     }
 
-    /// The figure as it is kept.
+    /// Serializes the figure for the result file.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "what": self.what,

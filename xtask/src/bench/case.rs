@@ -1,52 +1,53 @@
-//! What the bench can measure, by name, and what all of it has in common. How each is measured is `cases.rs`.
+//! Cases of the bench, and their common parameters. `cases.rs` contains the measurements.
 
 use clap::ValueEnum;
 
-/// What can be measured.
+/// Case of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Case {
-    /// One route, answers of 2 KB, all peers under load at the same time.
+    /// A single route, responses of 2 KB, all peers under load at the same time
     Plain,
-    /// 1 to 100,000 routes, a random one each request.
+    /// 1 to 100,000 routes, chosen at random for each request
     Routes,
-    /// 50 route changes a second among 10,000.
+    /// 50 route changes a second among 10,000 routes
     Churn,
-    /// 12,000 connections that do nothing.
+    /// 12,000 idle connections
     Idle,
-    /// From the start of the process to the first answer, with 10,000 routes.
+    /// Time from the start of the process to the first response, with 10,000 routes
     Start,
-    /// Writes through the Admin API, and how soon they serve.
+    /// Writes through the Admin API, and the time until they take effect
     Admin,
-    /// Services that register with ShenYu's admin, and how soon a change there serves.
+    /// Services that register at ShenYu's admin, and the time until a change takes effect
     ShenyuAdmin,
-    /// What a request costs the load generator, beside wrk, ab, h2load and ghz.
+    /// CPU cost of a request in the load generator, compared with wrk, ab, h2load and ghz
     Load,
-    /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
+    /// A JSON body of 60 MB: its memory, and the latency of other requests
     BodyBomb,
-    /// Latency (p99) of an ordinary client beside clients that misbehave, against a quiet gateway.
+    /// Latency (p99) of a well-behaved client beside misbehaving ones, compared with a quiet
+    /// gateway
     Abuse,
-    /// HTTP/2, TLS and gRPC: CPU a request and a handshake.
+    /// HTTP/2, TLS and gRPC: CPU per request and per handshake
     Edge,
-    /// The registry: one durable call at a time, convergence, a storm of heartbeats.
+    /// The registry: one durable call at a time, convergence, a storm of heartbeats
     Registry,
-    /// Several nodes over MariaDB, Redis and etcd: cost of calls, convergence, everything read anew.
+    /// Several nodes over MariaDB, Redis and etcd: cost of calls, convergence, resynchronization
     Cluster,
-    /// What is lost while nodes are killed for ten minutes, and while each store is away for one.
+    /// Losses while nodes are killed for ten minutes, and while each store is down for one
     ClusterLosses,
 }
 
-/// The load of every case that does not vary it.
+/// Default number of connections of a case.
 pub(crate) const CONNECTIONS: usize = 64;
-/// The answer of every case that does not vary it: a page of an API.
+/// Default response size of a case: a typical API response.
 pub(crate) const BODY_BYTES: usize = 2048;
 
 impl Case {
-    /// All of them.
+    /// Returns all cases.
     pub(crate) fn all() -> Vec<Self> {
         Self::value_variants().to_vec()
     }
 
-    /// Its name on the command line and in files.
+    /// Returns the name used on the command line and in files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",

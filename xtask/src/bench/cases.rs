@@ -1,5 +1,5 @@
-//! What each case of the bench does. Most have files of their own; here are those that only start an origin and the
-//! proxies, measure in rounds, and set ours against the others.
+//! Dispatch to the cases of the bench. Most have their own files; this file contains those that
+//! only start an origin and the proxies, measure in rounds, and compare Tollhouse with the others.
 
 use super::budget::{self, Budget, Figure};
 use super::case::{BODY_BYTES, CONNECTIONS, Case};
@@ -14,12 +14,11 @@ use super::{
 use anyhow::Result;
 use std::path::Path;
 
-/// The load of each peer where all are under load at the same time.
+/// Number of connections per peer if all are under load at the same time.
 const CONCURRENT_CONNECTIONS: usize = 32;
 const ROUTE_COUNTS: [usize; 4] = [1, 100, 10_000, 100_000];
 
 impl Case {
-    /// Measures it.
     pub(crate) fn run(self, plan: &Plan) -> Result<CaseResult> {
         match self {
             Self::Plain => plain(plan),
@@ -48,13 +47,15 @@ fn plain(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult::new(Case::Plain.name(), measured.rows, figures))
 }
 
-/// The counts of one peer are measured side by side, because they are what is compared.
+/// Measures the different route counts of one peer together, because they are compared with each
+/// other.
 fn routes(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let scripts = tempfile::tempdir()?;
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
-        // HAProxy and nginx refuse or take minutes beyond a count; a peer is measured as far as it goes.
+        // Beyond some number of routes, HAProxy and nginx fail or take minutes; each peer is
+        // measured up to its maximum.
         let counts: Vec<usize> = ROUTE_COUNTS.into_iter().filter(|n| peer.can_hold(*n)).collect();
         let mut started = Vec::new();
         for count in &counts {
@@ -80,7 +81,7 @@ fn routes(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult::new(Case::Routes.name(), rows, figures))
 }
 
-/// CPU a request at each count over that at one route.
+/// CPU per request at each route count, relative to one route.
 fn growth(peer: Peer, counts: &[usize], rows: &[Row]) -> Vec<Figure> {
     let Some(first) = rows.first() else { return Vec::new() };
     let later = counts.iter().zip(rows).skip(1);
@@ -97,7 +98,7 @@ fn growth(peer: Peer, counts: &[usize], rows: &[Row]) -> Vec<Figure> {
     figures.collect()
 }
 
-/// Requests are rendered beforehand, so that choosing one costs the load as little as sending one.
+/// Requests are rendered in advance, so that choosing one is as cheap as sending one.
 fn random_route_script(routes: usize) -> String {
     format!(
         "local requests = {{}}\n\
@@ -109,7 +110,7 @@ fn random_route_script(routes: usize) -> String {
     )
 }
 
-/// Starts every peer of the plan that can hold the routes.
+/// Starts every peer of the plan that supports this number of routes.
 fn start_all(plan: &Plan, origin_port: u16, routes: usize) -> Result<Vec<Proxy>> {
     let able = plan.peers.iter().filter(|peer| peer.can_hold(routes));
     able.map(|peer| peer.start(&plan.cores, &plan.binary, origin_port, routes)).collect()
@@ -126,10 +127,10 @@ fn contenders(proxies: &[Proxy]) -> Vec<Contender<'_>> {
     proxies.iter().map(contender).collect()
 }
 
-/// `route_path(0)`, as a constant.
+/// Constant equal to `route_path(0)`.
 const FIRST_ROUTE: &str = "/r/0";
 
-/// CPU a request of ours over that of each other, round by round.
+/// CPU per request of Tollhouse, relative to each other peer, round by round.
 fn ratios(measured: &Concurrent) -> Vec<Figure> {
     let figure = |(peer, budget): (Peer, Budget)| {
         let ratio = measured.ratio(Peer::Tollhouse.name(), peer.name())?;
@@ -138,7 +139,7 @@ fn ratios(measured: &Concurrent) -> Vec<Figure> {
     OTHERS.into_iter().filter_map(figure).collect()
 }
 
-/// Whom our CPU is compared with.
+/// Peers to compare with, and the budgets.
 const OTHERS: [(Peer, Budget); 3] = [
     (Peer::Nginx, budget::CPU_AGAINST_NGINX),
     (Peer::Haproxy, budget::CPU_AGAINST_HAPROXY),

@@ -1,7 +1,7 @@
-//! The tail while the configuration changes: 50 route changes a second among 10,000 routes, against
-//! the same proxy with none.
+//! Case of the latency tail during configuration changes: 50 route changes per second among 10,000
+//! routes, compared with the same proxy without changes.
 //!
-//! Changes arrive the way they do with a declarative file: the whole file is replaced.
+//! Changes are made as with a declarative file: the whole file is replaced.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -20,17 +20,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 const ROUTES: usize = 10_000;
-/// 50 changes a second.
+/// 50 changes per second.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(20);
-/// 4,000 requests a second, of which the proxy's core has time for ten times as many: a queue would hide what is
-/// looked for.
+/// 4,000 requests per second, a tenth of what the proxy's core can serve, because queueing would
+/// hide the effect.
 const CONNECTIONS: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(1);
 const WARM_UP: Duration = Duration::from_secs(1);
-/// A change that is not visible by then is lost.
+/// Time limit until a change is visible.
 const VISIBLE_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the case; only Tollhouse can take part, the others start anew to change a route.
+/// Runs the case for Tollhouse only, because the other peers restart to change a route.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::Churn.name(), Vec::new(), Vec::new());
     if !plan.peers.contains(&Peer::Tollhouse) {
@@ -55,7 +55,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// Three rows: nothing written, the file written where nobody looks, the file written for the proxy.
+/// Returns three rows: nothing written, the file written to an unwatched folder, the file written
+/// for the proxy.
 fn measure(plan: &Plan, contender: &Contender<'_>, origin_port: u16) -> Result<Vec<Row>> {
     let elsewhere = process::fresh_folder()?;
     let unwatched = elsewhere.path().join("resources.json");
@@ -85,8 +86,8 @@ fn turn(plan: &Plan, contender: &Contender<'_>) -> Result<Sample> {
     contender.account(|| prober::run(&pace))
 }
 
-/// The same file is written at the same pace whether it is watched or not, so that what writing costs
-/// the machine falls out of the comparison.
+/// Runs a turn while the file is rewritten at the same pace, whether it is watched or not, so that
+/// the cost of writing cancels out in the comparison.
 fn turn_beside_writer(
     plan: &Plan,
     contender: &Contender<'_>,
@@ -97,7 +98,7 @@ fn turn_beside_writer(
     let path = path.to_owned();
     let writer = std::thread::spawn(move || change_until(&stopped, &path, origin_port));
     let sample = turn(plan, contender);
-    // Without a sender, the writer ends.
+    // Dropping the sender ends the writer.
     drop(stop);
     let changes = writer.join().map_err(|_| anyhow::anyhow!("the writer stopped early"))??;
     let expected = plan.round.as_millis() / CHANGE_INTERVAL.as_millis();
@@ -107,7 +108,7 @@ fn turn_beside_writer(
     sample
 }
 
-/// Changes one route after the other; returns how many changes were made.
+/// Changes one route after the other; returns the number of changes.
 fn change_until(stopped: &Receiver<()>, path: &Path, origin_port: u16) -> Result<u32> {
     shell::stand_back();
     let mut file = ResourceFile::new(path, origin_port);
@@ -125,12 +126,12 @@ fn change_until(stopped: &Receiver<()>, path: &Path, origin_port: u16) -> Result
     }
 }
 
-/// The file as bytes in which a change touches one number, so that a change costs the side of the load
-/// little more than writing.
+/// Resource file as bytes in which a change modifies a single digit, so that it costs little more
+/// than writing.
 struct ResourceFile {
     path: PathBuf,
     text: Vec<u8>,
-    /// Where the last digit of each route's priority is.
+    /// Position of the last digit of each route's priority.
     digits: Vec<usize>,
 }
 
@@ -143,20 +144,20 @@ impl ResourceFile {
         Self { path: path.to_owned(), text, digits }
     }
 
-    /// Gives a route another priority.
+    /// Changes the priority of a route.
     fn change(&mut self, number: usize) {
         let digit = &mut self.text[self.digits[number]];
         *digit = if *digit == b'9' { b'0' } else { *digit + 1 };
     }
 
-    /// Puts another route at the end.
+    /// Appends a route.
     fn add(&mut self, route: &str) {
         let end = self.text.len() - b"]}".len();
         self.text.truncate(end);
         self.text.extend_from_slice(format!(",\n{route}]}}").as_bytes());
     }
 
-    /// Writes aside and renames, so that no reader sees half a file.
+    /// Writes a temporary file and renames it, so that readers never see a partial file.
     fn replace(&self) -> Result<()> {
         let aside = self.path.with_extension("next");
         std::fs::write(&aside, &self.text).context("writing the routes")?;
@@ -164,7 +165,7 @@ impl ResourceFile {
     }
 }
 
-/// How long after the file was replaced a new route answers.
+/// Returns the time from replacing the file until a new route answers.
 fn visible_after_ms(proxy: &Proxy, origin_port: u16) -> Result<f64> {
     let mut file = ResourceFile::new(&proxy.running.folder().join("resources.json"), origin_port);
     file.add(&route_json(origin_port, ROUTES));

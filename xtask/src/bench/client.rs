@@ -1,26 +1,26 @@
-//! A small blocking HTTP/1.1 client: probes, idle connections, the load of the gate, and writes
+//! Small blocking HTTP/1.1 client: probes, idle connections, the load of the gate, and writes
 //! through the Admin API.
 //!
-//! Reads answers framed by `Content-Length` only, which is what the origins of the bench send.
+//! Supports only responses framed by `Content-Length`, which the origins of the bench send.
 
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// A head larger than this is not one of our origins.
+/// Size limit of a response head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// A body larger than this is none that the bench asks for.
+/// Size limit of a response body.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// An answer that takes longer is lost; generous, because of valgrind.
+/// Time limit of a response; generous because of valgrind.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// A GET with header lines of one's own, each ended by CR and LF.
+/// Builds a GET request with additional header lines, each ended by CR LF.
 pub(crate) fn get_request(path: &str, lines: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n")
 }
 
-/// A connection that is kept open between requests.
+/// A persistent connection.
 pub(crate) struct Connection {
     stream: TcpStream,
 }
@@ -35,28 +35,28 @@ impl Connection {
         Ok(Self { stream })
     }
 
-    /// Sends a request and returns the status of its answer, whose body is read and dropped.
+    /// Sends a request and returns the status of its response; the body is discarded.
     pub(crate) fn get(&mut self, path: &str) -> Result<u16> {
         self.exchange(get_request(path, "").as_bytes())
     }
 
-    /// Sends a whole request and returns the status of its answer.
+    /// Sends a complete request and returns the status of its response.
     pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<u16> {
         self.send(request)?;
         self.receive()
     }
 
-    /// Sends a whole request as it is.
+    /// Sends a complete request as given.
     pub(crate) fn send(&mut self, request: &[u8]) -> Result<()> {
         self.stream.write_all(request).context("sending a request")
     }
 
-    /// Reads one answer to its end and returns its status.
+    /// Reads one complete response and returns its status.
     pub(crate) fn receive(&mut self) -> Result<u16> {
         Ok(self.receive_answer()?.0)
     }
 
-    /// Reads one answer to its end and returns its status and its body.
+    /// Reads one complete response and returns its status and body.
     pub(crate) fn receive_answer(&mut self) -> Result<(u16, Vec<u8>)> {
         let mut buffer = Vec::with_capacity(4096);
         let head_end = loop {
@@ -94,7 +94,7 @@ fn find_head_end(buffer: &[u8]) -> Option<usize> {
     buffer.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Status and length of the body.
+/// Returns status and content length.
 fn parse_head(head: &[u8]) -> Result<(u16, usize)> {
     let text = std::str::from_utf8(head).context("a head that is not text")?;
     let mut lines = text.split("\r\n");
@@ -104,7 +104,7 @@ fn parse_head(head: &[u8]) -> Result<(u16, usize)> {
     let length = lines
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-        .map(|(_, value)| value.trim().parse().context("a length that is no number"))
+        .map(|(_, value)| value.trim().parse().context("a length that is not a number"))
         .transpose()?;
     match length {
         Some(length) => Ok((status, length)),

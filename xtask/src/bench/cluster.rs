@@ -1,7 +1,8 @@
-//! More than one machine, on one: a registry of three nodes over MariaDB and Redis, gateways over etcd. What calls
-//! cost, how soon one node sees what another was told, and what is lost when nodes and engines are.
+//! Cases of several nodes on one machine: a registry of three nodes over MariaDB and Redis,
+//! gateways over etcd. They measure the cost of calls, the propagation of changes between nodes,
+//! and the losses when nodes or stores fail.
 //!
-//! All nodes share the core of the program under test. The engines run where the kernel puts them, flush each
+//! All nodes share the core of the program under test. The stores run on any core, flush each
 //! commit, and their CPU is not counted.
 
 mod away;
@@ -18,10 +19,10 @@ use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 
-/// What is measured at a time.
+/// Independent part of a case.
 type Part = fn(&Plan) -> Result<Vec<Figure>>;
 
-/// What things cost and how long they take; only Tollhouse is measured. What Polaris does on these engines is in the
+/// Measures costs and durations of Tollhouse. The figures of Polaris on the same stores are in the
 /// design, measured once.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let parts: [(_, Part); 3] =
@@ -29,7 +30,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     measure(plan, Case::Cluster, parts)
 }
 
-/// What is lost with nodes and stores.
+/// Measures losses when nodes and stores fail.
 pub(crate) fn run_losses(plan: &Plan) -> Result<CaseResult> {
     let parts: [(_, Part); 3] = [
         ("nodes killed", losses::run),
@@ -57,7 +58,7 @@ fn measure<const PARTS: usize>(
         }
     }
     let Some(error) = failed else { return Ok(result) };
-    // Some of them take many minutes: what was measured is shown, and kept nowhere.
+    // Some parts take many minutes: the figures measured so far are printed, but not saved.
     println!("{}", result.to_markdown());
     Err(error)
 }

@@ -1,8 +1,11 @@
-//! HTTP/2, TLS and gRPC: what a request costs Tollhouse beside nginx and HAProxy, all under load at the
-//! same time, and what a handshake costs. h2load sends the requests, OpenSSL opens the connections. Then
-//! what a TCP relay costs, what connections at rest hold, and what a request costs our own generator.
+//! CPU time of a request over HTTP/2, TLS and gRPC at Tollhouse, nginx and HAProxy, all under load
+//! at the same time, and CPU time of a handshake. h2load sends the requests, and OpenSSL opens the
+//! connections.
 //!
-//! How each proxy is configured is in `edge/proxy.rs`.
+//! The case also measures the CPU time of a TCP relay, the memory of connections at rest, and the
+//! CPU time of a request in our own generator.
+//!
+//! The configuration of each proxy is in `edge/proxy.rs`.
 
 pub(super) mod proxy;
 mod relay;
@@ -24,14 +27,14 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// The path that is asked for over HTTP.
+/// Path of the requests over HTTP.
 const PATH: &str = "/r/0";
-/// The method that is called by gRPC; the node gives back what it gets.
+/// Method of the gRPC calls; the node returns the message that it gets.
 const CALL_PATH: &str = "/bench.Echo/Unary";
-/// A message of gRPC of a hundred bytes.
+/// Length of the gRPC message.
 const MESSAGE_BYTES: usize = 100;
 
-/// What is asked, and how.
+/// Kind of requests, and the connections they use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     Http2,
@@ -40,7 +43,7 @@ enum Scenario {
     Grpc,
 }
 
-/// A way to open connections.
+/// Way to open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handshake {
     Full,
@@ -60,7 +63,8 @@ impl Scenario {
         }
     }
 
-    /// The budget, and whether it is set by nginx alone or by the cheaper of both.
+    /// Returns the budget, and `true` if only nginx sets it, `false` if the cheaper of both peers
+    /// does.
     fn budget(self) -> (Budget, bool) {
         match self {
             Self::Http2 => (budget::HTTP2_CPU, false),
@@ -70,7 +74,7 @@ impl Scenario {
         }
     }
 
-    /// Arguments of h2load.
+    /// Returns the arguments of h2load.
     fn arguments(self, proxy: &EdgeProxy, message: &Path) -> Vec<String> {
         let streams = ["-c10", "-m10"].map(str::to_owned);
         let plain = format!("http://127.0.0.1:{}", proxy.plain_port);
@@ -93,7 +97,10 @@ impl Scenario {
     }
 }
 
-/// Runs the case. Without h2load or OpenSSL it says so.
+/// Runs the case.
+///
+/// # Errors
+/// If h2load or OpenSSL is not installed, or a measurement fails.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     for program in ["h2load", "openssl"] {
         if shell::find_program(program).is_none() {
@@ -135,7 +142,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     for (kind, limit) in
         [(rest::Kind::Tls, budget::TLS_REST_BYTES), (rest::Kind::Http2, budget::HTTP2_REST_BYTES)]
     {
-        // Anew each time: memory that was used before and is free again would not show.
+        // Each measurement starts a new proxy, because memory that was used before and is free
+        // again would not show.
         for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
             let proxy = EdgeProxy::start(plan, peer, &nodes, &certificate)?;
             let bytes = rest::bytes_per_connection(plan, kind, &proxy)
@@ -158,7 +166,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult { case: Case::Edge.name(), rows: Vec::new(), figures, tables })
 }
 
-/// What one request or handshake costs a proxy.
+/// Cost of one request or handshake in a proxy.
 struct Cost {
     peer: Peer,
     cpu_us: f64,
@@ -171,7 +179,7 @@ impl Cost {
     }
 }
 
-/// Our cost over that of the one that sets the budget.
+/// Compares our cost with that of the peer that sets the budget.
 fn compare(what: &str, costs: &[Cost], limit: Budget, is_of_nginx: bool) -> Option<Figure> {
     let ours = costs.iter().find(|cost| cost.peer == Peer::Tollhouse)?;
     let others = costs
@@ -182,7 +190,7 @@ fn compare(what: &str, costs: &[Cost], limit: Budget, is_of_nginx: bool) -> Opti
     Some(Figure::with_budget(what, ours.cpu_us / best.cpu_us, limit))
 }
 
-/// Our relay's cost over that of HAProxy.
+/// Compares the cost of our relay with that of HAProxy.
 fn compare_relays(what: &str, costs: &[Cost]) -> Option<Figure> {
     let cost_of = |peer: Peer| costs.iter().find(|cost| cost.peer == peer);
     let (ours, theirs) = (cost_of(Peer::Tollhouse)?, cost_of(Peer::HaproxyTcp)?);
@@ -190,7 +198,7 @@ fn compare_relays(what: &str, costs: &[Cost]) -> Option<Figure> {
     Some(Figure::with_budget(what, ours.cpu_us / theirs.cpu_us, budget::RELAY_CPU))
 }
 
-/// The node of gRPC, on the core of the load: it gives back what it gets.
+/// Starts the gRPC node on the core of the load; it returns the message that it gets.
 fn start_node(plan: &Plan) -> Result<(u16, Running)> {
     let port = free_port()?;
     let mut command = plan.cores.on_load_core(&plan.binary.display().to_string());
@@ -200,7 +208,7 @@ fn start_node(plan: &Plan) -> Result<(u16, Running)> {
     Ok((port, running))
 }
 
-/// All proxies under the same load at the same time, round after round.
+/// Measures all proxies under the same load at the same time, round after round.
 fn requests(
     plan: &Plan,
     scenario: Scenario,
@@ -224,7 +232,7 @@ fn requests(
     Ok(medians(proxies, &rounds))
 }
 
-/// Before the first round: connections to the nodes, caches, allocators.
+/// Warm-up of connections to the nodes, caches and allocators before the first round.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 fn load(
@@ -247,7 +255,8 @@ fn load(
     Ok((spent.as_secs_f64() * 1e6 / done as f64, done as f64 / time.as_secs_f64()))
 }
 
-/// One proxy after the other: a handshake keeps the core of the client busier than that of the server.
+/// Measures one proxy after the other, because a handshake keeps the client's core busier than the
+/// server's.
 fn handshakes(plan: &Plan, kind: Handshake, proxies: &[EdgeProxy]) -> Result<Vec<Cost>> {
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
@@ -290,7 +299,7 @@ fn printed(command: &mut std::process::Command) -> Result<String> {
     Ok(text)
 }
 
-/// Requests that were answered well, and that were not.
+/// Reads the counts of requests that succeeded and that failed.
 fn read_h2load(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().find(|line| line.starts_with("requests:"))?;
     let count = |word: &str| {
@@ -302,7 +311,7 @@ fn read_h2load(text: &str) -> Option<(u64, u64)> {
     Some((succeeded, failed))
 }
 
-/// Connections that were opened, resumed ones where those are counted.
+/// Reads the number of connections that were opened; with `-reuse`, that of the resumed ones.
 fn read_s_time(text: &str) -> Option<u64> {
     let line = text.lines().rfind(|line| line.contains(" connections in "))?;
     line.split(' ').next()?.parse().ok()

@@ -1,9 +1,9 @@
-//! `cargo x bench --gate`: user instructions a proxied request costs, counted by callgrind: plain, with two
-//! plugins and an access log, and by selectors and rules of ShenYu's.
+//! `cargo x bench --gate`: user instructions per proxied request, counted by callgrind for a plain
+//! request, with two plugins and an access log, and with ShenYu selectors and rules.
 //!
-//! Instructions do not depend on what else the machine does, so that they can gate a merge where
-//! times cannot. Two runs of different length are counted; the slope between them is the request,
-//! and start and end fall out.
+//! Instructions do not depend on other load of the machine, so that they can gate a merge while
+//! times cannot. Two runs of different length are counted. The slope between them is the cost of a
+//! request, free of the start and the end.
 
 pub(crate) mod origin;
 
@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-/// Connections that are kept open, each with one request at a time.
+/// Connections that stay open, each with one request at a time.
 const CONNECTIONS: usize = 16;
-/// Requests of the short run: enough for every connection to be past its first ones.
+/// Requests of the short run, enough to take every connection past its first ones.
 const REQUESTS_SHORT: usize = 320;
 /// Requests of the long run.
 const REQUESTS_LONG: usize = 3520;
 
-/// A request with nine headers, about what a browser's call of an API sends.
+/// A request with nine headers, about as many as a browser sends when it calls an API.
 pub(crate) const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
     Host: api.example.com\r\n\
     User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
@@ -40,22 +40,22 @@ pub(crate) const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
     X-Request-Id: 5f1d7a3c-8a39-4f56-9a34-0d2f8f0b6d11\r\n\
     Cache-Control: no-cache\r\n";
 
-/// What is counted.
+/// Configuration whose requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     Plain,
-    /// key-auth and limit-count on the route, one consumer, and a line of the access log for each
+    /// `key-auth` and `limit-count` on the route, one consumer, and an access log line for each
     /// request.
     PluginsAndLog,
-    /// One of so many selectors of `divide`, each with a rule.
+    /// This number of `divide` selectors, each with a rule, of which one takes the requests.
     Shenyu(usize),
 }
 
-/// Selectors of ShenYu's of which the request has to do with one.
+/// Number of ShenYu selectors, of which the request matches one.
 const SELECTORS_MANY: usize = 10_000;
 
 impl Load {
-    /// What the figure is called.
+    /// Returns the name of the figure.
     fn title(self) -> &'static str {
         match self {
             Self::Plain => "user instructions per plain proxied request",
@@ -65,7 +65,7 @@ impl Load {
         }
     }
 
-    /// What profiles end in: nothing where there was only one kind of them.
+    /// Returns the end of the profile's name; it is empty for the plain load, the oldest one.
     fn profile_suffix(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -95,7 +95,7 @@ impl Load {
         }
     }
 
-    /// The header lines beyond the nine of every request.
+    /// Returns the header lines in addition to the nine of every request.
     fn lines(self) -> String {
         match self {
             Self::Plain | Self::Shenyu(_) => String::new(),
@@ -104,17 +104,20 @@ impl Load {
     }
 }
 
-/// Whether instructions can be counted here.
+/// Checks whether instructions can be counted on this machine.
 pub(crate) fn is_possible() -> bool {
     shell::find_program("valgrind").is_some()
 }
 
-/// Counts, prints the figures, and fails past a budget.
+/// Counts the instructions and prints the figures.
+///
+/// # Errors
+/// If a budget is exceeded.
 pub(crate) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
     let mut missed: Vec<String> = Vec::new();
     let measure = |load: Load| -> Result<f64> {
-        // The start costs millions of instructions; the slope between two runs is free of it.
+        // The start costs millions of instructions, which the slope between two runs excludes.
         let short = count(binary, origin.port(), load, REQUESTS_SHORT)?;
         let long = count(binary, origin.port(), load, REQUESTS_LONG)?;
         Ok(slope(short, long))
@@ -143,7 +146,7 @@ pub(crate) fn run(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// So many selectors of `divide` with a rule each; the first takes the request.
+/// Returns this number of `divide` selectors with a rule each; the first one takes the request.
 fn shenyu_objects(origin_port: u16, selectors: usize) -> Value {
     let node = json!([{
         "upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
@@ -177,7 +180,7 @@ fn slope(short: u64, long: u64) -> f64 {
     (long as f64 - short as f64) / (REQUESTS_LONG - REQUESTS_SHORT) as f64
 }
 
-/// Starts the program under callgrind, sends so many requests, ends it, and reads the total.
+/// Starts the program under callgrind, sends the requests, ends the program, and reads the total.
 fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result<u64> {
     let folder = process::fresh_folder()?;
     let port = free_port()?;
@@ -204,7 +207,8 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
     total(&text).with_context(|| format!("no total in {}", profile.display()))
 }
 
-/// One request on every connection, then one answer from every connection, and again.
+/// Sends one request on every connection, then reads one answer from every connection, and repeats
+/// this.
 fn send(port: u16, request: &str, requests: usize) -> Result<()> {
     let mut connections: Vec<Connection> =
         (0..CONNECTIONS).map(|_| Connection::open(port)).collect::<Result<_>>()?;
@@ -222,7 +226,7 @@ fn send(port: u16, request: &str, requests: usize) -> Result<()> {
     Ok(())
 }
 
-/// The sum over all threads, from the end of callgrind's file.
+/// Reads the sum over all threads from the end of callgrind's file.
 fn total(text: &str) -> Option<u64> {
     let value_of = |name: &str| {
         let lines = text.lines().filter_map(|line| line.strip_prefix(name));

@@ -1,5 +1,5 @@
-//! The files that Tollhouse starts from: the bootstrap configuration, and resources in APISIX's
-//! standalone shape.
+//! The files that Tollhouse starts with: the bootstrap configuration, and resources in the format
+//! of APISIX's standalone mode.
 
 use super::plan::Plan;
 use super::process::{self, Running, free_port};
@@ -7,37 +7,38 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The Admin API's key in every run: the listener is on loopback and lives as long as the case.
+/// Key of the Admin API in every run; its listener is on loopback and only lives as long as the
+/// case.
 pub(crate) const ADMIN_KEY: &str = "bench-0123456789abcdef0123456789";
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin<'a> {
     /// A resources file with this content.
     Resources(&'a str),
-    /// The store in a folder, written through an Admin API on this port.
+    /// The store in a folder, which an Admin API on this port writes.
     Store { data: &'a Path, admin_port: u16 },
-    /// The store in a folder, written through ShenYu's admin on this port.
+    /// The store in a folder, which ShenYu's admin on this port writes.
     Shenyu { data: &'a Path, port: u16 },
 }
 
-/// What differs from case to case.
+/// Settings that differ between the cases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bootstrap<'a> {
     pub(crate) port: u16,
     pub(crate) workers: usize,
     pub(crate) origin: Origin<'a>,
-    /// `off`, or a format of the access log.
+    /// Format of the access log, or `off`.
     pub(crate) access_log: &'a str,
 }
 
 impl<'a> Bootstrap<'a> {
-    /// One worker and a resources file, as most cases have it.
+    /// Returns the settings of most cases: one worker and a resources file.
     pub(crate) fn from_resources(port: u16, resources: &'a str) -> Self {
         Self { port, workers: 1, origin: Origin::Resources(resources), access_log: "off" }
     }
 
-    /// Starts the program under test with it, on both cores.
+    /// Starts the program under test with these settings, on both cores.
     pub(crate) fn start(&self, plan: &Plan) -> Result<Running> {
         let folder = process::fresh_folder()?;
         self.write(folder.path())?;
@@ -46,7 +47,7 @@ impl<'a> Bootstrap<'a> {
         Running::start(command, folder)
     }
 
-    /// Writes `tollhouse.yaml` and what it points to.
+    /// Writes `tollhouse.yaml` and the files that it refers to.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         let place = folder.display();
         let metrics_port = free_port()?;
@@ -82,27 +83,27 @@ impl<'a> Bootstrap<'a> {
     }
 }
 
-/// The path of a route by its number.
+/// Returns the path of a route by its number.
 pub(crate) fn route_path(number: usize) -> String {
     format!("/r/{number}")
 }
 
-/// The name of a consumer by its number.
+/// Returns the name of a consumer by its number.
 pub(crate) fn consumer_name(number: usize) -> String {
     format!("consumer_{number}")
 }
 
-/// The key of a consumer by its number.
+/// Returns the key of a consumer by its number.
 pub(crate) fn consumer_key(number: usize) -> String {
     format!("key-{number:08}-of-a-consumer")
 }
 
-/// The header line with the key of a consumer.
+/// Returns the header line with the key of a consumer.
 pub(crate) fn key_line(number: usize) -> String {
     format!("apikey: {}\r\n", consumer_key(number))
 }
 
-/// One route without plugins; the priority is what the churn case changes.
+/// Returns a route without plugins; the churn case changes its priority.
 pub(crate) fn route_json(origin_port: u16, number: usize) -> String {
     let path = route_path(number);
     format!(
@@ -111,13 +112,13 @@ pub(crate) fn route_json(origin_port: u16, number: usize) -> String {
     )
 }
 
-/// A resources file of so many routes.
+/// Returns a resources file with this number of routes.
 pub(crate) fn routes_json(origin_port: u16, routes: usize) -> String {
     let list: Vec<String> = (0..routes).map(|n| route_json(origin_port, n)).collect();
     format!("{{\"routes\":[{}]}}", list.join(",\n"))
 }
 
-/// A route with plugins of its own.
+/// Returns a route with its own plugins.
 pub(crate) fn route_with_plugins(origin_port: u16, number: usize, plugins: &Value) -> Value {
     json!({
         "id": number.to_string(),
@@ -127,17 +128,17 @@ pub(crate) fn route_with_plugins(origin_port: u16, number: usize, plugins: &Valu
     })
 }
 
-/// A conf of limit-count whose limit is never reached.
+/// Returns a limit-count configuration whose limit is never reached.
 pub(crate) fn limit() -> Value {
     json!({ "count": 2_000_000_000, "time_window": 60, "rejected_code": 503, "key": "remote_addr" })
 }
 
-/// Both plugins of the budget.
+/// Returns both plugins of the budget.
 pub(crate) fn key_auth_and_limit() -> Value {
     json!({ "key-auth": {}, "limit-count": limit() })
 }
 
-/// A consumer with a key.
+/// Returns a consumer with a key.
 pub(crate) fn consumer(number: usize) -> Value {
     json!({
         "username": consumer_name(number),

@@ -1,8 +1,9 @@
-//! What a request costs the load generator: Tollhouse's own beside wrk, ab, h2load and ghz, against a
-//! server that does as little as possible on a core of its own.
+//! CPU time per request in the load generators: Tollhouse's own beside wrk, ab, h2load and ghz,
+//! against a server that does as little as possible on its own core.
 //!
-//! A generator that uses much CPU for a request is the bottleneck of what it measures, and its own
-//! queues are in the times that it prints. How its output is read is in `generator/tool.rs`.
+//! A generator that uses much CPU time per request is the bottleneck of its own measurement, and
+//! the times that it prints include its own queues. The code that reads the output is in
+//! `generator/tool.rs`.
 
 mod tool;
 
@@ -20,10 +21,11 @@ use std::time::Duration;
 
 use tool::{Server, Tool};
 
-/// Before the first round each generator runs so long: page cache, frequency of the core.
+/// Duration of a run before the first round, which warms up the page cache and the core's
+/// frequency.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Two generators of the same requests.
+/// Two generators that send the same requests.
 struct Duel {
     protocol: &'static str,
     server: Server,
@@ -32,7 +34,7 @@ struct Duel {
     budget: Option<Budget>,
 }
 
-/// Also a part of the case of the edge.
+/// Duel over HTTP/2, which the edge case runs too.
 const HTTP2_DUEL: Duel = Duel {
     protocol: "HTTP/2",
     server: Server::Http2,
@@ -66,7 +68,7 @@ const DUELS: [Duel; 4] = [
     },
 ];
 
-/// Runs the case. Generators that are not installed are left out, with a message.
+/// Runs the case. Generators that are not installed are skipped with a message.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let (mut cells, mut figures) = (Vec::new(), Vec::new());
     for duel in DUELS {
@@ -80,7 +82,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
                 figures.push(duel.figure(ours.cpu_us_per_request / theirs.cpu_us_per_request));
                 cells.extend(duel.cells(theirs, ours));
             }
-            // Without a number a budget is missed; the other duels are worth keeping.
+            // A budget without a number counts as missed; the results of the other duels are kept.
             Err(error) => {
                 println!("failed: {} against {program}: {error:#}", duel.ours.label());
                 figures.push(duel.figure(f64::NAN));
@@ -94,7 +96,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult { case: Case::Load.name(), rows: Vec::new(), figures, tables })
 }
 
-/// What a request over HTTP/2 costs our generator beside h2load, which has to be installed.
+/// Compares our generator with h2load over HTTP/2; h2load has to be installed.
 pub(crate) fn against_h2load(plan: &Plan) -> Result<(Table, Figure)> {
     let (theirs, ours) = fight(plan, &HTTP2_DUEL)?;
     let figure = HTTP2_DUEL.figure(ours.cpu_us_per_request / theirs.cpu_us_per_request);
@@ -127,7 +129,7 @@ impl Duel {
 const COLUMNS: [&str; 6] =
     ["generator", "protocol", "CPU µs/request", "requests/CPU-s", "requests/s", "errors"];
 
-/// What a generator did and what it took.
+/// Result of one run of a generator.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     cpu_us_per_request: f64,
@@ -135,7 +137,7 @@ struct Sample {
     errors: u64,
 }
 
-/// Both generators in turn, round after round, against one server.
+/// Runs both generators in turn against one server, round after round.
 fn fight(plan: &Plan, duel: &Duel) -> Result<(Sample, Sample)> {
     let server = start(plan, duel.server)?;
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -149,7 +151,7 @@ fn fight(plan: &Plan, duel: &Duel) -> Result<(Sample, Sample)> {
     Ok((Sample::median_of(&theirs), Sample::median_of(&ours)))
 }
 
-/// One run of a generator; its CPU time is that of the children which this program has waited for.
+/// Runs a generator once; its CPU time is that of the children that this program has waited for.
 fn turn(plan: &Plan, tool: Tool, port: u16, duration: Duration) -> Result<Sample> {
     let folder = process::fresh_folder()?;
     let mut command = tool.command(plan, folder.path(), port, duration)?;
@@ -172,7 +174,6 @@ fn turn(plan: &Plan, tool: Tool, port: u16, duration: Duration) -> Result<Sample
     })
 }
 
-/// A running server.
 struct Target {
     port: u16,
     _running: Running,
@@ -188,7 +189,7 @@ fn start(plan: &Plan, server: Server) -> Result<Target> {
     Ok(Target { port, _running: running })
 }
 
-/// Tollhouse's mock echoes gRPC messages, to both generators alike.
+/// Starts Tollhouse's mock, which echoes the gRPC messages of both generators.
 fn start_echo(plan: &Plan) -> Result<Target> {
     let port = free_port()?;
     let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());

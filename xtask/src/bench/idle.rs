@@ -1,5 +1,5 @@
-//! What a connection costs that does nothing: memory in user space with 12,000 of them, each after
-//! one answered request, against memory before.
+//! Memory of idle connections: user-space memory with 12,000 of them, each after one answered
+//! request, compared with the memory before.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -10,17 +10,17 @@ use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 
-/// Enough that what a program holds beside connections does not show, and fewer than 20,000 descriptors
-/// leave to one listener after the reserve for everything else.
+/// Connections to open: enough to make the program's other memory negligible, and fewer than the
+/// descriptors that a limit of 20,000 leaves to one listener after the reserve for everything else.
 const CONNECTIONS: usize = 12_000;
-/// Requests before the first look, so that pools and arenas are there already.
+/// Requests before the first measurement, so that pools and arenas exist already.
 const WARM_UP_REQUESTS: usize = 200;
 
 /// Runs the case for every peer.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let mut figures = Vec::new();
-    // A relay of bytes holds a connection to the origin for each client: not the same thing.
+    // A byte relay is left out, because it holds a connection to the origin for each client.
     for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
         let proxy = peer.start(&plan.cores, &plan.binary, origin.port, 1)?;
         let bytes = bytes_per_connection(&proxy).with_context(|| peer.name())?;

@@ -1,5 +1,5 @@
-//! The machine of a measurement: which cores are used for what, and what to print beside a figure
-//! so that a reader can judge it.
+//! The machine of a measurement: the use of its cores, and the facts that are printed beside a
+//! figure so that a reader can judge it.
 
 use super::plan::Plan;
 use crate::shell;
@@ -15,7 +15,7 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// The first two cores that this program may use; a machine with one has to share it.
+    /// Chooses the first two cores that this program may use; a machine with one core shares it.
     pub(crate) fn choose() -> Result<Self> {
         let allowed = sched_getaffinity(None).context("asking for the allowed cores")?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
@@ -27,30 +27,31 @@ impl Cores {
         Ok(Self { proxy, load })
     }
 
-    /// Moves this program to the side of the load.
+    /// Moves this program to the core of the load.
     pub(crate) fn move_to_load(&self) -> Result<()> {
         let mut set = CpuSet::new();
         set.set(self.load);
         sched_setaffinity(None, &set).context("moving to the core of the load")
     }
 
-    /// A command on the core of the proxy.
+    /// Returns a command on the core of the proxy.
     pub(crate) fn on_proxy_core(&self, program: &str) -> Command {
         pinned(&self.proxy.to_string(), program)
     }
 
-    /// A command on the core of the load.
+    /// Returns a command on the core of the load.
     pub(crate) fn on_load_core(&self, program: &str) -> Command {
         pinned(&self.load.to_string(), program)
     }
 
-    /// A command on both cores, one of which it shares with the load.
+    /// Returns a command on both cores, one of which it shares with the load.
     pub(crate) fn on_both_cores(&self, program: &str) -> Command {
         pinned(&format!("{},{}", self.proxy, self.load), program)
     }
 }
 
-/// taskset replaces itself by the program, so that the process is the program.
+/// Returns a command pinned to cores. `taskset` replaces itself with the program, so that the
+/// process is the program.
 fn pinned(cores: &str, program: &str) -> Command {
     let found = shell::find_program(program);
     let program = found.map_or_else(|| program.to_owned(), |path| path.display().to_string());
@@ -59,11 +60,11 @@ fn pinned(cores: &str, program: &str) -> Command {
     command
 }
 
-/// Generators of load and the flag that prints their version.
+/// Load generators, and the flag that prints their version.
 const GENERATORS: [(&str, &str); 4] =
     [("wrk", "-v"), ("ab", "-V"), ("h2load", "--version"), ("ghz", "--version")];
 
-/// Processor, kernel, versions: what a figure depends on.
+/// Returns the facts that figures depend on: processor, kernel and versions.
 pub(crate) fn describe(plan: &Plan) -> Result<Value> {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -97,12 +98,12 @@ fn commit() -> String {
     shell::capture_loosely("git", &["describe", "--always", "--dirty"]).trim().to_owned()
 }
 
-/// The first line that says something.
+/// Returns the first line that is not empty.
 pub(crate) fn first_line(text: &str) -> String {
     text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown").trim().to_owned()
 }
 
-/// Today in UTC, as year, month and day with dashes.
+/// Returns today's date in UTC as year, month and day with dashes.
 pub(crate) fn today() -> Result<String> {
     let since_epoch = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -111,7 +112,7 @@ pub(crate) fn today() -> Result<String> {
     Ok(format!("{year:04}-{month:02}-{day:02}"))
 }
 
-/// The date so many days after the first of January 1970.
+/// Returns the date this number of days after 1 January 1970.
 fn date_of(days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

@@ -1,6 +1,7 @@
-//! Measuring several proxies fairly. Where CPU is compared, all are under load at the same time, so that a
-//! disturbance of the machine meets all of them in the same moment; where the times of answers are, each gets
-//! its turn alone, round after round. The median of the rounds counts.
+//! Fair measurements of several proxies. To compare CPU time, all proxies are under load at the
+//! same time, so that a disturbance of the machine affects all of them at once. To compare response
+//! times, each proxy is measured alone in turn, round after round. The result is the median of the
+//! rounds.
 
 use super::machine::Cores;
 use super::peer::Proxy;
@@ -11,10 +12,11 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Before the first round each proxy is warmed up: connections to the origin, caches, allocator.
+/// Duration of the warm-up before the first round, for connections to the origin, caches and the
+/// allocator.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// A proxy and the load it gets.
+/// A proxy and its load.
 pub(crate) struct Contender<'a> {
     pub(crate) label: String,
     pub(crate) proxy: &'a Proxy,
@@ -31,11 +33,11 @@ pub(crate) struct Row {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) cpu_us_per_request: f64,
-    /// The sum, not the median: one lost request is one too many.
+    /// Sum instead of median, because even one lost request matters.
     pub(crate) errors: u64,
 }
 
-/// One turn of one contender.
+/// Measurements of a contender in one turn.
 pub(crate) struct Sample {
     outcome: Outcome,
     cpu_us_per_request: f64,
@@ -56,16 +58,17 @@ pub(crate) fn in_rounds(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Vec
     Ok(rows.map(|(contender, kept)| Row::from_samples(&contender.label, kept)).collect())
 }
 
-/// What a comparison of contenders under load at the same time found.
+/// Result of a comparison of contenders that are under load at the same time.
 pub(crate) struct Concurrent {
     /// Medians over the rounds.
     pub(crate) rows: Vec<Row>,
-    /// CPU per request of each contender in each round, in the order of the contenders.
+    /// CPU time per request of each contender in each round, in the order of the contenders.
     cpu_by_round: Vec<Vec<f64>>,
 }
 
 impl Concurrent {
-    /// CPU per request of one contender over another's: the median of the ratios within each round.
+    /// Returns the CPU time per request of one contender relative to another's: the median of the
+    /// ratios within each round.
     pub(crate) fn ratio(&self, label: &str, other: &str) -> Option<f64> {
         let index = |label: &str| self.rows.iter().position(|row| row.label == label);
         let (this, other) = (index(label)?, index(other)?);
@@ -74,8 +77,8 @@ impl Concurrent {
     }
 }
 
-/// Measures all contenders at the same time, each under a load of its own: rounds one after another
-/// differ by more than the contenders do on a machine whose clock rate and neighbours change.
+/// Measures all contenders at the same time, each under its own load. On a machine whose clock rate
+/// and neighbours change, successive rounds would differ more than the contenders do.
 pub(crate) fn concurrently(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Concurrent> {
     let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
     let mut cpu_by_round = Vec::new();
@@ -108,7 +111,7 @@ fn turn_at_once(
 }
 
 impl Contender<'_> {
-    /// Sends the load once and accounts for the CPU time it cost the proxy.
+    /// Sends the load once and measures the CPU time that it costs the proxy.
     pub(crate) fn turn(&self, cores: &Cores, duration: Duration) -> Result<Sample> {
         let load = Load {
             port: self.proxy.port,
@@ -120,7 +123,7 @@ impl Contender<'_> {
         self.account(|| wrk::run(cores, &load))
     }
 
-    /// Accounts for the CPU time that a load costs the proxy.
+    /// Measures the CPU time that a load costs the proxy.
     pub(crate) fn account(&self, load: impl FnOnce() -> Result<Outcome>) -> Result<Sample> {
         let before = self.proxy.running.cpu_time().unwrap_or_default();
         let outcome = load().with_context(|| self.label.clone())?;
@@ -134,7 +137,7 @@ impl Contender<'_> {
 }
 
 impl Row {
-    /// The medians of a contender's samples.
+    /// Returns the medians of a contender's samples.
     pub(crate) fn from_samples(label: &str, samples: &[Sample]) -> Self {
         let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
         Self {
@@ -147,7 +150,7 @@ impl Row {
         }
     }
 
-    /// The row as it is kept.
+    /// Returns the row in the format of the result files.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "label": self.label,
@@ -160,7 +163,7 @@ impl Row {
     }
 }
 
-/// The middle value; of an even count, the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two middle values if the count is even.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,15 +1,15 @@
-//! The origin behind every proxy of the bench: nginx on the core of the load, answering any path
-//! with a body of a given size over kept connections.
+//! The origin behind every proxy of the bench: nginx on the core of the load, which answers any
+//! path with a body of a given size over kept connections.
 
 use super::machine::Cores;
 use super::peer::nginx_command;
 use super::process::{self, Running, free_port};
 use anyhow::Result;
 
-/// nginx holds a literal body in its configuration up to this size; larger ones come from a file.
+/// Size up to which nginx holds a literal body in its configuration; larger bodies come from a
+/// file.
 const LITERAL_BYTES_MAX: usize = 3072;
 
-/// A running origin.
 pub(crate) struct Origin {
     pub(crate) port: u16,
     _running: Running,
@@ -38,8 +38,8 @@ pub(crate) fn start(cores: &Cores, body_bytes: usize) -> Result<Origin> {
     Ok(Origin { port, _running: running })
 }
 
-/// Starts a server on the core of the program under test that does as little as possible; `protocol`
-/// is what its `listen` line ends with. Its port, and the process.
+/// Starts a server that does as little as possible, on the core of the program under test.
+/// `protocol` is the end of its `listen` line. Returns the port and the process.
 pub(crate) fn start_null(cores: &Cores, protocol: &str) -> Result<(u16, Running)> {
     let folder = process::fresh_folder()?;
     let port = free_port()?;

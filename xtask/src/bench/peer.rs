@@ -1,5 +1,5 @@
-//! The proxies that are compared, each with the configuration an operator in a hurry for speed would
-//! write: one worker, kept connections on both sides, no access log.
+//! The proxies to compare, each with the configuration that an operator would write for speed: one
+//! worker, kept connections on both sides, no access log.
 
 use super::gateway::{Bootstrap, route_path, routes_json};
 use super::machine::{Cores, first_line};
@@ -11,42 +11,41 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// A proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
     Tollhouse,
     Nginx,
     Haproxy,
-    /// HAProxy that moves bytes only: close to the floor of four socket calls a request.
+    /// HAProxy that only relays bytes, near the minimum of four socket calls per request
     HaproxyTcp,
 }
 
-/// Routes that nginx is given at most: each location costs it kilobytes and seconds to start.
+/// Most routes that nginx is given; each location costs kilobytes of memory and time to start.
 const NGINX_ROUTES_MAX: usize = 10_000;
 
-/// A proxy that answers.
+/// A proxy that answers requests.
 pub(crate) struct Proxy {
     pub(crate) peer: Peer,
     pub(crate) port: u16,
     pub(crate) running: Running,
-    /// From the start of the process to the first answered request.
+    /// Time from the start of the process to the first answered request.
     pub(crate) start_time: Duration,
 }
 
 impl Proxy {
-    /// The peer's name.
+    /// Returns the peer's name.
     pub(crate) fn name(&self) -> &'static str {
         self.peer.name()
     }
 }
 
 impl Peer {
-    /// All of them, ours first.
+    /// Returns all peers, ours first.
     pub(crate) fn all() -> Vec<Self> {
         Self::value_variants().to_vec()
     }
 
-    /// Its name in tables and files.
+    /// Returns the peer's name in tables and files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tollhouse => "tollhouse",
@@ -56,7 +55,7 @@ impl Peer {
         }
     }
 
-    /// Whether the program is there; says so when it is not.
+    /// Checks whether the program is installed, and prints a message if it is not.
     pub(crate) fn is_installed(self) -> bool {
         let program = match self {
             Self::Tollhouse => return true,
@@ -70,7 +69,7 @@ impl Peer {
         is_there
     }
 
-    /// What the program says of itself.
+    /// Returns the version that the program prints.
     pub(crate) fn version(self, binary: &Path) -> String {
         match self {
             Self::Tollhouse => {
@@ -83,7 +82,7 @@ impl Peer {
         }
     }
 
-    /// Whether it can be given so many routes at all.
+    /// Checks whether the peer supports this number of routes.
     pub(crate) fn can_hold(self, routes: usize) -> bool {
         match self {
             Self::Tollhouse | Self::Haproxy => true,
@@ -92,7 +91,8 @@ impl Peer {
         }
     }
 
-    /// Starts it with the routes `/r/0`, `/r/1`, … to one origin, and waits for the first answer of the last.
+    /// Starts the peer with the routes `/r/0`, `/r/1`, … to one origin, and waits for the first
+    /// answer of the last route.
     pub(crate) fn start(
         self,
         cores: &Cores,
@@ -139,12 +139,12 @@ fn located(program: &str) -> String {
         .map_or_else(|| program.to_owned(), |path| path.display().to_string())
 }
 
-/// nginx in the foreground with the configuration in a folder.
+/// Adds the arguments that run nginx in the foreground with the configuration in a folder.
 pub(crate) fn nginx_command(mut command: Command, folder: &Path) -> Command {
     command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
     command.args(["-e", "stderr"]);
     if rustix::process::geteuid().is_root() {
-        // The folder belongs to root, and the worker must read it.
+        // The worker must be able to read the folder, which belongs to root.
         command.args(["-g", "user root;"]);
     }
     command
@@ -174,12 +174,13 @@ fn nginx_configuration(port: u16, origin_port: u16, routes: usize) -> String {
     )
 }
 
-/// A request with a path that is not in the file is refused, so that the path is really looked up.
+/// A request whose path is not in the file is refused, so that HAProxy has to look the path up.
 const HAPROXY_HTTP: &str =
     "mode http\n  http-reuse always\n  http-request deny deny_status 404 unless { path -f paths }";
 const HAPROXY_TCP: &str = "mode tcp";
 
-/// HAProxy counts two open files a connection beforehand; idle ones never need the second.
+/// Returns HAProxy's configuration. HAProxy reserves two open files per connection in advance, but
+/// idle connections never need the second.
 fn haproxy_configuration(port: u16, origin_port: u16, mode: &str) -> String {
     format!(
         "global\n  nbthread 1\n  maxconn 16000\n  no strict-limits\n\

@@ -1,5 +1,5 @@
-//! What every case needs to know: what is measured, on which cores, for how long.
-//! Which cases there are is `case.rs`.
+//! The settings of every case: the programs to measure, the cores and the durations.
+//! The list of cases is in `case.rs`.
 
 use super::machine::Cores;
 use super::peer::Peer;
@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Rounds of a full run: the median of three forgives one disturbed round.
+/// Rounds of a full run; the median of three tolerates one disturbed round.
 const ROUNDS: usize = 3;
 const ROUND: Duration = Duration::from_secs(5);
 const QUICK_ROUND: Duration = Duration::from_secs(2);
 
-/// What every case needs to know.
+/// Settings of every case.
 pub(crate) struct Plan {
     /// The Tollhouse binary under test.
     pub(super) binary: PathBuf,
@@ -22,14 +22,15 @@ pub(crate) struct Plan {
     pub(super) cores: Cores,
     pub(super) rounds: usize,
     pub(super) round: Duration,
-    /// What a case would do too often for a first try, it does rarely.
+    /// Whether cases reduce their number of repetitions for a first try.
     pub(super) is_quick: bool,
 }
 
 impl Plan {
-    /// Checks what is needed, and moves this program to the cores of the load.
+    /// Checks the requirements, and moves this program to the core of the load.
     ///
-    /// `program` gives the binary under test, which may have to be built, where it is one of the peers.
+    /// `program` returns the binary under test, which may have to be built, if it is one of the
+    /// peers.
     pub(super) fn new(
         peers: Vec<Peer>,
         is_quick: bool,
@@ -42,7 +43,7 @@ impl Plan {
         let binary = if peers.contains(&Peer::Tollhouse) { program()? } else { PathBuf::new() };
         process::raise_open_files_limit();
         let cores = Cores::choose()?;
-        // What this program does during a measurement belongs to the side of the load.
+        // This program's own work during a measurement belongs to the side of the load.
         cores.move_to_load()?;
         Ok(Self {
             binary,

@@ -1,6 +1,6 @@
-//! Requests at an even pace, and how long each waited for its answer: what a client feels of a proxy that has
-//! time to spare. wrk asks as fast as it is answered, and shares its core with the origin; the tail that it sees
-//! is mostly of its own making.
+//! Requests at an even pace, and the time that each waits for its answer: the latency that a client
+//! sees if the proxy has spare time. wrk sends requests as fast as they are answered and shares its
+//! core with the origin, so that most of the tail it measures is its own doing.
 
 use super::client::Connection;
 use super::wrk::Outcome;
@@ -8,26 +8,26 @@ use crate::shell;
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 
-/// What to ask for, and how often.
+/// Request to send, and its rate.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
-    /// Each has a thread of its own and one request under way at most.
+    /// Number of connections; each has its own thread and at most one request at a time.
     pub(crate) connections: usize,
-    /// From one request of a connection to its next.
+    /// Time from one request of a connection to its next.
     pub(crate) interval: Duration,
     pub(crate) duration: Duration,
 }
 
-/// What one connection saw.
+/// Observations of one connection.
 #[derive(Default)]
 struct Seen {
     waits_us: Vec<f64>,
     errors: u64,
 }
 
-/// Sends requests until the time is up; connections begin one after the other, so that their
+/// Sends requests until the time is up. Connections begin one after the other, so that their
 /// requests are spread over the interval.
 pub(crate) fn run(pace: &Pace<'_>) -> Result<Outcome> {
     let start = Instant::now();
@@ -60,8 +60,8 @@ fn on_one_connection(pace: &Pace<'_>, begin: Instant) -> Result<Seen> {
     let mut due = begin;
     while due < begin + pace.duration {
         let now = Instant::now();
-        // Waking up late is the fault of this side; a request that waited for the answer before it is
-        // late through the proxy's, and its wait began when it was due.
+        // Late wake-ups are not the proxy's fault. A request that had to wait for the previous
+        // answer is late because of the proxy, and therefore its wait starts at the due time.
         let wait_begin = if now < due {
             shell::pause(due - now);
             Instant::now()
@@ -76,7 +76,7 @@ fn on_one_connection(pace: &Pace<'_>, begin: Instant) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The value below which a share of the sorted values lies.
+/// Returns the value below which a share of the sorted values lies.
 pub(crate) fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
     let index = (sorted.len() as f64 * share) as usize;
     sorted.get(index.min(sorted.len().saturating_sub(1))).copied()

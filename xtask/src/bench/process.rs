@@ -1,5 +1,5 @@
-//! A program under test: started on one core in a folder of its own, watched through `/proc`, and
-//! ended with all its children, come what may.
+//! A program under test: it is started on one core in its own folder, observed through `/proc`, and
+//! always ended with all its children.
 
 use super::client::{self, Connection};
 use crate::shell;
@@ -11,15 +11,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a program may take to answer its first request; 100,000 routes take nginx a while, and
+/// Longest time until a program answers its first request. 100,000 routes take nginx a while, and
 /// under valgrind everything takes fifty times as long.
 const START_MAX: Duration = Duration::from_secs(120);
-/// How long a program may take to end when asked; after that it is killed. Under valgrind the gateway's
-/// threads beside its workers, which ask for little of the processor, write the profile: on a machine that
-/// is busy otherwise that takes longer than all the rest.
+/// Longest time until a program ends when asked; after that it is killed. Under valgrind the
+/// gateway's threads other than the workers, which otherwise need little CPU time, write the
+/// profile. On a busy machine that takes longer than everything else.
 const STOP_MAX: Duration = Duration::from_secs(120);
 
-/// Open files for 12,000 connections, twice over and with room.
+/// Open files for 12,000 connections, with two files each and a reserve.
 const OPEN_FILES_WANTED: u64 = 65_536;
 
 /// A running program and its folder.
@@ -46,12 +46,12 @@ impl Running {
         self.folder.path()
     }
 
-    /// Waits until a path answers 200, and says how long after the call that was.
+    /// Waits until a path answers 200, and returns the time since the call.
     pub(crate) fn wait_until_it_answers(&mut self, port: u16, path: &str) -> Result<Duration> {
         self.wait_until_it_answers_to(port, &client::get_request(path, ""))
     }
 
-    /// The same for any request.
+    /// Waits until the request is answered with 200, and returns the time since the call.
     pub(crate) fn wait_until_it_answers_to(
         &mut self,
         port: u16,
@@ -73,7 +73,7 @@ impl Running {
         bail!("did not answer within {START_MAX:?} ({last_error}):\n{}", self.log());
     }
 
-    /// Waits until its port takes connections, whatever it speaks there.
+    /// Waits until the program accepts connections on the port, with any protocol.
     pub(crate) fn wait_until_it_listens(&mut self, port: u16) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < START_MAX {
@@ -88,17 +88,17 @@ impl Running {
         bail!("did not listen within {START_MAX:?}:\n{}", self.log());
     }
 
-    /// The end of what it printed.
+    /// Returns the end of the program's output.
     fn log(&self) -> String {
         let text = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Time spent on a core by it and its children, user and kernel.
+    /// Returns the CPU time of the program and its children, user and kernel.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        // Threads do not end while they are watched, so that the scheduler's own count, which is exact
-        // where the kernel keeps it, is preferred to ticks of a hundredth of a second.
+        // Threads do not end during a measurement. Therefore the scheduler's own count, which is
+        // exact if the kernel keeps it, is preferred to ticks of a hundredth of a second.
         let exact: Option<u64> = self.processes().iter().map(|pid| cpu_nanoseconds(*pid)).sum();
         if let Some(nanoseconds) = exact.filter(|nanoseconds| *nanoseconds > 0) {
             return Ok(Duration::from_nanos(nanoseconds));
@@ -106,21 +106,22 @@ impl Running {
         let ticks_per_second = rustix::param::clock_ticks_per_second();
         let ticks: u64 = self.processes().iter().filter_map(|pid| cpu_ticks(*pid)).sum();
         if ticks == 0 {
-            bail!("/proc tells no CPU time");
+            bail!("/proc shows no CPU time");
         }
         Ok(Duration::from_micros(ticks * 1_000_000 / ticks_per_second))
     }
 
-    /// Memory in user space of it and its children; shared pages are counted in shares.
+    /// Returns the user-space memory of the program and its children, with shared pages counted in
+    /// proportion.
     pub(crate) fn memory_bytes(&self) -> Result<u64> {
         let sum: u64 = self.processes().iter().filter_map(|pid| proportional_kib(*pid)).sum();
         if sum == 0 {
-            bail!("/proc tells no memory");
+            bail!("/proc shows no memory");
         }
         Ok(sum * 1024)
     }
 
-    /// Its process and all below it.
+    /// Returns the program's process and all its descendants.
     fn processes(&self) -> Vec<u32> {
         let all = parents();
         let mut family = vec![self.child.id()];
@@ -133,7 +134,7 @@ impl Running {
         family
     }
 
-    /// Ends it without asking.
+    /// Kills the program.
     pub(crate) fn kill(&mut self) {
         for pid in self.processes() {
             signal(pid, Signal::KILL);
@@ -141,7 +142,7 @@ impl Running {
         drop(self.child.wait());
     }
 
-    /// Asks it to end and waits; what does not end is killed.
+    /// Asks the program to end and waits; processes that do not end are killed.
     pub(crate) fn stop(&mut self) {
         let family = self.processes();
         signal(self.child.id(), Signal::TERM);
@@ -155,7 +156,7 @@ impl Running {
         for pid in family.into_iter().filter(|pid| is_alive(*pid)) {
             signal(pid, Signal::KILL);
         }
-        // The result is of no interest: it ended, one way or the other.
+        // The result does not matter, because the program has ended in any case.
         drop(self.child.wait());
     }
 }
@@ -168,13 +169,13 @@ impl Drop for Running {
     }
 }
 
-/// CPU time of all children that have ended and were waited for, user and kernel.
+/// Returns the CPU time of all children that have ended and were waited for, user and kernel.
 pub(crate) fn waited_cpu_time() -> Result<Duration> {
     const USER: usize = 16;
     const SYSTEM: usize = 17;
-    let stat = read_stat(std::process::id()).context("/proc tells nothing about this process")?;
+    let stat = read_stat(std::process::id()).context("/proc shows nothing about this process")?;
     let ticks = stat_field(&stat, USER).zip(stat_field(&stat, SYSTEM));
-    let (user, system) = ticks.context("/proc tells no CPU time of children")?;
+    let (user, system) = ticks.context("/proc shows no CPU time of children")?;
     let ticks_per_second = rustix::param::clock_ticks_per_second();
     Ok(Duration::from_micros((user + system) * 1_000_000 / ticks_per_second))
 }
@@ -182,7 +183,7 @@ pub(crate) fn waited_cpu_time() -> Result<Duration> {
 fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // Failing means that it is gone already.
+        // A failure means that the process has ended already.
         let _gone = rustix::process::kill_process(pid, signal);
     }
 }
@@ -191,7 +192,7 @@ fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Every process with its parent.
+/// Returns every process with its parent.
 fn parents() -> Vec<(u32, u32)> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -202,8 +203,8 @@ fn read_stat(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }
 
-/// A numbered field of `/proc/<pid>/stat`, from 1 as in proc(5). Counted after the name, which may
-/// hold blanks.
+/// Returns a field of `/proc/<pid>/stat` by its number, from 1 as in proc(5). Fields are counted
+/// after the name, because the name may contain blanks.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     after_name.split_whitespace().nth(number - 3)?.parse().ok()
@@ -214,7 +215,7 @@ fn cpu_ticks(pid: u32) -> Option<u64> {
     Some(stat_field(&stat, 14)? + stat_field(&stat, 15)?)
 }
 
-/// Time on a core of all threads of a process, as `/proc/<pid>/task/<tid>/schedstat` has it.
+/// Returns the CPU time of all threads of a process, from `/proc/<pid>/task/<tid>/schedstat`.
 fn cpu_nanoseconds(pid: u32) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_task = |path: std::path::PathBuf| -> Option<u64> {
@@ -230,33 +231,35 @@ fn proportional_kib(pid: u32) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// A folder on a disk, below where cargo builds: for programs whose waiting for it is measured.
+/// Creates a folder on a disk, below cargo's target folder, for programs whose disk writes are part
+/// of the measurement.
 pub(crate) fn folder_on_disk() -> Result<TempDir> {
     let target = shell::target_directory()?;
     tempfile::tempdir_in(&target)
         .with_context(|| format!("making a folder in {}", target.display()))
 }
 
-/// A folder in memory where the system has one, so that no disk takes part in a measurement.
+/// Creates a folder in memory if the system has such a file system, so that no disk takes part in a
+/// measurement.
 pub(crate) fn fresh_folder() -> Result<TempDir> {
     let in_memory = tempfile::tempdir_in("/dev/shm");
     in_memory.or_else(|_| tempfile::tempdir()).context("making a folder")
 }
 
-/// A port that the kernel says is free. Another program could take it before ours does; then the
-/// start fails and says so.
+/// Returns a port that the kernel reports as free. Another program could take it before ours does;
+/// the start then fails with an error.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Lets this program and its children hold as many connections as the system permits.
+/// Allows this program and its children as many open connections as the system permits.
 pub(crate) fn raise_open_files_limit() {
     let raise = |limit: Option<u64>| {
         let raised = Rlimit { current: limit, maximum: limit };
         rustix::process::setrlimit(Resource::Nofile, raised)
     };
     let permitted = rustix::process::getrlimit(Resource::Nofile).maximum;
-    // Only a privileged process may go past what it is permitted.
+    // Only a privileged process may exceed its hard limit.
     let raised = raise(Some(OPEN_FILES_WANTED)).or_else(|_| raise(permitted));
     if let Err(error) = raised {
         println!("the limit of open files stays as it is: {error}");

@@ -1,8 +1,10 @@
-//! The registry: how long one durable call takes, how soon a change is seen, what a storm of heartbeats costs.
-//! What its calls cost under the load of the published report is `tollhouse bench suite polaris`.
+//! The registry: latency of one durable call, delay until a change is visible, and cost of a storm
+//! of heartbeats.
+//! The cost of its calls under the load of the published report is measured by
+//! `tollhouse bench suite polaris`.
 //!
-//! The registry has one core, one serving thread and a data folder on a disk, since a registration is
-//! durable before it is answered; the generator has the other core.
+//! The registry has one core, one serving thread and a data folder on a disk, because a
+//! registration is durable before it is answered. The generator has the other core.
 
 mod converge;
 mod durable;

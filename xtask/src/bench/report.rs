@@ -1,5 +1,6 @@
-//! Results on paper: one JSON file a case and day, and one Markdown table made from the newest of
-//! each. Quick runs are shown but not kept: they would pass for measurements.
+//! Files with the results: one JSON file per case and day, and a Markdown table from the newest
+//! file of each case. Quick runs are printed but not kept, because they could be mistaken for
+//! measurements.
 
 use super::budget::Figure;
 use super::machine;
@@ -10,23 +11,23 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a case found.
+/// Result of a case.
 pub(crate) struct CaseResult {
     pub(crate) case: &'static str,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// What neither rows nor figures can say.
+    /// Results that do not fit into rows or figures.
     pub(crate) tables: Vec<Table>,
 }
 
-/// A table of a case's own. Cells are texts and numbers; an absent one is null.
+/// A table that a case defines. Cells are texts and numbers; an absent one is null.
 pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) columns: Vec<&'static str>,
     pub(crate) cells: Vec<Vec<Value>>,
 }
 
-/// Where results go.
+/// Destination of the results.
 pub(crate) struct Report {
     machine: Value,
     date: String,
@@ -34,7 +35,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Results of a full run go to `bench/results/`, of a quick one below the target folder.
+    /// Creates the report. Results of a full run go to `bench/results/`, those of a quick run below
+    /// the target folder.
     pub(crate) fn new(machine: Value, is_quick: bool) -> Result<Self> {
         let folder = if is_quick {
             shell::target_directory()?.join("bench-quick")
@@ -45,7 +47,7 @@ impl Report {
         Ok(Self { machine, date: machine::today()?, folder })
     }
 
-    /// Writes one case down.
+    /// Writes the result of one case to a file.
     pub(crate) fn save(&self, result: &CaseResult) -> Result<()> {
         let value = json!({
             "case": result.case,
@@ -58,7 +60,7 @@ impl Report {
         std::fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
-    /// Makes the table anew from the newest file of every case.
+    /// Writes the table anew from the newest file of every case.
     pub(crate) fn write_summary(&self) -> Result<()> {
         let mut newest: BTreeMap<String, Value> = BTreeMap::new();
         let mut names: Vec<PathBuf> = std::fs::read_dir(&self.folder)?
@@ -81,18 +83,18 @@ impl Report {
 }
 
 impl CaseResult {
-    /// A result without tables of its own.
+    /// Returns a result without tables of its own.
     pub(crate) fn new(case: &'static str, rows: Vec<Row>, figures: Vec<Figure>) -> Self {
         Self { case, rows, figures, tables: Vec::new() }
     }
 
-    /// The case as tables, for the terminal.
+    /// Returns the result as Markdown tables, for the terminal.
     pub(crate) fn to_markdown(&self) -> String {
         body(&with_parts(json!({}), self))
     }
 }
 
-/// The parts of a result as they are kept.
+/// Adds the parts of a result in the format of the files.
 fn with_parts(mut value: Value, result: &CaseResult) -> Value {
     value["rows"] = result.rows.iter().map(Row::to_json).collect();
     value["figures"] = result.figures.iter().map(Figure::to_json).collect();
@@ -143,7 +145,7 @@ fn machine_line(machine: &Value) -> String {
     )
 }
 
-/// Everything a case found, as Markdown.
+/// Returns the complete result of a case as Markdown.
 fn body(value: &Value) -> String {
     let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
     let mut text = rows_table(&list("rows"));
@@ -185,7 +187,7 @@ fn figures_table(figures: &[Value]) -> String {
         text.push_str("\n| figure | value | budget | stretch | |\n|---|---|---|---|---|\n");
     }
     for figure in figures {
-        // Results from before there were lower bounds do not name theirs.
+        // Old results, from before lower bounds existed, do not name their bound.
         let sign = figure["bound"].as_str().unwrap_or("≤");
         let bound =
             |name: &str| figure[name].as_f64().map_or(String::new(), |v| format!("{sign} {v}"));
@@ -222,7 +224,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Ratios with three digits, large numbers without.
+/// Returns large numbers without decimals, and others with three.
 fn rounded(value: f64) -> String {
     if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }

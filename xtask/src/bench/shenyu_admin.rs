@@ -1,7 +1,8 @@
-//! ShenYu's admin: how many registrations of services a second it takes, each of them durable and in service once it is
-//! answered, and how soon what an operator changes serves when a thousand services are there.
+//! ShenYu's admin: the rate of service registrations, each durable and in service when it is
+//! answered, and the delay until an operator's change takes effect with a thousand services.
 //!
-//! As in the case of the Admin API, the gateway may use both cores, and its data folder is on a disk.
+//! As in the case of the Admin API, the gateway may use both cores, and its data folder is on a
+//! disk.
 
 use super::admin::{connections, set_up, wait_for_all, waits};
 use super::budget::{self, Figure};
@@ -21,14 +22,14 @@ const QUICK_SERVICES: usize = 100;
 const CHANGES: usize = 200;
 const QUICK_CHANGES: usize = 20;
 const WORKERS: usize = 2;
-/// Services that register at the same time: a fleet that starts.
+/// Number of services that register at the same time, like a fleet that starts.
 const CLIENTS: usize = 64;
-/// What each service says: a method, and its address.
+/// Calls of each service: one for a method, and one for its address.
 const CALLS_A_SERVICE: usize = 2;
-/// The password that an admin begins with.
+/// Initial password of an admin.
 const PASSWORD: &str = "123456";
 
-/// Runs the case; only Tollhouse is asked.
+/// Runs the case; only Tollhouse is measured.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::ShenyuAdmin.name(), Vec::new(), Vec::new());
     let Some((origin, data)) = set_up(plan, &mut result)? else { return Ok(result) };
@@ -51,7 +52,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let title = format!("registrations a second by {CLIENTS} clients, {services} services");
     let rate = calls as f64 / took.as_secs_f64();
     result.figures.push(Figure::with_budget(title, rate, budget::REGISTRATIONS_PER_SECOND));
-    // Until the last of them serves; it holds on a machine that is busy with something else too.
+    // CPU time until the last service works; this figure also holds on a machine with other load.
     let title = format!("CPU a registration, served, µs, {services} services");
     result.figures.push(Figure::free(title, spent.as_secs_f64() * 1e6 / calls as f64));
     let changes_ms = operator.changes_ms(&mut everywhere, changes)?;
@@ -64,7 +65,7 @@ fn context_path(service: usize) -> String {
     format!("/service{service}")
 }
 
-/// A token of the user that there is from the start.
+/// Logs in the initial user and returns the token.
 fn log_in(port: u16) -> Result<String> {
     let path = format!("/platform/login?userName=admin&password={PASSWORD}");
     let mut connection = Connection::open(port)?;
@@ -75,14 +76,14 @@ fn log_in(port: u16) -> Result<String> {
     token.map(str::to_owned).with_context(|| format!("no login: {answer}"))
 }
 
-/// Who calls the admin.
+/// Client that calls the admin as its user.
 struct Operator<'a> {
     port: u16,
     token: &'a str,
 }
 
 impl Operator<'_> {
-    /// Makes a call on a connection; its answer.
+    /// Makes a call on a connection, and returns the answer.
     fn call(&self, connection: &mut Connection, path: &str, body: &Value) -> Result<String> {
         let body = body.to_string();
         let request = format!(
@@ -100,13 +101,13 @@ impl Operator<'_> {
         Ok(answer)
     }
 
-    /// Registers so many services, all clients taking the next one in turn.
+    /// Registers `count` services; each client takes the next one in turn.
     fn register_all(&self, count: usize, upstream_port: u16) -> Result<Duration> {
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
             let mut connection = Connection::open(self.port)?;
             loop {
-                // Relaxed: the number alone is shared, nothing is published with it.
+                // Relaxed is sufficient, because only the number itself is shared.
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= count {
                     return Ok(());
@@ -130,8 +131,8 @@ impl Operator<'_> {
         Ok(start.elapsed())
     }
 
-    /// From a call with a new rule until each of the connections is served by it, for so many rules. The call is part of
-    /// it: it is answered once the rule serves.
+    /// Measures, for `count` new rules, the time from the call until the rule applies on every
+    /// connection. The call is included, because it is only answered when the rule applies.
     fn changes_ms(&self, everywhere: &mut [Connection], count: usize) -> Result<Vec<f64>> {
         let mut connection = Connection::open(self.port)?;
         let path =
@@ -166,7 +167,8 @@ impl Operator<'_> {
     }
 }
 
-/// What a service registers, as ShenYu's client in Java writes it: a method, and its address.
+/// Returns the registrations of a service in the format of ShenYu's Java client: a method, and its
+/// address.
 fn registrations(number: usize, port: u16) -> [Value; CALLS_A_SERVICE] {
     let context = context_path(number);
     let name = format!("service{number}");

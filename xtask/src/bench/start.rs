@@ -1,5 +1,5 @@
-//! How soon a started proxy answers: from the start of the process to the first answer of the last
-//! of 10,000 routes.
+//! Start-up time of a proxy: from the start of the process to the first answer of the last of
+//! 10,000 routes.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -11,10 +11,10 @@ use super::report::CaseResult;
 use anyhow::Result;
 
 const ROUTES: usize = 10_000;
-/// Starts a round: one alone depends on what the page cache holds.
+/// Starts per round; a single start depends too much on the page cache.
 const STARTS_PER_ROUND: usize = 3;
 
-/// Runs the case for every peer that can hold the routes.
+/// Runs the case for every peer that supports the number of routes.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let mut figures = Vec::new();

@@ -1,4 +1,4 @@
-//! One run of wrk, and what it printed as numbers.
+//! A run of wrk, with its output as numbers.
 
 use super::machine::Cores;
 use anyhow::{Context, Result, bail};
@@ -6,28 +6,29 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What to send.
+/// Load to send.
 pub(crate) struct Load<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
     pub(crate) connections: usize,
-    /// A script that makes the requests; `path` is unused then.
+    /// A script that makes the requests; `path` is then unused.
     pub(crate) script: Option<&'a Path>,
     pub(crate) duration: Duration,
 }
 
-/// What wrk measured.
+/// Measurements of wrk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
     pub(crate) requests_per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Connections that failed, answers that timed out, and answers other than 2xx and 3xx.
+    /// Number of connections that failed, answers that timed out, and answers other than 2xx and
+    /// 3xx.
     pub(crate) errors: u64,
 }
 
-/// Sends a load from the core of the load.
+/// Sends a load with wrk from the core of the load.
 pub(crate) fn run(cores: &Cores, load: &Load<'_>) -> Result<Outcome> {
     let mut command = cores.on_load_core("wrk");
     let seconds = format!("-d{}s", load.duration.as_secs().max(1));
@@ -49,7 +50,7 @@ fn output_of(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// What wrk printed.
+/// Parses the output of wrk.
 pub(crate) fn parse(text: &str) -> Option<Outcome> {
     let line_with = |word: &str| text.lines().map(str::trim).find(|line| line.contains(word));
     let value_after = |word: &str| {
@@ -75,7 +76,7 @@ fn sum_of_numbers_after_colon(line: &str) -> u64 {
     line.split_once(':').map_or(0, |(_, rest)| sum_of_numbers(rest))
 }
 
-/// `812.00us`, `1.20ms`, `2.50s`, `1.10m`.
+/// Parses a time such as `812.00us`, `1.20ms`, `2.50s` or `1.10m`, and returns microseconds.
 fn micros(text: &str) -> Option<f64> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
     let value: f64 = text[..unit_at].parse().ok()?;

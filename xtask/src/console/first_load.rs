@@ -1,5 +1,6 @@
-//! What a browser fetches of the console before anything is seen: the page, what it names, what that imports, and the words
-//! of one language. It is held against a bound, since nobody notices a page that grows by a little each week.
+//! Size of the first load of the console: the page, the files that it names, the files that those
+//! import, and the texts of one language. The size has a limit, because the growth of a page by a
+//! little each week goes unnoticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -8,16 +9,19 @@ use anyhow::{Context, Result, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Most bytes of it, compressed: a second on a slow line.
+/// Limit for the compressed size in bytes: one second on a slow connection.
 const BYTES_MAX: usize = 250_000;
 
-/// The page.
+/// File name of the page.
 const PAGE: &str = "index.html";
 
-/// The words that most people load; those of other languages are as many.
+/// Texts of the most common language; those of other languages have about the same size.
 const WORDS: &str = "en.js";
 
-/// Fails where a browser has to fetch too much.
+/// Checks the size of the first load.
+///
+/// # Errors
+/// If the first load is too large.
 pub(super) fn check(files: &BTreeMap<String, Vec<u8>>) -> Result<()> {
     let mut total = 0;
     let first = fetched_first(files)?;
@@ -35,7 +39,7 @@ pub(super) fn check(files: &BTreeMap<String, Vec<u8>>) -> Result<()> {
     Ok(())
 }
 
-/// The names of what is fetched first.
+/// Returns the names of the files in the first load.
 fn fetched_first(files: &BTreeMap<String, Vec<u8>>) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::from([PAGE.to_owned(), WORDS.to_owned()]);
     let mut open: Vec<String> = found.iter().cloned().collect();
@@ -44,7 +48,7 @@ fn fetched_first(files: &BTreeMap<String, Vec<u8>>) -> Result<BTreeSet<String>> 
         let text = String::from_utf8_lossy(bytes);
         let marks: &[&str] = match name.rsplit('.').next() {
             Some("html") => &["src=\"./", "href=\"./"],
-            // Imports that are called are of screens that nobody has opened.
+            // Imports that are called belong to screens that are not open yet.
             Some("js") => &["from\"./", "import\"./"],
             _ => &[],
         };

@@ -1,6 +1,6 @@
-//! The files of a release: a tar archive, a Debian package, the profile, checksums.
+//! The files of a release: a tar archive, a Debian package, the profile, and checksums.
 //!
-//! Both archives hold the same files with the same time and owner, so that the same binary gives the
+//! All files in both archives have the same time and owner, so that the same binary results in the
 //! same bytes.
 
 use crate::shell;
@@ -8,22 +8,23 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is published.
+/// Input of a release.
 pub(super) struct Release<'a> {
     pub(super) binary: &'a Path,
-    /// The profile that the binary was arranged by.
+    /// Profile that the binary was optimized with.
     pub(super) profile: Option<&'a Path>,
 }
 
-/// The unit that the Debian package installs, neither enabled nor started: the configuration comes first.
+/// Returns the unit that the Debian package installs. It is neither enabled nor started, because
+/// the configuration has to be written first.
 fn unit() -> Result<String> {
     let path = shell::workspace_root().join("deploy/systemd/tollhouse.service");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    // Packages install below /usr, and /usr/local is the administrator's.
+    // Packages install below /usr; /usr/local belongs to the administrator.
     Ok(text.replace("/usr/local/bin/", "/usr/bin/"))
 }
 
-/// The configuration that the Debian package installs.
+/// Configuration that the Debian package installs.
 const CONFIGURATION: &str = "\
 # Every key and its default: `tollhouse check --show`, docs/reference/config.md.
 data_dir: /var/lib/tollhouse
@@ -33,7 +34,7 @@ listen:
 ";
 
 impl Release<'_> {
-    /// Writes all files into `folder`, which is emptied first, and says which they are.
+    /// Empties `folder`, writes all files into it, and returns their paths.
     pub(super) fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
@@ -111,7 +112,7 @@ impl Release<'_> {
             ),
         )?;
         let package = folder.join(format!("tollhouse_{version}_{machine}.deb"));
-        // The commit's own time: two builds of it are the same bytes.
+        // The time of the commit, so that two builds of it have the same bytes.
         let mut command = Command::new("dpkg-deb");
         command
             .env("SOURCE_DATE_EPOCH", commit_time()?)
@@ -131,7 +132,8 @@ fn write_checksums(folder: &Path, files: &[PathBuf]) -> Result<PathBuf> {
     Ok(sums)
 }
 
-/// Seconds since 1970 of the commit that is built: the time of every file in the archives.
+/// Returns the time of the commit in seconds since 1970, which is the time of every file in the
+/// archives.
 fn commit_time() -> Result<String> {
     let text = shell::capture(&mut shell::command("git", &["log", "-1", "--format=%ct"]))?;
     Ok(text.trim().to_owned())
@@ -145,7 +147,7 @@ fn debian_machine() -> Result<&'static str> {
     }
 }
 
-/// The C library built against, which is the oldest that is known to do.
+/// Returns the version of the C library used for the build, the oldest one that is known to work.
 fn libc_version() -> Result<String> {
     let text = shell::capture(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
     let version = text.trim().rsplit(' ').next().context("getconf names no version")?;

@@ -1,7 +1,8 @@
-//! The load that the published binary is arranged for: small heads and long ones, one route and many,
-//! bodies of known length and chunked, plugins with an access log, refusals.
+//! The training load of the published binary: short and long heads, one route and many, bodies of
+//! known length and chunked ones, plugins with an access log, and refusals.
 //!
-//! It is broad on purpose: a binary arranged for one request would be slow at every other.
+//! The load is varied on purpose, because a binary optimized for one request would be slow for all
+//! others.
 
 use crate::bench::client::{Connection, get_request};
 use crate::bench::gate::{REQUEST, origin::Origin};
@@ -12,14 +13,15 @@ use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 
-/// Connections that are kept open, each with one request at a time.
+/// Connections that stay open, each with one request at a time.
 const CONNECTIONS: usize = 16;
-/// Requests of each kind: far more than a counter needs, few enough for half a minute.
+/// Requests of each kind: far more than the counters need, but few enough to finish in half a
+/// minute.
 const REQUESTS: usize = 48_000;
-/// Routes, so that finding one is a search.
+/// Number of routes, so that finding one needs a search.
 const ROUTES: usize = 1_000;
 
-/// Serves the load with a binary that counts; the counts are written as it ends.
+/// Sends the load to an instrumented binary, which writes its counts when it ends.
 pub(super) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
     for access_log in ["off", "combined"] {
@@ -51,7 +53,7 @@ fn resources(origin_port: u16) -> String {
     json!({ "routes": routes, "consumers": [gateway::consumer(0)] }).to_string()
 }
 
-/// Every kind of request, and the status that answers it.
+/// Returns every kind of request with the expected status.
 fn requests() -> Vec<(String, u16)> {
     let key = key_line(0);
     let body = "a".repeat(900);
@@ -73,7 +75,8 @@ fn requests() -> Vec<(String, u16)> {
     ]
 }
 
-/// One request on every connection, then one answer from every connection, and again.
+/// Sends one request on every connection, then reads one answer from every connection, and repeats
+/// this.
 fn send(port: u16, request: &[u8], expected: u16) -> Result<()> {
     let mut connections: Vec<Connection> =
         (0..CONNECTIONS).map(|_| Connection::open(port)).collect::<Result<_>>()?;

@@ -1,7 +1,9 @@
-//! Clients of the registry, suites of gRPC and tools that no distribution packages: they are built from source, in pinned
-//! versions, below the target folder, with caches of their own, so that nothing of the system changes.
+//! Registry clients, gRPC test suites and tools that no distribution packages. They are built from
+//! source, in pinned versions, below the target folder and with their own caches, so that the
+//! system is not changed.
 //!
-//! What is built already stays; the compilers look for themselves whether anything is stale.
+//! Programs that are built already are kept; the compilers themselves check whether anything is
+//! stale.
 
 use super::java;
 use crate::shell;
@@ -9,7 +11,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Versions of Polaris' SDK for Go: two that are in wide use, which need different answers, and the
+/// Versions of the Polaris SDK for Go: two widely used ones, which need different answers, and the
 /// newest.
 const GO_SDK_VERSIONS: [&str; 3] = ["v1.6.1", "v1.7.0", "v1.7.1"];
 
@@ -21,7 +23,7 @@ struct GoTool {
     reason: &'static str,
 }
 
-/// Pebble is two programs of one version.
+/// Version of both programs of Pebble.
 const PEBBLE_VERSION: &str = "v2.10.1";
 
 const GO_TOOLS: &[GoTool] = &[
@@ -41,12 +43,12 @@ const GO_TOOLS: &[GoTool] = &[
         name: "grpcurl",
         module: "github.com/fullstorydev/grpcurl/cmd/grpcurl",
         version: "v1.9.3",
-        reason: "the client of gRPC that people have in a shell",
+        reason: "a common gRPC client for the shell",
     },
     GoTool {
         name: "h2spec",
         module: "github.com/summerwind/h2spec/cmd/h2spec",
-        // Later ones cannot be had through the module proxy.
+        // Later versions are not available through the module proxy.
         version: "v2.2.1+incompatible",
         reason: "a suite of conformance for HTTP/2",
     },
@@ -60,19 +62,19 @@ const GO_TOOLS: &[GoTool] = &[
         name: "pebble-challtestsrv",
         module: "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv",
         version: PEBBLE_VERSION,
-        reason: "the name server beside it",
+        reason: "the name server for Pebble",
     },
 ];
 
 /// The interoperability suite of grpc-go, server and client.
 const GRPC_SUITE_IN_GO: &str = "grpc-go";
 
-/// Where the sources of clients lie in the tree.
+/// Folder of the clients' sources in the tree.
 const SOURCES: &str = "crates/tollhouse/tests/interop";
 /// The client in Rust, on the stubs that Polaris publishes.
 const RUST_CLIENT: &str = "polaris-specification-client";
 
-/// Builds them all and gives the folder that they are in; those that cannot be built are named.
+/// Builds all of them and returns their folder; those that cannot be built are added to `missing`.
 pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
     let place = Place { root: shell::target_directory()?.join("test-peers") };
     std::fs::create_dir_all(place.programs())?;
@@ -98,12 +100,12 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
     Ok(place.programs())
 }
 
-/// Name of the client on one version of the SDK.
+/// Returns the name of the client for one version of the SDK.
 fn go_client(version: &str) -> String {
     format!("polaris-go-{version}")
 }
 
-/// The folder of all that is built.
+/// The folder for everything that is built.
 struct Place {
     root: PathBuf,
 }
@@ -117,7 +119,7 @@ impl Place {
         self.programs().join(name).is_file()
     }
 
-    /// Go, in a folder of the tree or of the place.
+    /// Returns a Go command that runs in `folder`.
     fn go(&self, folder: &Path, words: &[&str]) -> Command {
         let mut command = shell::command("go", words);
         command
@@ -125,14 +127,14 @@ impl Place {
             .env("GOMODCACHE", self.root.join("go/modules"))
             .env("GOCACHE", self.root.join("go/cache"))
             .env("GOBIN", self.programs())
-            // What is not writable `cargo clean` cannot remove.
+            // `cargo clean` cannot remove folders that are not writable.
             .env("GOFLAGS", "-mod=mod -modcacherw -buildvcs=false");
         command
     }
 }
 
-/// One source, built against one version of the SDK: a copy whose `go.mod` asks for that version and
-/// leaves the rest to Go; `go.sum` knows what all of them need.
+/// Builds the Go client for one version of the SDK, from a copy whose `go.mod` requires that
+/// version and leaves the rest to Go. `go.sum` covers the dependencies of all versions.
 fn build_go_client(place: &Place, version: &str) -> Result<()> {
     let name = go_client(version);
     if !place.has(&name) {
@@ -151,7 +153,7 @@ fn build_go_client(place: &Place, version: &str) -> Result<()> {
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }
 
-/// The suite as the tree has it; its `go.mod` pins what it needs.
+/// Builds the suite as it is in the tree; its `go.mod` pins the dependencies.
 fn build_grpc_suite_in_go(place: &Place) -> Result<()> {
     if !place.has(GRPC_SUITE_IN_GO) {
         println!(
@@ -169,13 +171,14 @@ fn build_grpc_suite_in_go(place: &Place) -> Result<()> {
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }
 
-/// The manifest with another version of the SDK, and without what the one in the tree needs beside it.
+/// Returns the manifest with another version of the SDK, and without the other requirements of the
+/// one in the tree.
 fn go_manifest(manifest: &str, version: &str) -> Result<String> {
     let (head, _) = manifest.split_once("require").context("go.mod requires nothing")?;
     Ok(format!("{head}require github.com/polarismesh/polaris-go {version}\n"))
 }
 
-/// Installs a tool unless this version of it is there.
+/// Installs a tool unless this version of it exists.
 fn install_go_tool(place: &Place, tool: &GoTool) -> Result<()> {
     let GoTool { name, module, version, reason } = tool;
     let stamp = place.root.join(format!("{name}.version"));
@@ -190,8 +193,8 @@ fn install_go_tool(place: &Place, tool: &GoTool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the client in Rust in a target folder of its own: its dependencies are other versions than
-/// ours, and an outer `cargo` holds the lock of the usual one.
+/// Builds the Rust client in a separate target folder, because its dependencies have other versions
+/// than ours, and because an outer `cargo` holds the lock of the usual one.
 fn build_rust_client(place: &Place) -> Result<()> {
     if !place.has(RUST_CLIENT) {
         println!("{RUST_CLIENT}: building a client of the registry on Polaris' published stubs");

@@ -1,5 +1,5 @@
-//! Programs in Java that the tests meet, built by Maven: each is a folder of classes and libraries, and a script that
-//! starts it.
+//! Java programs for the tests, built with Maven. Each consists of a folder of classes and
+//! libraries, and a script that starts it.
 
 use std::path::Path;
 
@@ -7,23 +7,23 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-/// A program in Java.
 pub(super) struct JavaProgram {
-    /// Its name; that of its script.
+    /// Name of the program and of its script.
     pub(super) name: &'static str,
-    /// The folder of its source, in the tree.
+    /// Folder of the source in the tree.
     source: &'static str,
-    /// What the source is made of, beside `pom.xml`; the first one is started.
+    /// Classes of the source, in addition to `pom.xml`; the first one is started.
     classes: &'static [&'static str],
-    /// What Maven is told in place of what stands in the source, if anything.
+    /// Property that Maven gets instead of the value in the source; may be empty.
     property: &'static str,
-    /// Options of Java's own, beside those for a short life.
+    /// Options for Java in addition to those for a short life.
     options: &'static str,
     reason: &'static str,
 }
 
-/// Services with ShenYu's client for Spring MVC, in the two newest versions that Maven's registry has with a different
-/// way to log in and register; servers to be compared with and called; and a suite of calls.
+/// Services with ShenYu's client for Spring MVC, in the two newest versions in Maven's registry
+/// that differ in how they log in and register; servers for comparisons and calls; and a suite of
+/// calls.
 pub(super) const PROGRAMS: [JavaProgram; 6] = [
     JavaProgram {
         name: "shenyu-springmvc-2.5.0",
@@ -46,7 +46,7 @@ pub(super) const PROGRAMS: [JavaProgram; 6] = [
         source: "crates/tollhouse-load/src/suite/shenyu_gateway",
         classes: &["Gateway"],
         property: "-Dshenyu.version=2.4.3",
-        // It looks into packages that Java has closed since.
+        // This gateway accesses packages that newer Java versions have closed.
         options: "--add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.util=ALL-UNNAMED",
         reason: "ShenYu's own gateway, to compare answers with",
     },
@@ -76,17 +76,17 @@ pub(super) const PROGRAMS: [JavaProgram; 6] = [
     },
 ];
 
-/// For programs that live for seconds: what runs often is compiled once and quickly. Whoever measures one says other
-/// options, in `JAVA_OPTIONS`.
+/// Options for programs that live for seconds: code that runs often is compiled once and quickly.
+/// Measurements override them with `JAVA_OPTIONS`.
 const SHORT_LIFE: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m";
 
-/// Maven's word for putting what a program needs beside it.
+/// Maven goal that copies a program's libraries into its folder.
 const COPY_LIBRARIES: &str = "dependency:copy-dependencies";
 
-/// The source of the services.
+/// Source folder of the services.
 const CLIENT: &str = "crates/tollhouse/tests/interop/shenyu-springmvc";
 
-/// Builds a program unless it is there as the source has it.
+/// Builds a program unless it is up to date with its source.
 pub(super) fn build(program: &JavaProgram, root: &Path, scripts: &Path) -> Result<()> {
     let JavaProgram { name, source, classes, property, options, reason } = program;
     let source = shell::workspace_root().join(source);
@@ -133,7 +133,7 @@ fn write_script(program: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A script that becomes the program.
+/// Returns a shell script that starts the program with `exec`.
 fn script(built: &Path, class: &str, options: &str) -> Result<String> {
     let built = built.to_str().context("the target folder is not UTF-8")?;
     if built.contains('\'') {

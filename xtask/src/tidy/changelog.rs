@@ -5,7 +5,7 @@ use super::finding::{Finding, Severity};
 /// Kinds of change, in the order in which a release lists them.
 const KINDS: &[&str] = &["breaking", "security", "feature", "fix", "perf"];
 
-/// Checks a path; paths elsewhere pass.
+/// Checks a path; paths outside `changelog.d/` pass.
 pub(crate) fn check(path: &str) -> Option<Finding> {
     let name = path.strip_prefix("changelog.d/")?;
     if name == "README.md" || is_fragment(name) {

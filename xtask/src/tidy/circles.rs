@@ -1,28 +1,29 @@
-//! Files of one crate that name each other in a circle: none of them can be read, or changed, without the others.
+//! Files of one crate that refer to each other in a circle, so that one cannot be read or changed
+//! without the others.
 //!
-//! Read from the text: `use` lines and paths in the code, tests left out. What a file only hands on (`pub use`) is
-//! counted for the file that defines it. Names that macros make are not seen.
+//! The check reads the text: `use` lines and paths in the code, without tests. A reexport
+//! (`pub use`) counts for the file that defines the item. Names made by macros are not found.
 
 use super::finding::{Finding, Severity};
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that may stand in one circle: a noun, what it is made of, and who hands out work among them.
+/// Most files in one circle: a noun, its parts, and the file that distributes work among them.
 const CIRCLE_FILES_MAX: usize = 10;
 
-/// Circles that are larger, as crate, files and reason. An entry may only shrink.
+/// Known larger circles, as crate, number of files and reason. An entry may only shrink.
 const KNOWN: &[(&str, usize, &str)] = &[
     ("tollhouse-load", 15, "the rules of honesty, one file each, and the list that runs them"),
     ("tollhouse-shenyu-gateway", 18, "one plugin: a chain, its actions, and what builds both"),
 ];
 
-/// A module's place below its crate; the crate itself is empty.
+/// Path of a module in its crate; empty for the crate's root.
 type Module = Vec<String>;
 
-/// What one file says of others.
+/// References from one file to others.
 struct File<'s> {
     path: &'s str,
-    /// Paths that it names, from the crate's root.
+    /// Paths that the file refers to, from the crate's root.
     named: Vec<Module>,
 }
 
@@ -59,12 +60,12 @@ fn check_crate(name: &str, sources: &[&Source]) -> Option<Finding> {
         line: 0,
         severity: Severity::Fails,
         what,
-        why: "files in a circle are one file, whatever their number",
+        why: "files in a circle can only be understood together",
         remedy,
     })
 }
 
-/// Files that name each other, whatever way round, as groups of two and more.
+/// Returns groups of two or more files that refer to each other, directly or indirectly.
 fn circles<'s>(sources: &[&'s Source]) -> Vec<Vec<&'s str>> {
     let modules: BTreeSet<Module> =
         sources.iter().filter_map(|source| Some(place(&source.path)?.1)).collect();
@@ -104,7 +105,7 @@ fn circles<'s>(sources: &[&'s Source]) -> Vec<Vec<&'s str>> {
     groups.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// The crate of a file, and its module.
+/// Returns the crate of a file, and its module.
 fn place(path: &str) -> Option<(&str, Module)> {
     let (name, below) = match path.strip_prefix("crates/") {
         Some(rest) => rest.split_once("/src/")?,
@@ -123,12 +124,12 @@ fn code_outside_tests(source: &Source) -> String {
     lines.map(|line| line.code.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// What a text names.
+/// References in a text.
 #[derive(Default)]
 struct Uses {
-    /// As written, first segment to last.
+    /// Paths as written, from the first segment to the last.
     named: Vec<Module>,
-    /// Names that `pub use` gives others, with what stands behind them.
+    /// Names that `pub use` exports, with their targets.
     handed_on: Vec<(String, Module)>,
 }
 
@@ -166,13 +167,14 @@ fn uses(code: &str) -> Uses {
     uses
 }
 
-/// Whether `use ` at this byte begins a statement, and is no part of a word or of another one.
+/// Checks whether `use ` at this byte begins a statement, and is not part of a word or of another
+/// statement.
 fn is_import(statement: &str, start: usize) -> bool {
     let line = statement[..start].rsplit('\n').next().unwrap_or_default().trim();
     line.is_empty() || (line.starts_with("pub") && !line.contains(' '))
 }
 
-/// All paths of a tree of imports, without `self` and new names.
+/// Returns all paths of an import tree, without `self` and new names.
 fn expand(before: &[String], tree: &str) -> Vec<Module> {
     let mut found = Vec::new();
     for part in split_at_commas(tree) {
@@ -209,7 +211,7 @@ fn split_at_commas(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Paths of two segments and more.
+/// Returns the paths with at least two segments.
 fn paths(code: &str) -> Vec<Module> {
     let is_part = |it: char| it.is_alphanumeric() || it == '_' || it == ':';
     let words = code.split(|it| !is_part(it)).filter(|word| word.contains("::"));
@@ -217,7 +219,7 @@ fn paths(code: &str) -> Vec<Module> {
     segments.map(|it| it.map(str::to_owned).collect::<Module>()).filter(|it| it.len() > 1).collect()
 }
 
-/// A path from the crate's root; `None` of what another crate has.
+/// Returns a path from the crate's root, or `None` if it belongs to another crate.
 fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Option<Module> {
     let first = path.first()?;
     let ups = path.iter().take_while(|it| *it == "super").count();
@@ -235,14 +237,15 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Opt
     modules.contains(&below).then(|| [module.as_slice(), path].concat())
 }
 
-/// The file that defines what a path names: of its beginnings the longest that is a file, or whatever that hands on.
+/// Returns the module whose file defines the item of a path: the longest prefix of the path that is
+/// a file, after following its reexports.
 fn owner(
     path: &Module,
     files: &BTreeMap<Module, File<'_>>,
     handed_on: &BTreeMap<Module, Module>,
 ) -> Module {
     let mut path = path.clone();
-    // As many faces as may stand behind each other; a ring of them would have no end.
+    // The limit for reexports that refer to each other prevents an endless loop.
     for _ in 0..8 {
         let length = (0..=path.len()).rev().find(|length| files.contains_key(&path[..*length]));
         let length = length.unwrap_or_default();
@@ -254,7 +257,8 @@ fn owner(
     path
 }
 
-/// All that is reached from a file, which is itself among it only where a way leads back.
+/// Returns all files that can be reached from a file. The file itself is included only if a path
+/// leads back to it.
 fn reach(from: usize, arrows: &[BTreeSet<usize>]) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut waiting: Vec<usize> = arrows[from].iter().copied().collect();

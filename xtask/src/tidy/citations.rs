@@ -1,15 +1,16 @@
-//! Files that comments name: each must be in the tree, or a reader looks for it in vain.
+//! File names in comments: each of these files must exist in the tree, because readers search for
+//! it.
 //!
-//! A name may leave out the folders in front of it: `attempt.rs`, `stages/attempt.rs`. Links in documents are
+//! A name may omit the leading folders: `attempt.rs`, `stages/attempt.rs`. Links in documents are
 //! checked in `links.rs`.
 
 use super::finding::{Finding, Severity};
 use super::source::Source;
 
-/// What the names of our own texts end with.
+/// File name extensions that are checked.
 const ENDINGS: [&str; 2] = [".rs", ".md"];
 
-/// Looks for files that are not there; `exists` answers for paths that may lack their first folders.
+/// Searches comments for missing files; `exists` accepts paths without their leading folders.
 pub(crate) fn check(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in source.lines.iter().enumerate() {
@@ -20,13 +21,13 @@ pub(crate) fn check(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Findi
             severity: Severity::Fails,
             what: format!("a comment names {name}, which is not in the tree"),
             why: "a reader who looks for it finds nothing, and trusts the next comment less",
-            remedy: "name where it is now, or say here what stands there".to_owned(),
+            remedy: "name its present place, or write its content here".to_owned(),
         }));
     }
     findings
 }
 
-/// The files that a comment names; addresses of other sites are none.
+/// Returns the files that a comment names, without URLs of other sites.
 fn cited(comment: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_-./:".contains(letter);
     let words =

@@ -1,11 +1,12 @@
-//! Which crate may use which: the order of the layers, and the absences that the design rests on.
+//! Rules for dependencies between crates: the order of the layers, and the dependencies that the
+//! design excludes.
 //!
-//! Judged on `cargo metadata`, so that it holds for what is built and not for what was meant.
+//! The check uses `cargo metadata`, so that it applies to what is actually built.
 
 use super::finding::{Finding, Severity};
 use serde_json::Value;
 
-/// From the ground up; within a layer a crate may use the ones to its left.
+/// Layers from the bottom up; within a layer a crate may use the ones to its left.
 const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
@@ -37,17 +38,18 @@ const LAYERS: &[&[&str]] = &[
     &["control"],
 ];
 
-/// Crates without our name that could stand in another tree.
+/// Crates without our prefix that could exist in another project.
 const STANDALONE: &[&str] = &["go-template"];
 
 /// The binary, above every layer.
 const BINARY: &str = "tollhouse";
-/// What tests share; never in what ships.
+/// Crate that tests share, never part of what ships.
 const TESTKIT: &str = "tollhouse-testkit";
-/// The developer tasks: nobody's dependency, and no user of anything but the test kit, whose engines they measure.
+/// The developer tasks: no crate depends on them, and they only use the test kit, whose engines
+/// they measure.
 const TASKS: &str = "xtask";
 
-/// Crates that a crate may never use, though the layers would let it, and why.
+/// Dependencies that are forbidden although the layers would allow them, with reasons.
 const ABSENCES: &[(&str, &[&str], &str)] = &[
     (
         "plugins",
@@ -59,13 +61,13 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         &["tollhouse-store", "tollhouse-admin", "tollhouse-config"],
         "the data plane keeps serving when the control side is gone",
     ),
-    ("model", &["tokio"], "the nouns know no runtime"),
+    ("model", &["tokio"], "the model does not depend on a runtime"),
     ("router", &["tokio"], "matching does no IO"),
     ("transcode", &["tokio"], "the conversion does no IO"),
     ("dubbo", &["tokio"], "the codec does no IO"),
     ("kafka", &["tokio"], "the codec does no IO"),
     ("shenyu", &["tokio"], "model and matching do no IO"),
-    ("shenyu-gateway", &["tokio"], "the chain meets requests by the plugin contract alone"),
+    ("shenyu-gateway", &["tokio"], "the chain only handles requests through plugins"),
     ("h2", &["tokio", "h2"], "the codec does no IO, and is not a wrapper of another"),
     (
         "registry",
@@ -74,9 +76,9 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// All of ours that these crates may use, and why no more.
+/// Crates with a complete list of our crates that they may use, and the reasons.
 const USES: &[(&str, &[&str], &str)] = &[
-    ("go-template", &["tollhouse-stdx"], "templates know nothing of us"),
+    ("go-template", &["tollhouse-stdx"], "templates are independent"),
     ("mock", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "tollhouse-h2"], MEASURES),
     (
         "load",
@@ -85,12 +87,12 @@ const USES: &[(&str, &[&str], &str)] = &[
     ),
     ("dialects", &["tollhouse-stdx", "tollhouse-load", "go-template"], MEASURES),
 ];
-const MEASURES: &str = "what measures shares nothing with the gateway that could flatter it";
+const MEASURES: &str = "a measuring tool shares no code with the gateway that could favour it";
 
-/// A member of the workspace and what it depends on.
+/// A member of the workspace and its dependencies.
 pub(crate) struct Package {
     name: String,
-    /// Its manifest, from the workspace root.
+    /// Path of the manifest from the workspace root.
     manifest: String,
     dependencies: Vec<Dependency>,
 }
@@ -100,7 +102,7 @@ struct Dependency {
     for_tests_only: bool,
 }
 
-/// Reads the members out of what `cargo metadata --no-deps` printed.
+/// Reads the workspace members from the output of `cargo metadata --no-deps`.
 pub(crate) fn packages_from_metadata(metadata: &Value) -> Vec<Package> {
     let root = metadata["workspace_root"].as_str().unwrap_or_default();
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -130,7 +132,7 @@ pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
             findings.push(finding(
                 package,
                 format!("{} has no place in the order of crates", package.name),
-                "every crate must know what it may lean on",
+                "the order defines what a crate may use",
                 "add it to a layer in xtask/src/tidy/direction.rs and to ARCHITECTURE.md"
                     .to_owned(),
             ));
@@ -141,7 +143,7 @@ pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
                     package,
                     format!("{} uses {}", package.name, dependency.name),
                     why,
-                    "turn the dependency round, or move what both need further down".to_owned(),
+                    "reverse the dependency, or move the shared part further down".to_owned(),
                 ));
             }
         }
@@ -149,14 +151,14 @@ pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
     findings
 }
 
-/// Why this dependency may not be; none when it may.
+/// Returns the reason why this dependency is forbidden, or `None` if it is allowed.
 fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
     let used = dependency.name.as_str();
     if dependency.for_tests_only {
         return None;
     }
     if used == TESTKIT {
-        // Neither do the tasks, and it leans on no crate of the product.
+        // The tasks never ship either, and the test kit uses no crate of the product.
         return (user != TASKS).then_some("the test kit never ships");
     }
     let noun = user.strip_prefix("tollhouse-").unwrap_or(user);
@@ -188,7 +190,7 @@ fn is_ours(name: &str) -> bool {
     name == BINARY || name.starts_with("tollhouse-") || STANDALONE.contains(&name)
 }
 
-/// Position in the order from the ground up; none for a crate without a place.
+/// Returns the position in the order from the bottom up, or `None` for a crate that is not listed.
 fn rank(name: &str) -> Option<usize> {
     let order = LAYERS.iter().flat_map(|layer| layer.iter());
     if name == BINARY {

@@ -1,22 +1,22 @@
-//! One thing that a check found, and how it is printed.
+//! A finding of a check, and its printed form.
 
 use std::fmt;
 
-/// Whether a finding stops a merge.
+/// Effect of a finding on a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     /// Must be fixed.
     Fails,
-    /// Past a soft limit: worth a look.
+    /// Beyond a soft limit; should be considered.
     Warns,
 }
 
-/// What a check found: where, what, why it matters, what to do.
+/// A finding: its place, the problem, the reason and the remedy.
 #[derive(Debug)]
 pub(crate) struct Finding {
     /// Path from the workspace root.
     pub(crate) path: String,
-    /// Line, from 1; 0 when the finding is about the whole file.
+    /// Line from 1, or 0 if the finding is about the whole file.
     pub(crate) line: usize,
     pub(crate) severity: Severity,
     pub(crate) what: String,

@@ -1,25 +1,25 @@
-//! Length of functions, with a ratchet: a list of known long ones that may only shrink.
+//! Length of functions, with a ratchet: a list of known long functions that may only shrink.
 //!
-//! A line of the list is `path function lines`. A function may not grow past its entry; an entry
-//! that is larger than its function, or has none, must be lowered or removed.
+//! A line of the list is `path function lines`. A function may not grow beyond its entry. An entry
+//! that is larger than its function, or whose function does not exist, must be lowered or removed.
 
 use super::finding::{Finding, Severity};
 use super::source::{self, Source};
 
-/// Lines of code in one function; longer ones cannot be read in one look.
+/// Limit for the lines of code in one function; longer ones are hard to grasp.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// A function past the limit.
+/// A function that exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LongFunction {
     path: String,
     name: String,
-    /// Where it starts, from 1.
+    /// First line of the function, from 1.
     line: usize,
     lines: usize,
 }
 
-/// Every function of a file that is past the limit.
+/// Returns every function of a file that exceeds the limit.
 pub(crate) fn long_functions(source: &Source) -> Vec<LongFunction> {
     let code = source.code();
     let mut found = Vec::new();
@@ -45,12 +45,12 @@ pub(crate) fn long_functions(source: &Source) -> Vec<LongFunction> {
     found
 }
 
-/// The line of the brace that opens the body; a long list of parameters is not its fault.
+/// Returns the line of the brace that opens the body, because long parameter lists do not count.
 fn body_start(code: &str, from: usize, fallback: usize) -> usize {
     code[from..].find('{').map_or(fallback, |offset| source::line_of(code, from + offset))
 }
 
-/// Lines between two that hold more than comments and blanks.
+/// Counts the lines in the range that contain more than comments and blanks.
 fn code_lines(source: &Source, first: usize, last: usize) -> usize {
     let inside = source.lines.get(first..last.min(source.lines.len())).unwrap_or_default();
     inside.iter().filter(|line| line.text.trim() != line.comment.trim()).count()

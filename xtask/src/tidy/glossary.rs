@@ -1,25 +1,26 @@
-//! Words for which the product has another: the table at the end of `docs/glossary.md` is the law, and this reads and
-//! applies it. What is a leftover or a silenced lint is in `words.rs`.
+//! Words that the product replaces with others. The table at the end of `docs/glossary.md` defines
+//! them; this file reads and applies it. Leftovers and silenced lints are checked in `words.rs`.
 
 use super::finding::{Finding, Severity};
 use super::source::{Line, Source};
 use super::words::has_word;
 
-/// The heading above the table.
+/// Heading above the table.
 const HEADING: &str = "## Words that names avoid";
 
-/// Where a word is looked for.
+/// Places where a word is forbidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// Functions of exactly that name, in tests too, and outside of tests those that begin with it.
+    /// Functions with exactly this name, including tests, and functions outside tests whose name
+    /// begins with it.
     Function,
-    /// A word in the name of a function or a type, outside of tests: those are sentences.
+    /// A word in the name of a function or a type outside tests; test names are sentences.
     Item,
-    /// Names and comments alike.
+    /// Names and comments.
     Anywhere,
 }
 
-/// One row.
+/// A row of the table.
 #[derive(Debug)]
 struct Entry {
     word: String,
@@ -27,19 +28,19 @@ struct Entry {
     instead: String,
 }
 
-/// What a reader of the tree should not meet.
+/// The words to avoid in the tree.
 #[derive(Debug)]
 pub(crate) struct Glossary {
     entries: Vec<Entry>,
 }
 
 impl Glossary {
-    /// Reads the table of the document at `path`. A row that is none of the table's kind, and a table that is not there,
-    /// are findings: else a slip of the pen would end the law unnoticed.
+    /// Reads the table of the document at `path`. A malformed row and a missing table are findings,
+    /// because otherwise a typing error would silently disable the check.
     pub(crate) fn parse(path: &str, text: &str) -> (Self, Vec<Finding>) {
         let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEADING).skip(1);
         let section = lines.take_while(|(_, line)| !line.starts_with("## "));
-        // Its head and the line below that.
+        // Skips the table's head and the line below it.
         let rows = section.filter(|(_, line)| line.starts_with('|')).skip(2);
         let (mut entries, mut findings) = (Vec::new(), Vec::new());
         for (number, row) in rows {
@@ -54,7 +55,7 @@ impl Glossary {
         (Self { entries }, findings)
     }
 
-    /// Looks for the words, whatever their case.
+    /// Searches for the words, ignoring case.
     pub(crate) fn check(&self, source: &Source) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (number, line) in source.lines.iter().enumerate() {
@@ -65,7 +66,7 @@ impl Glossary {
                 line: number + 1,
                 severity: Severity::Fails,
                 what: format!("the word `{}`", entry.word),
-                why: "one word a thing, the same in code, API, docs and console, that can be searched for",
+                why: "each thing has one word in code, API, docs and console, so that it can be found",
                 remedy: format!("say {} (docs/glossary.md)", entry.instead),
             }));
         }
@@ -73,13 +74,13 @@ impl Glossary {
     }
 }
 
-/// A line, as the scopes see it.
+/// Words of a line, by scope.
 struct Words {
-    /// The function that it declares, as written.
+    /// Name of the function that the line declares, as written.
     function: Option<String>,
-    /// The words in the name of the function or type that it declares outside of tests.
+    /// Words in the name of the function or type that the line declares outside tests.
     item: Option<String>,
-    /// All words in its names and comment.
+    /// All words in the line's names and comment.
     all: String,
 }
 
@@ -125,7 +126,7 @@ impl Entry {
     }
 }
 
-/// What kind of item a line declares, and its name.
+/// Returns the kind of item that a line declares, and its name.
 fn declared(code: &str) -> Option<(&str, &str)> {
     const KINDS: [&str; 6] = ["fn", "struct", "enum", "trait", "type", "union"];
     let mut words = code.split_whitespace().skip_while(|word| !KINDS.contains(word));
@@ -134,7 +135,7 @@ fn declared(code: &str) -> Option<(&str, &str)> {
     Some((kind, &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())]))
 }
 
-/// Splits names into words: `find_route` and `RouteTable` both hold the word route.
+/// Splits names into words: `find_route` and `RouteTable` both contain the word route.
 fn split_names(code: &str) -> String {
     let mut words = String::with_capacity(code.len() + code.len() / 4);
     let mut previous_is_lower = false;
@@ -158,7 +159,7 @@ fn unreadable(path: &str, line: usize, what: String) -> Finding {
         line,
         severity: Severity::Fails,
         what,
-        why: "the glossary is the law, and a law that cannot be read is none",
+        why: "a row that cannot be read is not enforced",
         remedy: "write `| word | function, item or anywhere | what to say |`".to_owned(),
     }
 }

@@ -1,17 +1,17 @@
-//! Shape of a Rust file: it opens with what it is, stays short, and bears a noun for a name.
+//! Form of a Rust file: it begins with a description, is short, and has a noun as its name.
 
 use super::finding::{Finding, Severity};
 use super::source::Source;
 
-/// Lines outside tests past which a file is worth splitting.
+/// Lines outside tests above which a file should be split.
 const FILE_LINES_SOFT_MAX: usize = 400;
-/// Lines outside tests past which a file must be split: it no longer has one purpose.
+/// Lines outside tests above which a file must be split, because it no longer has a single purpose.
 const FILE_LINES_MAX: usize = 800;
-/// Past this, a file header is a manual page and belongs elsewhere; plugins excepted, whose header
-/// is their manual page.
+/// Length above which a file header is a manual page and belongs elsewhere; plugins are excepted,
+/// because their header is their manual page.
 const HEADER_LINES_SOFT_MAX: usize = 10;
 
-/// Module names that say nothing, so that anything ends up in them.
+/// Module names without meaning, which attract unrelated code.
 const EMPTY_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "manager", "misc", "common", "stuff"];
 
@@ -33,7 +33,7 @@ fn check_header(source: &Source) -> Option<Finding> {
         line: 1,
         severity,
         what: format!("a header of {count} lines"),
-        why: "a stranger must see from the top what lives here and what does not",
+        why: "a new reader must see at the top what the file contains and what it does not",
         remedy: "open the file with two to ten lines of `//!`".to_owned(),
     })
 }
@@ -52,7 +52,7 @@ fn check_length(source: &Source) -> Option<Finding> {
         what: format!(
             "{lines} lines outside tests (soft {FILE_LINES_SOFT_MAX}, hard {FILE_LINES_MAX})"
         ),
-        why: "one file, one noun: what is long is usually two things",
+        why: "one file, one noun: a long file usually has two subjects",
         remedy: "move a noun of its own into a file of its own".to_owned(),
     })
 }

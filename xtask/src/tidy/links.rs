@@ -1,10 +1,10 @@
-//! Links between our own documents: a link to a file must lead to one.
+//! Links between our own documents: the target file of a link must exist.
 //!
-//! Only the file is checked, not the heading after `#`; other sites are not asked.
+//! Only the file is checked, not the heading after `#`. Links to other sites are not checked.
 
 use super::finding::{Finding, Severity};
 
-/// Checks the links of one document; `exists` answers for paths from the root.
+/// Checks the links of one document; `exists` accepts paths from the root.
 pub(crate) fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Ve
     findings
 }
 
-/// The targets of `[text](target)` in a line, outside code spans.
+/// Returns the targets of `[text](target)` in a line, outside code spans.
 fn targets(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     // Every second piece between back-ticks is code.
@@ -48,7 +48,7 @@ fn leads_somewhere(folder: &str, target: &str, exists: &dyn Fn(&str) -> bool) ->
     is_elsewhere || file.is_empty() || resolve(folder, file).is_some_and(|path| exists(&path))
 }
 
-/// A relative path from the root; none when it leaves the tree.
+/// Resolves a relative path to one from the root; returns `None` if it leaves the tree.
 fn resolve(folder: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> =
         if target.starts_with('/') { Vec::new() } else { folder.split('/').collect() };

@@ -1,4 +1,5 @@
-//! Versions of dependencies live in the root manifest only: one version a crate in the whole tree.
+//! Versions of dependencies are only in the root manifest, so that the whole tree uses one version
+//! of each crate.
 
 use super::finding::{Finding, Severity};
 
@@ -23,8 +24,9 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// `dependencies`, `dev-dependencies`, `target.'cfg(unix)'.dependencies`; not `dependencies.foo`,
-/// whose lines are keys, which the tree does not use.
+/// Checks whether the lines of a section are dependencies: `dependencies`, `dev-dependencies`,
+/// `target.'cfg(unix)'.dependencies`. The tree does not use `dependencies.foo`, whose lines are
+/// keys.
 fn holds_dependencies(section: &str) -> bool {
     section.ends_with("dependencies") || section.contains("dependencies.")
 }

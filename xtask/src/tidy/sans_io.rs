@@ -1,18 +1,19 @@
-//! The registry core without IO: of its crate, only the keeper and the handle know a runtime.
+//! The registry core without IO: only the keeper and the handle of its crate may use a runtime.
 
 use super::finding::{Finding, Severity};
 use super::source::Source;
 
-/// The crate that is looked at.
+/// Folder of the checked crate.
 const CRATE: &str = "crates/tollhouse-registry/src/";
 
-/// What of it may know a runtime: the future that owns the newest version, and who talks to it.
+/// Files that may use a runtime: the future that owns the newest version, and the handle that
+/// communicates with it.
 const WITH_RUNTIME: &[&str] = &["keeper.rs", "registry.rs"];
 
-/// Checks the lines of a file that are no tests.
+/// Checks the lines of a file outside tests.
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let Some(file) = source.path.strip_prefix(CRATE) else { return Vec::new() };
-    // What lies in the folder of such a file belongs to it.
+    // A file in the folder of such a file belongs to it.
     let owner =
         file.split_once('/').map_or_else(|| file.to_owned(), |(folder, _)| format!("{folder}.rs"));
     if WITH_RUNTIME.contains(&owner.as_str()) {

@@ -1,13 +1,14 @@
-//! A Rust file as the checks see it: code apart from comments and literals, tests apart from the
-//! rest. A light scanner, not a parser: it knows literals, comments and braces, and nothing else.
+//! A Rust file in the form that the checks need: code is separated from comments and literals, and
+//! tests from the rest. This is a simple scanner, not a parser; it only recognizes literals,
+//! comments and braces.
 
-/// One line, three ways.
+/// A line in three forms.
 pub(crate) struct Line {
-    /// As written.
+    /// The line as written.
     pub(crate) text: String,
-    /// Code only: comments and the contents of literals are blanks.
+    /// The code, with blanks instead of comments and the contents of literals.
     pub(crate) code: String,
-    /// Comments only: the rest is blanks.
+    /// The comments, with blanks instead of the rest.
     pub(crate) comment: String,
     /// Whether the line belongs to a test.
     pub(crate) in_test: bool,
@@ -21,7 +22,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Splits a file; text that is not Rust gives useless lines, but never fails.
+    /// Splits a file into lines. Text that is not Rust results in useless lines, but never in an
+    /// error.
     pub(crate) fn parse(path: &str, text: &str) -> Self {
         let classes = classify(text);
         let whole_file_is_test = is_test_path(path);
@@ -48,13 +50,13 @@ impl Source {
         source
     }
 
-    /// The code as one text, with the line starts kept.
+    /// Returns the code as one text, with the same line starts.
     pub(crate) fn code(&self) -> String {
         let lines: Vec<&str> = self.lines.iter().map(|line| line.code.as_str()).collect();
         lines.join("\n")
     }
 
-    /// The modules in other files that are declared for tests only, as paths without `.rs`.
+    /// Returns the modules in other files that are declared for tests only, as paths without `.rs`.
     pub(crate) fn test_modules(&self) -> Vec<String> {
         let folder = match self.path.strip_suffix(".rs") {
             Some(stem) if ["lib", "main", "mod"].iter().any(|name| ends_with_part(stem, name)) => {
@@ -69,7 +71,7 @@ impl Source {
         declared.collect()
     }
 
-    /// Marks the whole file as test code when it is one of these modules, or below one.
+    /// Marks the whole file as test code if it is one of these modules, or below one.
     pub(crate) fn mark_if_below(&mut self, modules: &[String]) {
         let is_below = modules.iter().any(|module| {
             let rest = self.path.strip_prefix(module.as_str());
@@ -80,7 +82,7 @@ impl Source {
         }
     }
 
-    /// Marks each item under `#[cfg(test)]`, to its closing brace.
+    /// Marks each item under `#[cfg(test)]`, up to its closing brace.
     fn mark_test_items(&mut self) {
         let code = self.code();
         let mut from = 0;
@@ -96,12 +98,12 @@ impl Source {
     }
 }
 
-/// The line, from 0, that holds this byte.
+/// Returns the line, from 0, that contains this byte.
 pub(crate) fn line_of(text: &str, position: usize) -> usize {
     text.as_bytes()[..position].iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Where the item that follows `start` ends: at its `;`, or at the brace that closes it.
+/// Returns the end of the item that follows `start`: its `;`, or its closing brace.
 pub(crate) fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0_i32;
     for (offset, byte) in code.as_bytes()[start..].iter().enumerate() {
@@ -116,7 +118,7 @@ pub(crate) fn item_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
-/// The brace that closes the one at `open`, or the end of the text.
+/// Returns the brace that closes the one at `open`, or the end of the text.
 pub(crate) fn closing_brace(code: &str, open: usize) -> usize {
     let mut depth = 0_i32;
     for (offset, byte) in code.as_bytes()[open..].iter().enumerate() {
@@ -136,7 +138,7 @@ fn ends_with_part(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name)
 }
 
-/// Whether everything in the file is test code, judged by its path alone.
+/// Checks by its path alone whether a file contains only test code.
 fn is_test_path(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs") || path.contains("/benches/")
 }
@@ -148,7 +150,7 @@ enum Class {
     Literal,
 }
 
-/// One class a byte.
+/// Returns one class per byte.
 fn classify(text: &str) -> Vec<Class> {
     let bytes = text.as_bytes();
     let mut classes = vec![Class::Code; bytes.len() + 1];
@@ -164,7 +166,7 @@ fn classify(text: &str) -> Vec<Class> {
             b'\'' => (Class::Literal, character_end(text, at)),
             _ => (Class::Code, at + 1),
         };
-        // The quotes stay code, so that a call like `expect("…")` keeps its shape.
+        // The quotes remain code, so that a call like `expect("…")` keeps its form.
         let (first, last) = if class == Class::Literal { (at + 1, end - 1) } else { (at, end) };
         for slot in classes.get_mut(first..last).into_iter().flatten() {
             *slot = class;
@@ -210,7 +212,8 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// `r"`, `r#"`, and the same after `b` or `c`; not an identifier that ends in r.
+/// Checks whether `r"`, `r#"`, or the same after `b` or `c` starts here, and not an identifier that
+/// ends in r.
 fn starts_raw_string(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|i| bytes[i]);
     let is_prefix = matches!(before, Some(b'b' | b'c'));
@@ -232,7 +235,7 @@ fn raw_string_end(bytes: &[u8], start: usize) -> usize {
         .map_or(bytes.len(), |found| body + found + close.len())
 }
 
-/// The end of a character literal; a lifetime ends at once.
+/// Returns the end of a character literal; a lifetime ends immediately.
 fn character_end(text: &str, start: usize) -> usize {
     let rest = &text[start + 1..];
     let mut characters = rest.char_indices();

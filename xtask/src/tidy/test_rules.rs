@@ -1,4 +1,4 @@
-//! Rules for tests: none sleeps, none waits on the real clock, none is switched off.
+//! Rules for tests: they must not sleep, wait on the real clock, or be disabled.
 
 use super::finding::{Finding, Severity};
 use super::source::Source;

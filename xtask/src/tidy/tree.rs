@@ -1,10 +1,10 @@
-//! The files that tidy looks at: all text of the workspace but what is built or not kept.
+//! The files that tidy checks: all text of the workspace, without build output and ignored files.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Folders that hold built or downloaded things.
+/// Folders with built or downloaded files.
 const SKIPPED_FOLDERS: &[&str] = &[
     "target",
     ".git",
@@ -16,7 +16,7 @@ const SKIPPED_FOLDERS: &[&str] = &[
     "fuzz/artifacts",
 ];
 
-/// What kind of text a file is.
+/// Kind of text in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rust,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A file and its text; the text of other kinds is not read unless a check asks by name.
+/// A file and its text; the text of kind `Other` is only read for lists in `xtask/`.
 pub(crate) struct File {
     /// Path from the root, with `/` between parts.
     pub(crate) path: String,
@@ -37,9 +37,9 @@ pub(crate) struct File {
 /// The whole tree.
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
-    /// Every file and folder, for checks of references.
+    /// Every file and folder, for the checks of references.
     paths: BTreeSet<String>,
-    /// Every file's path, and what is left of it without its first folders.
+    /// Every file's path, with and without its leading folders.
     endings: BTreeSet<String>,
 }
 
@@ -51,17 +51,17 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Whether a file or folder of this path exists.
+    /// Checks whether a file or folder with this path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
     }
 
-    /// Whether a file's path is this, or ends with it behind a `/`.
+    /// Checks whether a file has this path, or a path that ends with it after a `/`.
     pub(crate) fn has_ending(&self, name: &str) -> bool {
         self.endings.contains(name)
     }
 
-    /// The text of one file.
+    /// Returns the text of one file.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
@@ -114,7 +114,8 @@ fn kind_of(path: &str) -> Kind {
     }
 }
 
-/// Fuzz targets, and clients that the registry is tried with: their versions are nobody else's.
+/// Checks whether a manifest belongs to fuzz targets or test clients, whose versions are
+/// independent of ours.
 fn is_workspace_of_its_own(path: &str) -> bool {
     path.starts_with("fuzz/") || path.contains("/tests/interop/")
 }

@@ -1,13 +1,13 @@
-//! Words that do not belong in the tree: leftovers of work in progress and silenced lints. Names for which the
-//! product has another word are in `glossary.rs`.
+//! Words that do not belong in the tree: leftovers of work in progress, and silenced lints. Names
+//! that the product replaces with others are in `glossary.rs`.
 
 use super::finding::{Finding, Severity};
 use super::source::{Line, Source};
 
-/// Where a word is looked for.
+/// Places where a word is forbidden.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Code, tests included.
+    /// Code, including tests.
     Code,
     /// Code outside tests.
     ProductCode,
@@ -61,7 +61,7 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         word: "TODO",
         place: Place::Comment,
-        why: "notes in the code are read by nobody",
+        why: "notes in the code are not read",
         remedy: "do it now, or write it down where work is planned",
     },
     Forbidden {
@@ -73,12 +73,12 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         word: "XXX",
         place: Place::Comment,
-        why: "notes in the code are read by nobody",
+        why: "notes in the code are not read",
         remedy: "say what is meant, or remove it",
     },
 ];
 
-/// Looks for every forbidden word.
+/// Searches for every forbidden word.
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in source.lines.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Forbidden {
     }
 }
 
-/// Whether a text holds the word and not merely a longer one.
+/// Checks whether a text contains the word itself and not only a longer one.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

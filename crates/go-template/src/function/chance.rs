@@ -1,4 +1,4 @@
-//! Functions that give something else every time: random texts and numbers, identifiers, the time.
+//! Functions with varying results: random texts and numbers, identifiers, the time.
 
 use super::super::fault::Fault;
 use super::super::value::Value;
@@ -11,11 +11,11 @@ type Answer<'v> = Result<Value<'v>, Fault>;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LETTERS_AND_DIGITS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const DIGITS: &[u8] = b"0123456789";
-/// The longest random text: as large as bodies that are sent for their size.
+/// Maximum length of a random text, enough for bodies whose size matters.
 const TEXT_BYTES_MAX: i64 = 1024 * 1024;
-/// `randomString 0` is between so long …
+/// Minimum length of the text of `randomString 0`, as in ghz.
 const ANY_LENGTH_MIN: i64 = 2;
-/// … and so long, as in ghz.
+/// Maximum length of the text of `randomString 0`, as in ghz.
 const ANY_LENGTH_MAX: i64 = 16;
 
 pub(super) fn uuid<'v>(context: &mut Context<'_>, _: &[Value<'v>]) -> Answer<'v> {
@@ -24,7 +24,7 @@ pub(super) fn uuid<'v>(context: &mut Context<'_>, _: &[Value<'v>]) -> Answer<'v>
     Ok(Value::text(out))
 }
 
-/// ghz's: letters and digits; of a random length when none above 0 is given.
+/// `randomString` of ghz: letters and digits. A length of 0 or less selects a random length.
 pub(super) fn random_string<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let length = match whole(&values[0])? {
         length if length > 0 => length,
@@ -33,7 +33,7 @@ pub(super) fn random_string<'v>(context: &mut Context<'_>, values: &[Value<'v>])
     characters(context, LETTERS_AND_DIGITS, length)
 }
 
-/// ghz's: from the first to, not including, the second.
+/// `randomInt` of ghz: from the first number to the second, exclusive.
 pub(super) fn random_int<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let from = whole(&values[0])?.max(0);
     let to = match whole(&values[1])? {
@@ -43,7 +43,7 @@ pub(super) fn random_int<'v>(context: &mut Context<'_>, values: &[Value<'v>]) ->
     spread(context, from, to)
 }
 
-/// sprig's: the same without ghz's corrections.
+/// `randInt` of sprig: like `randomInt`, without ghz's corrections of the bounds.
 pub(super) fn rand_int<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     spread(context, whole(&values[0])?, whole(&values[1])?)
 }
@@ -57,7 +57,7 @@ fn spread<'v>(context: &mut Context<'_>, from: i64, to: i64) -> Answer<'v> {
     Ok(Value::Integer(between(context, from, to)))
 }
 
-/// A number from `from` to, not including, `to`; `to` is above `from`.
+/// Returns a random number from `from` to `to`, exclusive; `to` must be above `from`.
 fn between(context: &mut Context<'_>, from: i64, to: i64) -> i64 {
     let span = to.wrapping_sub(from) as u64;
     let offset = (u128::from(context.random.next_u64()) * u128::from(span)) >> u64::BITS;
@@ -76,7 +76,7 @@ pub(super) fn rand_numeric<'v>(context: &mut Context<'_>, values: &[Value<'v>]) 
     characters(context, DIGITS, whole(&values[0])?)
 }
 
-/// Whatever can be printed, quotes and backslashes included.
+/// `randAscii`: printable ASCII, including quotes and backslashes.
 pub(super) fn rand_ascii<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     const PRINTABLE: [u8; 95] = {
         let mut all = [0; 95];
@@ -101,7 +101,8 @@ fn characters<'v>(context: &mut Context<'_>, from: &[u8], length: i64) -> Answer
     Ok(Value::text(text.collect()))
 }
 
-/// Templates of ghz take only numbers here; a text would be a mistake, not a zero.
+/// Requires a whole number. Templates of ghz use only numbers here, so that a text is an error and
+/// does not count as zero.
 fn whole(value: &Value<'_>) -> Result<i64, Fault> {
     match value {
         Value::Integer(number) => Ok(*number),
@@ -120,7 +121,7 @@ pub(super) fn date<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answe
     Ok(Value::text(out))
 }
 
-/// `dateInZone LAYOUT TIME ZONE`, for the zone that all times are in here.
+/// `dateInZone LAYOUT TIME ZONE`; only UTC is supported.
 pub(super) fn date_in_zone<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let zone = values[2].to_text();
     if !matches!(&*zone, "" | "UTC" | "GMT" | "Etc/UTC" | "Z") {
@@ -149,12 +150,13 @@ pub(super) fn date_modify<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -
     Ok(Value::Time(moved.unwrap_or(time)))
 }
 
-/// Seconds of Unix time, as a text.
+/// `unixEpoch`: seconds of Unix time, as a text.
 pub(super) fn unix_epoch<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Ok(Value::text(instant(context, &values[0]).div_euclid(1_000_000_000).to_string()))
 }
 
-/// A time, or seconds of Unix time; for anything else the time of the request, as in sprig.
+/// Converts a time or seconds of Unix time; other values yield the time of the request, as in
+/// sprig.
 fn instant(context: &Context<'_>, value: &Value<'_>) -> i64 {
     match value {
         Value::Time(time) => *time,

@@ -1,4 +1,4 @@
-//! Functions that judge and choose.
+//! Functions for comparing and choosing.
 
 use std::cmp::Ordering;
 
@@ -22,7 +22,7 @@ pub(super) fn not<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Ok(Value::Boolean(!values[0].is_true()))
 }
 
-/// Whether the first equals one of the others.
+/// `eq`: whether the first value equals one of the others.
 pub(super) fn eq<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let (first, others) = values.split_first().ok_or("needs values")?;
     for other in others {
@@ -78,7 +78,7 @@ fn ordered<'v>(values: &[Value<'v>], fits: fn(Ordering) -> bool) -> Answer<'v> {
     Ok(Value::Boolean(fits(order)))
 }
 
-/// `default "x" .Value`: the second, unless it is empty.
+/// `default "x" .Value`: the second value, unless it is empty.
 pub(super) fn default<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Ok(values[usize::from(values[1].is_true())].clone())
 }
@@ -87,7 +87,7 @@ pub(super) fn empty<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v>
     Ok(Value::Boolean(!values[0].is_true()))
 }
 
-/// The first that is not empty.
+/// `coalesce`: the first value that is not empty.
 pub(super) fn coalesce<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Ok(values.iter().find(|value| value.is_true()).cloned().unwrap_or(Value::Nil))
 }

@@ -1,4 +1,4 @@
-//! Functions of numbers and lists. Whole numbers wrap around at 64 bits, as in Go.
+//! Functions for numbers and lists. Whole numbers wrap around at 64 bits, as in Go.
 
 use super::super::fault::Fault;
 use super::super::value::Value;
@@ -7,7 +7,7 @@ use super::compare::equals;
 
 type Answer<'v> = Result<Value<'v>, Fault>;
 
-/// The longest list that a function makes: each element is a step of a `range`.
+/// Maximum length of a generated list; each element is a step of a `range`.
 const LIST_LENGTH_MAX: i64 = 10_000;
 
 pub(super) fn int<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
@@ -66,7 +66,7 @@ pub(super) fn ceil<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> 
     Ok(Value::Float(values[0].to_float().ceil()))
 }
 
-/// `round NUMBER DIGITS`, and from which part on it goes up (0.5).
+/// `round NUMBER DIGITS [FRACTION]`; fractions from `FRACTION` on (0.5 by default) are rounded up.
 pub(super) fn round<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     const DIGITS_MAX: i64 = 15;
     let digits = values[1].to_integer().clamp(-DIGITS_MAX, DIGITS_MAX) as i32;
@@ -99,7 +99,7 @@ pub(super) fn index<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v>
             .map(|byte| Value::Integer(i64::from(*byte))),
         other => return Err(format!("{} has no elements", other.kind()).into()),
     };
-    found.ok_or_else(|| format!("there is no element {at}").into())
+    found.ok_or_else(|| format!("element {at} does not exist").into())
 }
 
 pub(super) fn first<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
@@ -115,7 +115,7 @@ pub(super) fn has<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Ok(Value::Boolean(is_there))
 }
 
-/// The numbers from 0 to, not including, the given one.
+/// `until N`: the numbers from 0 to N, exclusive.
 pub(super) fn until<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let end = values[0].to_integer();
     counted(0, end, if end < 0 { -1 } else { 1 })

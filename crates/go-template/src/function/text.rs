@@ -1,4 +1,4 @@
-//! Functions of texts.
+//! Functions for texts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -16,7 +16,7 @@ fn made<'v>(text: impl Into<String>) -> Answer<'v> {
     Ok(Value::text(text.into()))
 }
 
-/// Texts grow only here: bounded, so that a chain of functions cannot fill the memory.
+/// Limits the length of results, so that a chain of functions cannot exhaust the memory.
 fn bounded(bytes: usize) -> Result<(), Fault> {
     if bytes > OUTPUT_BYTES_MAX {
         return Err(format!("{bytes} bytes are more than the {OUTPUT_BYTES_MAX} offered").into());
@@ -24,7 +24,7 @@ fn bounded(bytes: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// All in a row, with a space where neither neighbour is a text.
+/// Concatenates the values, with a space between two values that are not texts.
 pub(super) fn print<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let mut out = String::new();
     for (index, value) in values.iter().enumerate() {
@@ -50,7 +50,7 @@ pub(super) fn printf<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v
     made(text)
 }
 
-/// Percent-encoded for a query, spaces as `+`.
+/// `urlquery`: percent-encodes for a query, with `+` for spaces.
 pub(super) fn urlquery<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let text = print(context, values)?;
     let mut out = String::new();
@@ -66,7 +66,7 @@ pub(super) fn urlquery<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> A
     made(out)
 }
 
-/// With the characters that mean something in HTML replaced.
+/// `html`: escapes the characters special in HTML.
 pub(super) fn html<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let text = print(context, values)?;
     let mut out = String::new();
@@ -144,7 +144,7 @@ pub(super) fn repeat<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v
     made(text.repeat(count))
 }
 
-/// The first so many characters; with a negative number the last ones.
+/// `trunc N TEXT`: the first N characters, or the last ones for a negative N.
 pub(super) fn trunc<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let text = values[1].to_text();
     let count = values[0].to_integer();
@@ -156,7 +156,7 @@ pub(super) fn trunc<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v>
     made(text.chars().skip(skipped).collect::<String>())
 }
 
-/// `substr FROM TO TEXT`, in characters; a negative end is the text's own.
+/// `substr FROM TO TEXT`, in characters; a negative end means the end of the text.
 pub(super) fn substr<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let text = values[2].to_text();
     let from = usize::try_from(values[0].to_integer()).unwrap_or(0);
@@ -184,21 +184,21 @@ pub(super) fn has_suffix<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answe
     Ok(Value::Boolean(values[1].to_text().ends_with(&*values[0].to_text())))
 }
 
-/// Each in double quotes.
+/// `quote`: each value in double quotes.
 pub(super) fn quote<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let quoted: Vec<String> =
         present(values).map(|value| printf::quoted(&value.to_text())).collect();
     made(quoted.join(" "))
 }
 
-/// Each in single quotes.
+/// `squote`: each value in single quotes.
 pub(super) fn squote<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let quoted: Vec<String> =
         present(values).map(|value| format!("'{}'", value.to_text())).collect();
     made(quoted.join(" "))
 }
 
-/// All, with a space between them.
+/// `cat`: all values, separated by spaces.
 pub(super) fn cat<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let present: Vec<Value<'v>> = present(values).cloned().collect();
     made(spaced(&present)?)
@@ -220,7 +220,7 @@ fn spaced(values: &[Value<'_>]) -> Result<String, Fault> {
     Ok(out)
 }
 
-/// `join SEPARATOR LIST`; a text is a list of itself.
+/// `join SEPARATOR LIST`; a text counts as a list with one element.
 pub(super) fn join<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     if let Value::Text(text) = &values[1] {
         return Ok(Value::Text(text.clone()));
@@ -251,7 +251,7 @@ pub(super) fn to_string<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer
 }
 
 pub(super) fn to_json<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
-    // As Go writes JSON: safe to stand in HTML.
+    // Escaped like Go's JSON, which is safe to embed in HTML.
     let text = json(&values[0]).to_string();
     made(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
 }
@@ -276,7 +276,7 @@ pub(super) fn b64dec<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v
     made(String::from_utf8(bytes).map_err(|_| "what is encoded there is not text")?)
 }
 
-/// Ends the rendering with a message of the template's author.
+/// `fail`: aborts rendering with the given message.
 pub(super) fn fail<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Err(values[0].to_text().into_owned().into())
 }

@@ -1,13 +1,13 @@
-//! Dates in the layouts of Go, in UTC: `2006-01-02T15:04:05Z07:00` and the like.
+//! Dates in Go's layouts, in UTC: `2006-01-02T15:04:05Z07:00` and the like.
 
 use std::fmt::Write;
 
 use tollhouse_stdx::civil::CivilTime;
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
-/// How RFC 3339 is laid out; `.Timestamp` has it.
+/// Layout of RFC 3339, used by `.Timestamp`.
 pub const RFC_3339: &str = "2006-01-02T15:04:05Z07:00";
-/// Names of layouts that Go programs use; people write them where the layout belongs.
+/// English month names, as Go's layouts print them.
 const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Parts of a layout, the longer ones before those they begin with.
+/// Elements of a layout; longer ones precede their prefixes.
 const PARTS: [&str; 26] = [
     "January", "Jan", "Monday", "Mon", "MST", "2006", "-07:00", "-0700", "-07", "Z07:00", "Z0700",
     "01", "02", "03", "04", "05", "06", "15", "_2", "PM", "pm", "1", "2", "3", "4", "5",
@@ -50,14 +50,15 @@ pub fn format(unix_ns: i64, layout: &str, out: &mut String) {
     }
 }
 
-/// `Jan` in `January` is the month; in `Janet` it is a name.
+/// Whether a layout element begins here. `Jan` is a month in `Jan 2`, but not in `Janet`.
 fn begins_with(rest: &str, part: &str) -> bool {
     let Some(after) = rest.strip_prefix(part) else { return false };
     let is_short_name = part == "Jan" || part == "Mon";
     !(is_short_name && after.starts_with(|letter: char| letter.is_ascii_lowercase()))
 }
 
-/// `.000` and `,999`: how many digits, when the layout has a fraction here.
+/// Returns the number of fraction digits, if the layout has a fraction such as `.000` or `,999`
+/// here.
 fn fraction_digits(rest: &str) -> Option<usize> {
     let digits = rest.strip_prefix(['.', ','])?;
     let digit = digits.chars().next().filter(|digit| matches!(digit, '0' | '9'))?;
@@ -88,7 +89,7 @@ fn put_part(part: &str, time: &CivilTime, out: &mut String) {
         0 => 12,
         hour => hour,
     };
-    // Writing into a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = match part {
         "January" => out.write_str(month),
         "Jan" => out.write_str(&month[..3]),
@@ -114,7 +115,7 @@ fn put_part(part: &str, time: &CivilTime, out: &mut String) {
         "-07:00" => out.write_str("+00:00"),
         "-0700" => out.write_str("+0000"),
         "-07" => out.write_str("+00"),
-        // `Z07:00` and `Z0700`: UTC has a letter of its own.
+        // `Z07:00` and `Z0700` print `Z` for UTC.
         _ => out.write_str("Z"),
     };
 }

@@ -1,12 +1,12 @@
-//! JSON the way Go's encoder writes it: safe to stand in HTML, numbers with an exponent only where they
-//! are very small or very large.
+//! JSON like that of Go's encoder: safe to embed in HTML, with exponents only for very small and
+//! very large numbers.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-/// A value in one line.
+/// Serializes a value on one line.
 pub fn to_text(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Go);
@@ -14,7 +14,7 @@ pub fn to_text(value: &impl Serialize) -> String {
     String::from_utf8(bytes).expect("JSON is text")
 }
 
-/// The compact layout, with texts and numbers as Go writes them.
+/// Compact layout, with texts and numbers as in Go.
 struct Go;
 
 impl Formatter for Go {

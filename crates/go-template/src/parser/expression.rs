@@ -1,4 +1,4 @@
-//! Values and calls: what stands between `{{` and `}}` when it is no block.
+//! Parser for expressions: content of actions that are not blocks.
 
 use tollhouse_stdx::nearest;
 
@@ -26,7 +26,7 @@ impl Parser<'_> {
         Ok(Pipeline { first, then })
     }
 
-    /// A value, or a function with its arguments.
+    /// Parses a value, or a function with its arguments.
     fn command(&mut self, tokens: &mut Tokens) -> Result<Operand, TemplateError> {
         let is_chained = matches!(tokens.tokens.get(1), Some((Token::Chain(_), _)));
         let word = match tokens.peek() {
@@ -75,7 +75,7 @@ impl Parser<'_> {
             Token::Text(text) => Operand::Text(text.into()),
             Token::Integer(number) => Operand::Integer(number),
             Token::Float(number) => Operand::Float(number),
-            // A field of the request would be taken for one of the value that `.` is there.
+            // A field of the request could be mistaken for a field of the value that `.` is here.
             Token::Field(name) if self.dots > 0 => {
                 let why = format!("inside `range` and `with`, `.` is another; write `$.{name}`");
                 return Err(self.error(at, why));
@@ -110,7 +110,7 @@ impl Parser<'_> {
         self.chained(operand, tokens, may_format)
     }
 
-    /// `.Unix` and the like, right after a value.
+    /// Parses an accessor such as `.Unix` directly after a value.
     fn chained(
         &mut self,
         operand: Operand,
@@ -124,7 +124,7 @@ impl Parser<'_> {
             "UnixMilli" => TimePart::UnixMilli,
             "UnixMicro" => TimePart::UnixMicro,
             "UnixNano" => TimePart::UnixNano,
-            // Times are in UTC.
+            // All times are already in UTC.
             "UTC" => return self.chained(operand, tokens, may_format),
             "Format" if may_format == MayFormat::Yes => {
                 TimePart::Format(Box::new(self.operand(tokens, MayFormat::No)?))
@@ -175,7 +175,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether `.Format` may stand here: it takes the value after it, so only where a command begins.
+/// Permission to use `.Format`: only at the start of a command, because it consumes the next value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MayFormat {
     Yes,

@@ -1,76 +1,80 @@
-//! The gRPC call of a case, in the terms of ghz.
+//! The gRPC call of a case, with the options of ghz.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A call. With neither `proto` nor `protoset` the server is asked for its descriptors (reflection).
+/// A gRPC call. With neither `proto` nor `protoset`, the descriptors are fetched from the server by
+/// reflection.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrpcCall {
-    /// `package.Service.Method` or `package.Service/Method`.
+    /// Method, as `package.Service.Method` or `package.Service/Method`.
     pub call: String,
-    /// A `.proto` file.
+    /// Path of a `.proto` file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proto: Option<PathBuf>,
-    /// A compiled descriptor set.
+    /// Path of a compiled descriptor set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protoset: Option<PathBuf>,
-    /// Where imports of the `.proto` file are looked for; by default its folder and `.`.
+    /// Folders in which imports of the `.proto` file are searched; by default its own folder and
+    /// `.`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_paths: Vec<PathBuf>,
-    /// The messages.
+    /// Request messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<GrpcData>,
-    /// Metadata; values may hold `{{…}}`. A JSON object, or a list of objects to take turns over.
+    /// Metadata; values may contain `{{…}}`. Either a JSON object, or a list of objects used in
+    /// turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
     /// Metadata sent with reflection requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reflect_metadata: Vec<(String, String)>,
-    /// The `:authority` to send instead of the target's.
+    /// `:authority` to send; by default that of the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
-    /// How long to wait between messages of a client stream.
+    /// Pause between the messages of a client stream.
     #[serde(with = "crate::text::optional_duration", skip_serializing_if = "Option::is_none")]
     pub stream_interval: Option<Duration>,
-    /// Cancel a streaming call after this long.
+    /// Time after which a streaming call is cancelled.
     #[serde(with = "crate::text::optional_duration", skip_serializing_if = "Option::is_none")]
     pub stream_call_duration: Option<Duration>,
-    /// End a streaming call after this many messages sent (client streams) or received (server streams).
+    /// Number of messages sent (client streams) or received (server streams) after which a
+    /// streaming call ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_call_count: Option<u64>,
-    /// Fill in `{{…}}` anew for every message of a stream.
+    /// Expands `{{…}}` anew for every message of a stream.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stream_dynamic_messages: bool,
-    /// Send `{{…}}` in data as written.
+    /// Sends `{{…}}` in data unexpanded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_template_data: bool,
-    /// Refuse template functions; variables stay.
+    /// Rejects template functions; variables are still expanded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_template_functions: bool,
-    /// Send and accept gzip.
+    /// Sends and accepts gzip.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compression: bool,
-    /// The largest answer taken, in bytes; by default [`GrpcCall::ANSWER_BYTES_MAX`].
+    /// Size limit of a response message in bytes; [`GrpcCall::ANSWER_BYTES_MAX`] by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_bytes_max: Option<usize>,
 }
 
 impl GrpcCall {
-    /// What gRPC clients take by default.
+    /// Default limit of gRPC clients for a received message: 4 MiB.
     pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 }
 
-/// Messages of a gRPC call.
+/// Source of the messages of a gRPC call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GrpcData {
-    /// A JSON object, or a list of them; the text may hold `{{…}}`.
+    /// A JSON object, or a list of objects; the text may contain `{{…}}`.
     Json(String),
-    /// A file of such JSON.
+    /// File with such JSON.
     JsonFile(PathBuf),
-    /// A file of one encoded message.
+    /// File with one encoded message.
     BinaryFile(PathBuf),
 }

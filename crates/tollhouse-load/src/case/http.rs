@@ -6,79 +6,80 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// What is asked. With `urls`, requests take turns by weight; otherwise every request goes to the target.
+/// Request to send. With `urls`, requests use them in turn by weight; otherwise every request goes
+/// to the target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpRequest {
-    /// The method.
+    /// Request method; `GET` by default.
     pub method: String,
-    /// Header lines in order, added to the generator's own `Host` (which they may replace).
+    /// Header lines in order. They are added to the generator's own `Host`, which they may replace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Request body; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// Whether `{{…}}` in path, header values and body is filled in anew for every request.
+    /// Whether `{{…}}` in path, header values and body is expanded anew for every request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
-    /// Paths, or whole URLs of the same authority, to take turns over.
+    /// Paths, or whole URLs of the same authority, used in turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<UrlEntry>,
-    /// A file of such lines: `[METHOD] URL [weight]`, `#` for comments.
+    /// File with such entries, one a line: `[METHOD] URL [weight]`; `#` begins a comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub urls_file: Option<PathBuf>,
-    /// The version in the request line, for HTTP/1.
+    /// Version in the request line, for HTTP/1.
     #[serde(skip_serializing_if = "crate::case::is_default")]
     pub version: HttpVersion,
-    /// Whether the request line names the whole URL, as proxies want it, instead of the path.
+    /// Form of the request target: the path (default), or the whole URL as proxies expect it.
     #[serde(skip_serializing_if = "crate::case::is_default")]
     pub form: RequestForm,
 }
 
-/// The version of HTTP/1 that a request announces.
+/// HTTP/1 version in the request line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum HttpVersion {
-    /// HTTP/1.1: connections are kept unless somebody says otherwise.
+    /// HTTP/1.1: connections persist unless a side sends `Connection: close`.
     #[default]
     #[serde(rename = "1.1")]
     Http11,
-    /// HTTP/1.0: connections are kept only when both sides say `Connection: keep-alive`, and a body
-    /// may end with its connection.
+    /// HTTP/1.0: connections persist only if both sides send `Connection: keep-alive`. The end of
+    /// the connection may delimit a body.
     #[serde(rename = "1.0")]
     Http10,
 }
 
-/// What a request line of HTTP/1 names (RFC 9112, section 3.2).
+/// Form of the request target in HTTP/1 (RFC 9112, section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestForm {
-    /// Path and query, as servers want it.
+    /// Path and query, as servers expect it.
     #[default]
     Origin,
-    /// The whole URL, as proxies want it.
+    /// Whole URL, as proxies expect it.
     Absolute,
 }
 
-/// Where a body comes from.
+/// Source of a request body.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
-    /// As written.
+    /// Literal text.
     Text(String),
-    /// The content of a file, read once.
+    /// Content of a file, read once.
     File(PathBuf),
 }
 
-/// One of the requests that take turns.
+/// Entry of a list of requests used in turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UrlEntry {
-    /// Another method than the case's.
+    /// Method; by default that of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Path with query, or a whole URL.
     pub url: String,
-    /// How often it comes, against the others.
+    /// Relative frequency of this entry among the others; 1 by default.
     #[serde(default = "one")]
     pub weight: u32,
 }
@@ -103,7 +104,7 @@ impl Default for HttpRequest {
 }
 
 impl HttpRequest {
-    /// The header of basic authentication (RFC 7617) for `user:password`.
+    /// Returns the header of basic authentication (RFC 7617) for `user:password`.
     pub fn basic_authorization(credentials: &str) -> (String, String) {
         ("Authorization".to_owned(), format!("Basic {}", STANDARD.encode(credentials)))
     }

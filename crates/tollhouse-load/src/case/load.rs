@@ -1,4 +1,4 @@
-//! How much load, in which rhythm, for how long.
+//! Amount, pace and duration of the load.
 
 use std::time::Duration;
 
@@ -7,68 +7,72 @@ use serde::{Deserialize, Serialize};
 use super::Occupancy;
 use crate::pace::Pace;
 
-/// Connections when nothing is said: as many as ghz keeps in flight.
+/// Default number of connections, equal to ghz's default concurrency.
 const CONNECTIONS_DEFAULT: usize = 50;
-/// Long enough for an answer that is merely slow; a request that takes longer is a failure.
+/// Default request timeout: long enough for a slow response; a request that takes longer is a
+/// failure.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// The load of a case. Ends at `requests` or `duration`, whichever comes first; with neither, after
-/// [`Load::DURATION_DEFAULT`].
+/// Load of a case. The run ends after `requests` or `duration`, whichever is reached first; with
+/// neither, after [`Load::DURATION_DEFAULT`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
-    /// Connections in all, over all workers.
+    /// Total number of connections, over all workers; 50 by default.
     pub connections: usize,
-    /// Requests in flight on one connection, for protocols that multiplex.
+    /// Concurrent requests per connection, for protocols that multiplex; 1 by default.
     pub streams: usize,
-    /// Threads, each with its own loop; by default one per allowed core, and never more than connections.
+    /// Worker threads, each with its own event loop. By default one per allowed core; never more
+    /// than connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// How many of the lanes (connections times streams) carry load, when not all.
+    /// Number of lanes (connections × streams) that carry load; all of them by default.
     #[serde(skip_serializing_if = "super::is_default")]
     pub lanes: Occupancy,
-    /// When the next request may go.
+    /// Schedule of the requests: closed loop by default.
     pub pace: Pace,
-    /// How many requests in all are measured.
+    /// Total number of measured requests; without it, `duration` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// How long is measured, without the warm-up.
+    /// Duration of the measurement, without the warm-up.
     #[serde(with = "crate::text::optional_duration", skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
-    /// How long the load runs before anything is recorded.
+    /// Duration of the load before recording begins; zero by default.
     #[serde(with = "crate::text::duration")]
     pub warm_up: Duration,
-    /// The longest a request may take, connecting included, before it counts as failed.
+    /// Time limit of a request, including connecting; a slower request counts as failed. 10 s by
+    /// default.
     #[serde(with = "crate::text::duration")]
     pub timeout: Duration,
-    /// Whether a connection serves more than one request.
+    /// Whether a connection serves more than one request; on by default.
     pub keep_alive: bool,
-    /// What happens to requests under way when the time is over.
+    /// Handling of requests still in flight at the end of the measurement.
     pub at_end: AtEnd,
-    /// Keep every single sample (for formats that list them), up to a limit.
+    /// Keeps every single sample, up to a limit, for output formats that list them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_samples: bool,
-    /// Go on to the end even when nothing succeeds. Otherwise a run that has seen nothing but failures
-    /// for a while is given up: its figures would be about the failure.
+    /// Continues to the end even if no request succeeds. By default, a run with nothing but
+    /// failures is aborted after a while, because its figures would describe the failure only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub persistent: bool,
 }
 
-/// What happens to requests under way when the time is over.
+/// Handling of requests still in flight at the end of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AtEnd {
-    /// Abandon in a closed loop, wait in an open one: there a request left out would be a delay forgiven.
+    /// `Abandon` in a closed loop, `Wait` in an open one, where leaving requests out would hide
+    /// their delay.
     #[default]
     Auto,
-    /// Cut; they are counted as unfinished.
+    /// Cancels the requests and counts them as unfinished.
     Abandon,
-    /// Wait for them, at most the time-out.
+    /// Waits for the requests, at most for the request timeout.
     Wait,
 }
 
 impl Load {
-    /// How long is measured when neither a count nor a duration is given.
+    /// Duration of the measurement if neither a count nor a duration is set.
     pub const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 }
 

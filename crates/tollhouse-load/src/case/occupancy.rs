@@ -1,38 +1,38 @@
-//! How many lanes carry load, over time. A lane is one request at a time; a case has connections times
-//! streams of them. Pure: an instant is mapped to a number of lanes.
+//! Number of lanes that carry load over time. A lane is one request at a time; a case has
+//! connections × streams of them. Pure functions from an instant to a number of lanes.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Which lanes carry load: always the first ones.
+/// Lanes that carry load. The active lanes are always those with the lowest indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Occupancy {
-    /// All of them, all the time.
+    /// All lanes, all the time.
     #[default]
     All,
-    /// So many, all the time; for a number that is no product of connections and streams.
+    /// A fixed number of lanes, for concurrency that is not a product of connections and streams.
     First(usize),
-    /// More and more, or fewer and fewer.
+    /// A number that rises or falls in steps.
     Stairs(Stairs),
 }
 
-/// A staircase of lanes: `start`, then `step` more (or fewer) `every` so often.
+/// A staircase of lanes: begins with `start` and changes by `step` after each interval `every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stairs {
-    /// The lanes of the first stair.
+    /// Number of lanes at the start.
     pub start: usize,
-    /// What each step adds; may be negative.
+    /// Lanes added by each step; negative to remove lanes.
     pub step: i64,
-    /// Never beyond this many.
+    /// Number of lanes at which the steps stop; unlimited by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<usize>,
-    /// How long a stair lasts.
+    /// Duration of a stair.
     #[serde(with = "crate::text::duration")]
     pub every: Duration,
-    /// From here on there are `end` lanes, or as many as were reached.
+    /// Instant from which `end` lanes are active or, without `end`, as many as were reached.
     #[serde(
         default,
         with = "crate::text::optional_duration",
@@ -42,7 +42,8 @@ pub struct Stairs {
 }
 
 impl Occupancy {
-    /// How many lanes carry load at an instant after the start; `usize::MAX` stands for all.
+    /// Returns the number of lanes that carry load at an instant after the start; `usize::MAX`
+    /// means all.
     #[inline]
     pub fn lanes_at(&self, at: Duration) -> usize {
         match self {
@@ -52,7 +53,8 @@ impl Occupancy {
         }
     }
 
-    /// When lane `index` (over all connections) may next carry load: now, later, or never again (`None`).
+    /// Returns the earliest instant, from `at` on, at which lane `index` (over all connections)
+    /// carries load; `None` if it never does again.
     pub fn turn_of(&self, index: usize, at: Duration) -> Option<Duration> {
         if index < self.lanes_at(at) {
             return Some(at);
@@ -63,12 +65,12 @@ impl Occupancy {
         }
     }
 
-    /// The most lanes that ever carry load within a time; `usize::MAX` stands for all.
+    /// Returns the maximum number of active lanes within a duration; `usize::MAX` means all.
     pub fn lanes_max(&self, within: Duration) -> usize {
         self.lanes_at(Duration::ZERO).max(self.lanes_at(within))
     }
 
-    /// How many of `lanes` carry load on average within a time, rounded.
+    /// Returns the average number of active lanes within a duration, out of `lanes`, rounded.
     pub fn lanes_mean(&self, lanes: usize, within: Duration) -> usize {
         const PARTS: u32 = 1_000;
         let at = |part: u32| self.lanes_at(within * part / PARTS).min(lanes);
@@ -76,7 +78,7 @@ impl Occupancy {
         (sum + PARTS as usize / 2) / PARTS as usize
     }
 
-    /// What is wrong with it, for its author.
+    /// Returns an error message if the setting is invalid.
     pub fn problem(&self) -> Option<String> {
         match self {
             Occupancy::All => None,
@@ -108,8 +110,8 @@ impl Stairs {
         }
     }
 
-    /// The next instant at which more than `index` lanes carry load. Lanes that are gone stay away,
-    /// unless the end brings them back.
+    /// Returns the next instant after `at` at which more than `index` lanes carry load. Lanes
+    /// removed by a falling staircase do not return, unless `end` restores them at `until`.
     fn when_above(&self, index: usize, at: Duration) -> Option<Duration> {
         let at_the_end = self.until.filter(|until| *until > at && self.lanes_at(*until) > index);
         let on_the_way = self
@@ -121,7 +123,7 @@ impl Stairs {
         }
     }
 
-    /// When the stair begins that has more than `index` lanes.
+    /// Returns the beginning of the first stair with more than `index` lanes.
     fn stair_above(&self, index: usize) -> Option<Duration> {
         let step = usize::try_from(self.step).ok().filter(|step| *step > 0)?;
         let missing = index.checked_add(1)?.saturating_sub(self.start);

@@ -1,20 +1,20 @@
-//! What a report must not tell: credentials of a case, in its echo, in the command that repeats it and in
-//! the plan it came from. Reports are made to be shown.
+//! Masks the credentials of a case in its echo, in the command that repeats it and in its plan,
+//! because reports are meant to be shared.
 
 use serde_json::Value;
 
 use super::Case;
 
-/// What stands in the place of a secret.
+/// Replacement for a secret.
 const MASK: &str = "***";
 /// Headers and metadata whose values are secrets.
 const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "x-api-key", "apikey", "x-auth-token"];
-/// Options whose value is a secret.
+/// Command-line options whose value is a secret.
 const SECRET_OPTIONS: [&str; 4] = ["--basic", "-u", "--bearer", "-A"];
 
 impl Case {
-    /// The case as a report shows it.
+    /// Returns a copy with its secrets masked, for reports.
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut case = self.clone();
@@ -35,7 +35,7 @@ impl Case {
         case
     }
 
-    /// The secrets themselves, to be masked in other texts.
+    /// Returns the secrets, so that they can be masked in other texts.
     pub fn secrets(&self) -> Vec<&str> {
         let headers = self.http.headers.iter().filter(|(name, _)| is_secret(name));
         let mut secrets: Vec<&str> = headers.map(|(_, value)| value.as_str()).collect();
@@ -50,12 +50,12 @@ impl Case {
     }
 }
 
-/// A text with every one of these secrets masked.
+/// Masks all these secrets in a text.
 pub(crate) fn masked(text: &str, secrets: &[&str]) -> String {
     secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
 }
 
-/// The words of a command with the values of secret options and headers masked.
+/// Masks the values of secret options and headers in the words of a command line.
 pub(crate) fn masked_command(words: &[String]) -> Vec<String> {
     let mut is_value = false;
     words
@@ -70,7 +70,7 @@ pub(crate) fn masked_command(words: &[String]) -> Vec<String> {
             {
                 return format!("{option}={MASK}");
             }
-            // A header keeps its option when both are one word: `-HCookie: a=1`.
+            // The option stays when it is one word with its header: `-HCookie: a=1`.
             match word.split_once(':') {
                 Some((name, _)) if SECRET_HEADERS.iter().any(|secret| ends_with(name, secret)) => {
                     format!("{name}: {MASK}")
@@ -89,7 +89,7 @@ fn ends_with(text: &str, ending: &str) -> bool {
     text.trim_end().to_ascii_lowercase().ends_with(ending)
 }
 
-/// `user:password` of a URL.
+/// Returns the `user:password` part of a URL.
 fn credentials(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;

@@ -9,26 +9,27 @@ use serde::{Deserialize, Serialize};
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// The figure that a condition is about.
+/// Figure of a result to which a condition applies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Metric {
-    /// A percentile, `p50` … `p99.99`: of the latency in an open loop, of the response time otherwise.
+    /// Percentile, `p50` … `p99.99`: of the latency in an open loop, otherwise of the response
+    /// time.
     Percentile(f64),
-    /// The mean, of the same.
+    /// Mean of the same times.
     Mean,
-    /// The largest, of the same.
+    /// Maximum of the same times.
     Max,
-    /// Successful requests a second.
+    /// Successful requests per second.
     Goodput,
-    /// Completed requests a second.
+    /// Completed requests per second.
     Rate,
-    /// Failed over all, from 0 to 1.
+    /// Ratio of failed to completed requests, 0 to 1.
     FailureRate,
-    /// Failed requests.
+    /// Number of failed requests.
     Failures,
 }
 
-/// The sign between the figure and the bound.
+/// Comparison operator of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `<`
@@ -41,19 +42,17 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-/// A condition. Bounds of times are in nanoseconds.
+/// A condition on a result. Bounds on times are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Threshold {
-    /// The figure.
     pub metric: Metric,
-    /// The sign.
     pub comparison: Comparison,
-    /// What it is compared with.
+    /// Value that the figure is compared with.
     pub bound: f64,
 }
 
-/// Why a text is no condition.
+/// Error for a text that is not a valid condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a threshold: {why}; write FIGURE SIGN BOUND, such as `p99 < 50ms`, `mean <= 20ms`, \
@@ -125,10 +124,12 @@ fn parse_bound(metric: Metric, text: &str) -> Result<f64, String> {
 }
 
 impl Threshold {
-    /// Whether a result meets the condition. A figure that the result does not have is not met.
+    /// Checks whether a result meets the condition. A figure that was not measured does not meet
+    /// it.
     ///
     /// # Errors
-    /// The condition with what was seen, such as `p99 < 50ms: 61.3ms`.
+    /// If the condition is not met; the message holds the condition and the measured value, such
+    /// as `p99 < 50ms: 61.3ms`.
     pub fn evaluate(&self, result: &CaseResult) -> Result<(), String> {
         let seen = self.metric.value(result).filter(|seen| !seen.is_nan());
         let Some(seen) = seen else {
@@ -145,7 +146,7 @@ impl Threshold {
 }
 
 impl Metric {
-    /// The figure in a result, in the unit of bounds.
+    /// Returns the figure from a result, in the unit of the bounds.
     fn value(self, result: &CaseResult) -> Option<f64> {
         let times = result.headline();
         let any = |figure: f64| (!times.is_empty()).then_some(figure);
@@ -156,7 +157,8 @@ impl Metric {
             Metric::Goodput => Some(result.goodput),
             Metric::Rate => Some(result.rate),
             Metric::FailureRate => {
-                // Nothing completed is no success: 0 of 0 must not pass `failure_rate < 1%`.
+                // Without completed requests the rate is undefined: 0 of 0 must not pass
+                // `failure_rate < 1%`.
                 let completed = result.counts.completed;
                 (completed > 0).then(|| result.counts.failed as f64 / completed as f64)
             }

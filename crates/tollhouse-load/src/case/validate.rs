@@ -1,30 +1,30 @@
-//! What keeps a case from being one, told before anything is sent.
+//! Validation of a case before anything is sent.
 //!
-//! Only what the case alone shows is judged here. Whether files exist, names resolve and the machine
-//! allows it, shows when it is prepared.
+//! Covers only what the case itself shows. Missing files, unresolvable names and limits of the
+//! machine are reported when the case is prepared.
 
 use super::{Body, Case, Checks, HttpRequest, Load, Protocol, TlsOptions};
 use crate::error::BenchError;
 use crate::target;
 
-/// Most requests in flight on one connection: beyond what any server takes.
+/// Maximum number of streams per connection, above the limit of any server.
 const STREAMS_MAX: usize = 65_536;
-/// Most connections of a case: 15 times the ports that one address has.
+/// Maximum number of connections of a case: 15 times the ports of one address.
 const CONNECTIONS_MAX: usize = 1_000_000;
 
-/// Statuses of HTTP, as far as they can be written in three digits.
+/// HTTP statuses: all numbers of three digits.
 const HTTP_STATUSES: std::ops::RangeInclusive<u16> = 100..=999;
-/// Statuses of gRPC, `OK` to `Unauthenticated`.
+/// gRPC statuses, `OK` to `Unauthenticated`.
 const GRPC_STATUSES: std::ops::RangeInclusive<u16> = 0..=16;
 
-/// Where, and what is wrong with a remedy.
+/// Outcome of a check; the error holds the invalid key and the reason with a remedy.
 type Found = Result<(), (&'static str, String)>;
 
 impl Case {
-    /// Judges the case.
+    /// Validates the case.
     ///
     /// # Errors
-    /// The first contradiction, with its key and the remedy.
+    /// If settings contradict each other; the error names the key of the first one and a remedy.
     pub fn validate(&self) -> Result<(), BenchError> {
         let parsed = target::parse(&self.target).map_err(|error| BenchError::Target {
             target: self.target.clone(),
@@ -41,7 +41,7 @@ impl Case {
         validate().map_err(|(key, why)| BenchError::Case { key: key.to_owned(), why })
     }
 
-    /// Whether the parts that belong to one protocol go with this one.
+    /// Checks that the protocol-specific parts of the case match the protocol.
     fn validate_protocol(&self, protocol: Protocol) -> Found {
         let is_http = matches!(protocol, Protocol::Http1 | Protocol::Http2);
         match (&self.grpc, protocol) {
@@ -72,7 +72,7 @@ impl Case {
             (None, _) => {}
         }
         let headers = match protocol {
-            // They go with the handshake.
+            // These headers are sent with the handshake.
             Protocol::WebSocket => self.http.headers.clone(),
             _ => Vec::new(),
         };
@@ -131,8 +131,8 @@ impl HttpRequest {
             if !is_token(name) {
                 return Err(("http.headers", format!("`{name}` is not a header name")));
             }
-            // A line break would begin a header of its own: no generator should be a tool for that
-            // by accident.
+            // A line break in a value would start another header, and a load generator must not
+            // allow that by accident.
             if value.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
                 let why = format!("the value of {name} has a control character in it");
                 return Err(("http.headers", why));
@@ -165,10 +165,10 @@ impl Checks {
             ));
         }
         if let Some(Err(error)) = self.body_matches.as_deref().map(regex::bytes::Regex::new) {
-            // The last line says what is wrong; those before it draw where.
+            // The last line of the error states the problem; the lines before it mark the place.
             let text = error.to_string();
             let why = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            return Err(("checks.body_matches", format!("is no regular expression: {why}")));
+            return Err(("checks.body_matches", format!("invalid regular expression: {why}")));
         }
         match &self.body_json {
             Some((pointer, _)) if !pointer.is_empty() && !pointer.starts_with('/') => {
@@ -200,7 +200,7 @@ impl TlsOptions {
     }
 }
 
-/// A token of HTTP (RFC 9110, section 5.6.2).
+/// Whether the text is an HTTP token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_part)

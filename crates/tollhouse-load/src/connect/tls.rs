@@ -1,4 +1,4 @@
-//! The TLS side of connecting: whom to trust, who to be, what to offer.
+//! TLS configuration of connections: trusted roots, client identity, ALPN.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::case::TlsOptions;
 use crate::error::BenchError;
 use crate::target::Target;
 
-/// What every handshake of a case uses.
+/// TLS settings shared by all handshakes of a case.
 pub(super) struct Session {
-    /// Trust, identity, protocols.
+    /// Trust, client identity and ALPN protocols.
     pub(super) config: Arc<ClientConfig>,
-    /// The name to ask for and to verify.
+    /// Server name to send and to verify.
     pub(super) name: ServerName<'static>,
 }
 
 impl Session {
-    /// Reads the case's files.
+    /// Builds the settings from the certificate files of the case.
     pub(super) fn new(
         options: &TlsOptions,
         target: &Target,
@@ -33,7 +33,8 @@ impl Session {
             key: "tls.server_name".into(),
             why: error.to_string(),
         })?;
-        // Off by the user's word only: load tests run against certificates of one's own.
+        // Verification is disabled only by explicit option, for load tests against self-made
+        // certificates.
         let verifier = match (&options.ca, options.insecure) {
             (_, true) => Trust::Anybody.verifier(),
             (None, false) => Trust::System.verifier(),

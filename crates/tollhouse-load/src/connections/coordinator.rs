@@ -1,5 +1,5 @@
-//! Leads a run: starts the processes, lets them open, follows them, holds, ends them, and forms the
-//! result. Carries no connection itself.
+//! Coordinates a run: starts the processes, starts and monitors opening, waits out the hold time,
+//! ends the processes, and forms the result. It carries no connection itself.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
@@ -17,43 +17,42 @@ use crate::result::{CaseResult, End as Ending, HeldPoint};
 use crate::run::Stop;
 use crate::target::{Endpoint, Target};
 
-/// How often the state is looked at.
+/// Interval at which the state is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often a point of the series is taken, and progress is shown.
+/// Interval between points of the series and progress reports.
 const POINT_EVERY: Duration = Duration::from_millis(500);
-/// More points than this are thinned out: an hour at two a second.
+/// Maximum number of points, an hour at two a second; beyond it, the series is thinned out.
 const POINTS_MAX: usize = 7_200;
 
-/// What a run is doing.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Connections are being opened.
     Opening,
-    /// All that could be opened are held.
+    /// All connections that could be opened are held.
     Holding,
 }
 
-/// How a run is going, twice a second.
+/// Progress of a run, reported twice a second.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// What it is doing.
     pub phase: Phase,
-    /// Since opening began.
+    /// Time since opening began.
     pub elapsed: Duration,
-    /// What holding lasts in all, and since when it goes on.
+    /// Configured hold time, and the time held so far.
     pub held: (Duration, Duration),
-    /// Connections asked for.
+    /// Number of requested connections.
     pub wanted: u64,
-    /// The counts.
+    /// Current counts.
     pub now: HeldPoint,
-    /// Connections opened a second since the last time.
+    /// Connections opened per second since the last report.
     pub rate: f64,
 }
 
-/// Opens connections and holds them, as planned.
+/// Opens connections and holds them as planned.
 ///
 /// # Errors
-/// When the plan, the target or the machine does not allow it.
+/// If the plan is invalid, the target is unusable, or the machine's limits are too low.
 pub fn hold(
     plan: &Plan,
     launcher: &Launcher,
@@ -75,7 +74,7 @@ pub fn hold(
     parts.go()?;
     let ending = run.follow(&mut parts, stop, observe)?;
     let elapsed = run.began.elapsed();
-    // Sampled while all are open; closing them is no part of it.
+    // Sampled while all connections are open, so that closing them is not measured.
     let (processes, kernel) = sampler.finish();
     let tally = parts.tally(Role::Holder);
     let (holders, servers) = (parts.count(Role::Holder), parts.tally(Role::Server));
@@ -100,10 +99,11 @@ pub fn hold(
     }))
 }
 
-/// Serves the other end alone, for holders on other machines, until it is stopped. Shows how it goes.
+/// Runs only the server end, for holders on other machines, until it is stopped. Reports progress
+/// to `observe`.
 ///
 /// # Errors
-/// When it cannot listen.
+/// If it cannot listen.
 pub fn listen(
     listen: &Listen,
     processes: u64,
@@ -129,7 +129,7 @@ pub fn listen(
     Ok(())
 }
 
-/// A run under way.
+/// State of a run.
 struct Run<'a> {
     plan: &'a Plan,
     began: Instant,
@@ -139,7 +139,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Follows the holders until holding is over, or nothing is left to hold, or it is stopped.
+    /// Monitors the holders until the hold time is over, no connection is left, or the run is
+    /// stopped.
     fn follow(
         &mut self,
         parts: &mut Parts,
@@ -149,8 +150,8 @@ impl Run<'_> {
         let mut due = self.began + POINT_EVERY;
         let mut every = POINT_EVERY;
         loop {
-            // Waits once, then takes all that has come: with hundreds of holders, a line a turn
-            // would fall behind them.
+            // Waits once, then drains all pending events: with hundreds of holders, one event per
+            // turn would fall behind.
             let mut wait = LOOK_EVERY;
             while parts.hear(wait)? {
                 wait = Duration::ZERO;
@@ -168,7 +169,7 @@ impl Run<'_> {
                 observe(&self.step(now, &tally));
                 due = now + every;
             }
-            // However long it holds: half as many points, each of twice the time.
+            // Bounds the series for long runs: keeps every second point and doubles the interval.
             if self.points.len() >= POINTS_MAX {
                 halve(&mut self.points, |_, second| second);
                 every *= 2;
@@ -186,7 +187,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes a point of the series.
+    /// Adds a point to the series and returns the progress.
     fn step(&mut self, now: Instant, tally: &Tally) -> Progress {
         let elapsed = now - self.began;
         let last = self.points.last().copied().unwrap_or_default();
@@ -223,7 +224,7 @@ fn point(elapsed: Duration, tally: &Tally) -> HeldPoint {
     }
 }
 
-/// Starts our own server processes; gives back the URL and the addresses they listen on.
+/// Starts our server processes; returns the URL and the addresses they listen on.
 fn own_end(
     listen: &Listen,
     processes: u64,
@@ -245,7 +246,7 @@ fn own_end(
     Ok((format!("{scheme}://{first}/"), addresses))
 }
 
-/// Looks at a given target: its addresses, and whether it takes a connection at all.
+/// Resolves the addresses of a given target and checks that it accepts a connection.
 fn given_end(
     url: &str,
     ports: u16,
@@ -254,7 +255,7 @@ fn given_end(
     let target = Target::try_from_case(&Case::new(url))?;
     let wrong = |why: &str| BenchError::Target { target: url.to_owned(), why: why.to_owned() };
     let Endpoint::Tcp(addresses) = &target.endpoint else {
-        return Err(wrong("is no TCP address; write host:port"));
+        return Err(wrong("is not a TCP address; write host:port"));
     };
     let mut destinations = Vec::new();
     for address in addresses {
@@ -279,7 +280,8 @@ fn launch_holders(
 ) -> Result<(), BenchError> {
     let of = plan.holders(limits);
     let tls = match &plan.end {
-        // Our own server's certificate is made at its start.
+        // The certificate of our own server is generated when it starts, so that it cannot be
+        // verified.
         End::Own(_) => TlsOptions { insecure: true, ..TlsOptions::default() },
         End::Given { .. } => plan.tls.clone(),
     };
@@ -303,15 +305,15 @@ fn launch_holders(
     parts.wait_ready(Role::Holder).map(|_| ())
 }
 
-/// Both ends, as far as they are on this machine.
+/// Returns the processes to sample: both ends, as far as they run on this machine.
 fn watched(plan: &Plan, parts: &Parts, destinations: &[SocketAddr]) -> Vec<Watched> {
     let of = |role: Role| Watched::new(role.as_str(), Selector::Pids(parts.pids(role)));
-    // An address of this machine is one that can be listened on.
+    // An address belongs to this machine if it can be bound.
     let is_own = |address: &SocketAddr| TcpListener::bind((address.ip(), 0)).is_ok();
     let is_here = destinations.first().is_some_and(is_own);
     match &plan.end {
         End::Own(_) => vec![of(Role::Holder), of(Role::Server)],
-        // A port of this machine need not be the target's when the target is elsewhere.
+        // A local port with the same number is unrelated to a remote target.
         End::Given { .. } if !is_here => vec![of(Role::Holder)],
         End::Given { .. } => {
             let ports = destinations.iter().map(SocketAddr::port).collect();

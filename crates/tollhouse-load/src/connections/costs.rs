@@ -1,8 +1,10 @@
-//! What held connections cost: memory of each end and of the kernel, before and with them. Pure.
+//! Memory cost of held connections, at each end and in the kernel: growth from before opening to
+//! the last sample. Pure.
 
 use crate::result::{HeldCost, KernelSeries, ProcessSeries};
 
-/// The costs, ends first. `open` connections were held at the last sample.
+/// Computes the costs of each end, then of the kernel. `open` is the number of connections held at
+/// the last sample.
 pub(super) fn costs(
     processes: &[ProcessSeries],
     kernel: &KernelSeries,

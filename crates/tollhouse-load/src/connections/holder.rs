@@ -1,5 +1,5 @@
-//! A process that holds connections: opens its share at its rate, one task each, and counts what becomes
-//! of them. Everything runs on one thread; the end of the runtime closes them all.
+//! Process that holds connections: opens its share at its rate, one task per connection, and counts
+//! the outcomes. Everything runs on one thread; dropping the runtime closes all connections.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,12 +17,12 @@ use crate::distribution::{Distribution, histogram};
 use crate::error::BenchError;
 use crate::result::FirstError;
 
-/// How often connections that are due are begun.
+/// Interval at which due connections are started.
 const RAMP_TICK: Duration = Duration::from_millis(2);
-/// More connections than this are not begun at the same time: a server that does not answer must not
-/// collect the whole share in its queue.
+/// Maximum number of concurrent connection attempts, so that an unresponsive server does not
+/// collect the whole share in its accept queue.
 const CONNECTING_MAX: u64 = 1_024;
-/// So many failures after one another, without a success between, and opening is given up.
+/// Number of consecutive failures after which opening is abandoned.
 const FAILURES_IN_ROW_MAX: u64 = 1_000;
 
 pub(super) struct Holder {
@@ -38,7 +38,6 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// A holder that has opened nothing yet.
     pub(super) fn new(order: HoldOrder) -> Result<Self, BenchError> {
         let opener = Opener::new(&order)?;
         let is_http = order.ping.is_some_and(|ping| ping.is_http);
@@ -55,7 +54,7 @@ impl Holder {
         })
     }
 
-    /// Opens the share, each connection in a task of its own on the local set this runs on.
+    /// Opens the share, each connection in its own task on the current local set.
     pub(super) async fn open_all(self: Rc<Self>) {
         self.began.set(Instant::now());
         let mut tick = interval(RAMP_TICK);
@@ -71,10 +70,10 @@ impl Holder {
         self.has_begun_all.set(true);
     }
 
-    /// Begins the connections that are due by now.
+    /// Starts the connections that are due by now.
     fn begin_due(self: &Rc<Self>) {
         let due = self.began.get().elapsed().as_secs_f64() * self.order.rate;
-        // The cast saturates; a share is far below.
+        // The cast saturates; a share is far below the limit.
         let due = (due as u64).min(self.order.connections);
         loop {
             let mut tally = self.tally.borrow_mut();
@@ -92,7 +91,7 @@ impl Holder {
     async fn connection(self: Rc<Self>, number: u64) {
         let from = Instant::now();
         let late = || (Loss::TimedOut, format!("no connection within {:?}", self.order.timeout));
-        // Boxed, since all that opening needs would otherwise be held as long as the connection.
+        // Boxed, because otherwise the state of opening would be kept as long as the connection.
         let opened = timeout(self.order.timeout, Box::pin(self.opener.open())).await;
         let mut stream = match opened.unwrap_or_else(|_| Err(late())) {
             Ok(stream) => stream,
@@ -106,9 +105,10 @@ impl Holder {
         self.lost(loss, message);
     }
 
-    /// Gives signs of life until one is not answered or the connection ends.
+    /// Sends pings until one is not answered or the connection ends.
     async fn keep_alive(&self, stream: &mut Stream, ping: Ping, number: u64) -> (Loss, String) {
-        // Connections of one instant would all be due at one instant: they are spread over the interval.
+        // Spreads the pings over the interval, because connections opened at the same instant would
+        // all be due at the same instant.
         let spread = ping.every.mul_f64((number % 1_000) as f64 / 1_000.0);
         let mut due = tokio::time::Instant::now() + spread;
         loop {
@@ -123,17 +123,17 @@ impl Holder {
                 Ok(Ok(())) => {
                     self.tally.borrow_mut().pings += 1;
                     self.answered.borrow_mut().saturating_record(nanoseconds(from.elapsed()));
-                    // One that was late is not made up for: no connection gives two at once.
+                    // A late ping is not caught up: no connection sends two at once.
                     due = next_due(due, ping.every, tokio::time::Instant::now());
                     continue;
                 }
                 Ok(Err(Answer::Failed(error))) => ended(Some(&error)),
                 Ok(Err(Answer::Wrong)) => {
-                    (Loss::Ping, "the answer to a sign of life is none".to_owned())
+                    (Loss::Ping, "the answer to a ping is not the expected one".to_owned())
                 }
                 Err(_) => (
                     Loss::Ping,
-                    format!("no answer to a sign of life within {:?}", self.order.timeout),
+                    format!("no answer to a ping arrived within {:?}", self.order.timeout),
                 ),
             };
             let mut tally = self.tally.borrow_mut();
@@ -167,7 +167,7 @@ impl Holder {
         self.note(&mut tally, message);
     }
 
-    /// Keeps the first thing that went wrong.
+    /// Records the first error.
     fn note(&self, tally: &mut Tally, message: String) {
         if tally.first_error.is_none() {
             let at_ns = nanoseconds(self.began.get().elapsed());
@@ -175,14 +175,14 @@ impl Holder {
         }
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub(super) fn tally(&self) -> Tally {
         let mut tally = self.tally.borrow().clone();
         tally.opened = u64::from(self.has_begun_all.get() && tally.connecting == 0);
         tally
     }
 
-    /// The last word.
+    /// Returns the final counts and distributions.
     pub(super) fn done(&self) -> Done {
         Done {
             tally: self.tally(),
@@ -192,7 +192,7 @@ impl Holder {
     }
 }
 
-/// The first instant of a schedule that is still to come.
+/// Returns the first instant of a schedule that is in the future.
 fn next_due(
     due: tokio::time::Instant,
     every: Duration,
@@ -202,7 +202,7 @@ fn next_due(
     due + every.saturating_mul(u32::try_from(missed + 1).unwrap_or(u32::MAX))
 }
 
-/// How the end of a connection that was open is counted.
+/// Classifies the end of an open connection.
 fn ended(error: Option<&std::io::Error>) -> (Loss, String) {
     match error {
         None => (Loss::Closed, "the other end closed a held connection".to_owned()),

@@ -1,4 +1,4 @@
-//! The certificate of our own server: made at the start, for nobody else.
+//! Self-signed certificate of our own server, generated at each start.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::error::BenchError;
 
-/// What accepts TLS with a certificate that clients must take unseen.
+/// Creates a TLS acceptor with a self-signed certificate, which clients must accept unverified.
 pub(super) fn acceptor() -> Result<TlsAcceptor, BenchError> {
     let failed = |error: &dyn std::error::Error| {
         BenchError::Machine(format!("a certificate cannot be made: {error}; leave --tls out"))

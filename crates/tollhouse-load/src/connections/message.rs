@@ -1,4 +1,4 @@
-//! What the coordinator and its processes tell each other: one JSON object a line.
+//! Messages between the coordinator and its processes: one JSON object per line.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,10 +11,10 @@ use crate::connections::plan::Ping;
 use crate::distribution::Distribution;
 use crate::result::FirstError;
 
-/// The line after which a holder begins to open connections. The end of its input ends a process.
+/// Line after which a holder begins to open connections. A process ends when its input ends.
 pub(super) const GO: &str = "go";
 
-/// What a process is to do: its first line.
+/// Task of a process, sent as its first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Order {
@@ -22,52 +22,52 @@ pub(super) enum Order {
     Serve(ServeOrder),
 }
 
-/// A holder's share.
+/// A holder's share of the connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct HoldOrder {
-    /// Never empty; connections take turns.
+    /// Never empty; connections use them in turn.
     pub(super) destinations: Vec<SocketAddr>,
-    /// Where connections come from; empty leaves that to the system.
+    /// Source addresses of the connections; if empty, the system chooses.
     pub(super) sources: Vec<IpAddr>,
-    /// The first local port and how many there are, for connections from a given source.
+    /// First local port and number of ports, for connections with a given source address.
     pub(super) ports: (u16, u64),
-    /// How many this holder is to hold.
+    /// Number of connections for this holder.
     pub(super) connections: u64,
-    /// Which holder this is, of how many.
+    /// Index of this holder; `of` is the number of holders.
     pub(super) index: u64,
     pub(super) of: u64,
-    /// How many it opens a second.
+    /// Connections to open per second.
     pub(super) rate: f64,
-    /// The URL of the target: its scheme says whether TLS is spoken, its host and path are those of pings.
+    /// Target URL: its scheme determines whether TLS is used; pings use its host and path.
     pub(super) target: String,
     pub(super) tls: TlsOptions,
     pub(super) ping: Option<Ping>,
     pub(super) timeout: Duration,
 }
 
-/// A server's share.
+/// A server's share of the addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ServeOrder {
-    /// Where to listen; port 0 leaves the number to the system.
+    /// Addresses to listen on; with port 0, the system chooses the port.
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) is_tls: bool,
 }
 
-/// What a process tells.
+/// Report of a process to the coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Update {
-    /// It is ready; a server says where it listens.
+    /// The process is ready; a server reports its addresses.
     Ready(Vec<SocketAddr>),
-    /// The counts so far.
+    /// Counts so far.
     Tally(Tally),
-    /// It has ended, with its distributions.
+    /// The process has finished; holds its distributions.
     Done(Box<Done>),
-    /// It cannot do what it was told.
+    /// The process cannot carry out its task.
     Failed(String),
 }
 
-/// The last word of a process.
+/// Final report of a process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) tally: Tally,
@@ -75,7 +75,7 @@ pub(super) struct Done {
     pub(super) ping: Distribution,
 }
 
-/// Why a connection could not be opened, or ended.
+/// Reason why a connection could not be opened, or why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Loss {
@@ -85,13 +85,13 @@ pub(super) enum Loss {
     Closed,
     Tls,
     Ping,
-    /// This machine: descriptors, local ports, memory.
+    /// Limits of this machine: descriptors, local ports, memory.
     Local,
     Other,
 }
 
 impl Loss {
-    /// The word used in results.
+    /// Returns the word used in results.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Loss::Refused => "refused",
@@ -106,7 +106,7 @@ impl Loss {
     }
 }
 
-/// Counts of one process, or of several.
+/// Counts of one process, or the sum of several.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Tally {
@@ -118,14 +118,14 @@ pub(super) struct Tally {
     pub(super) lost: BTreeMap<Loss, u64>,
     pub(super) pings: u64,
     pub(super) pings_failed: u64,
-    /// Holders that have tried all of their share, or given up.
+    /// Number of holders that have attempted their whole share, or given up.
     pub(super) opened: u64,
     pub(super) gave_up: bool,
     pub(super) first_error: Option<FirstError>,
 }
 
 impl Tally {
-    /// Adds another process's.
+    /// Adds the counts of another process.
     pub(super) fn add(&mut self, other: &Self) {
         self.attempted += other.attempted;
         self.connecting += other.connecting;
@@ -144,12 +144,12 @@ impl Tally {
         self.first_error = errors.into_iter().flatten().min_by_key(|error| error.at_ns);
     }
 
-    /// Connections that could not be opened.
+    /// Returns the number of connections that could not be opened.
     pub(super) fn failures(&self) -> u64 {
         self.failed.values().sum()
     }
 
-    /// Connections that were open and ended.
+    /// Returns the number of connections that were open and then ended.
     pub(super) fn losses(&self) -> u64 {
         self.lost.values().sum()
     }

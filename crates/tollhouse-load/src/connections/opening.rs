@@ -1,4 +1,5 @@
-//! Opens one connection of a holder: from which address and port, to which destination, with TLS or not.
+//! Opens single connections of a holder: chooses source address, port and destination, and performs
+//! TLS if configured.
 
 use std::cell::Cell;
 use std::io;
@@ -15,11 +16,10 @@ use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::target::Target;
 
-/// A local port that another program has, or that is not free yet, is passed over so often for one
-/// connection before that counts as a failure.
+/// Number of occupied local ports that are skipped for one connection before it counts as failed.
 const PORTS_PASSED_OVER_MAX: u32 = 64;
 
-/// Opens connections from addresses of their own.
+/// Opens connections from configured source addresses and ports.
 pub(super) struct Opener {
     destinations: Vec<SocketAddr>,
     sources: Vec<IpAddr>,
@@ -29,15 +29,14 @@ pub(super) struct Opener {
     connector: Connector,
 }
 
-/// The ends of a connection.
+/// Source, if chosen by us, and destination of a connection.
 type Pair = (Option<SocketAddr>, SocketAddr);
 
 impl Opener {
-    /// An opener for a holder's share.
     pub(super) fn new(order: &HoldOrder) -> Result<Self, BenchError> {
         let mut case = Case::new(&order.target);
         case.tls = order.tls.clone();
-        // The addresses are known already: only the URL is taken apart.
+        // The addresses are known already; setting `connect_to` avoids name resolution.
         case.connect_to = order.destinations.first().map(ToString::to_string);
         let target = Target::try_from_case(&case)?;
         Ok(Self {
@@ -50,7 +49,7 @@ impl Opener {
         })
     }
 
-    /// The target as the URL has it.
+    /// Returns the target, parsed from the URL.
     pub(super) fn target(&self) -> &Target {
         self.connector.target()
     }
@@ -62,7 +61,7 @@ impl Opener {
             .await
             .map_err(|(error, to)| (loss_of(&error), format!("connect to {to}: {error}")))?;
         let prepared = tcp.set_nodelay(true).and_then(|()| {
-            // At the end thousands are closed at once. Reset, they leave no port waiting behind.
+            // At the end thousands are closed at once. A reset leaves no port in `TIME_WAIT`.
             SockRef::from(&tcp).set_linger(Some(Duration::ZERO))
         });
         prepared.map_err(|error| (Loss::Local, error.to_string()))?;
@@ -87,7 +86,8 @@ impl Opener {
         }
     }
 
-    /// The ends of the next connection. Holders take every `of`-th pair, so that no two have the same.
+    /// Returns the ends of the next connection. Each holder takes every `of`-th pair, so that no
+    /// two holders use the same pair.
     fn next_pair(&self) -> Pair {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(self.of));
@@ -95,7 +95,7 @@ impl Opener {
     }
 }
 
-/// Destinations take turns first, then sources, then local ports.
+/// Returns pair number `turn`. Destinations vary fastest, then sources, then local ports.
 fn pair(
     destinations: &[SocketAddr],
     sources: &[IpAddr],
@@ -128,12 +128,12 @@ async fn attempt(source: Option<SocketAddr>, destination: SocketAddr) -> io::Res
     socket.connect(destination).await
 }
 
-/// Whether the local port is the obstacle.
+/// Whether the local port is unavailable.
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
-/// How a failure of the operating system is counted.
+/// Classifies an I/O error.
 pub(super) fn loss_of(error: &io::Error) -> Loss {
     use io::ErrorKind;
     const DESCRIPTORS: [rustix::io::Errno; 4] = [

@@ -1,5 +1,5 @@
-//! The processes that hold and serve: started, told what to do, listened to, ended. Both sides of the
-//! pipe are here: [`serve_part`] is what such a process does.
+//! Processes that hold and serve connections: start, orders, reports, termination. Both sides of
+//! the pipe are here; [`serve_part`] is the main function of such a process.
 
 mod process;
 
@@ -18,23 +18,24 @@ use crate::error::BenchError;
 
 pub use process::serve_part;
 
-/// A line longer than this is none of ours: the largest has two distributions in it.
+/// Line length limit. The largest valid line holds two distributions.
 const LINE_BYTES_MAX: u64 = 64 << 20;
-/// Lines that may wait for the coordinator.
+/// Maximum number of queued events for the coordinator.
 const EVENTS_MAX: usize = 1_024;
-/// A process that is not ready by then has a problem that it cannot tell.
+/// Time limit for a process to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Closing tens of thousands of connections takes a moment; a process that takes longer is killed.
+/// Time limit for a process to end, because closing tens of thousands of connections takes a
+/// moment; afterwards it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a process is started.
+/// Method of starting a process.
 #[derive(Debug, Clone)]
 pub enum Launcher {
-    /// A program whose arguments make it call [`serve_part`].
+    /// Program whose arguments make it call [`serve_part`].
     Program {
-        /// The program: usually this one.
+        /// Path of the program: usually this one.
         path: PathBuf,
-        /// Its arguments, before the word for its role.
+        /// Arguments that precede the role.
         arguments: Vec<OsString>,
     },
     /// Threads of this process, for tests.
@@ -42,7 +43,7 @@ pub enum Launcher {
     Threads,
 }
 
-/// What a process is for.
+/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Holder,
@@ -58,12 +59,12 @@ impl Role {
     }
 }
 
-/// One process, as the coordinator sees it.
+/// A process, as seen by the coordinator.
 struct Part {
     role: Role,
     pid: u32,
     child: Option<Child>,
-    /// Dropped to end it.
+    /// Dropped to end the process.
     input: Option<Box<dyn Write + Send>>,
     is_ready: bool,
     has_ended: bool,
@@ -71,13 +72,13 @@ struct Part {
     done: Option<Done>,
 }
 
-/// What a process's reader passes on.
+/// Event from the thread that reads a process's output.
 enum Event {
     Told(Update),
     Ended,
 }
 
-/// All processes.
+/// All processes of a run.
 pub(super) struct Parts {
     parts: Vec<Part>,
     addresses: BTreeMap<usize, Vec<SocketAddr>>,
@@ -86,13 +87,12 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// None yet.
     pub(super) fn new() -> Self {
         let (sender, events) = sync_channel(EVENTS_MAX);
         Self { parts: Vec::new(), addresses: BTreeMap::new(), sender, events }
     }
 
-    /// Starts one and tells it what to do.
+    /// Starts a process and sends its order.
     pub(super) fn launch(&mut self, launcher: &Launcher, order: &Order) -> Result<(), BenchError> {
         let role = match order {
             Order::Hold(_) => Role::Holder,
@@ -111,12 +111,12 @@ impl Parts {
             .map_err(failed)?;
         let line = serde_json::to_string(order).map_err(|error| failed(error.into()))?;
         let written = part.input.as_mut().map_or(Ok(()), |input| write_line(input, &line));
-        // Kept also when the order did not arrive, so that it is ended.
+        // Added even if the order was not delivered, so that the process is ended.
         self.parts.push(part);
         written.map_err(failed)
     }
 
-    /// Waits until all of a role are ready; gives back where they listen.
+    /// Waits until all processes of a role are ready; returns the addresses they listen on.
     pub(super) fn wait_ready(&mut self, role: Role) -> Result<Vec<SocketAddr>, BenchError> {
         let deadline = Instant::now() + READY_TIMEOUT;
         while self.with_role(role).any(|part| !part.is_ready) {
@@ -132,7 +132,7 @@ impl Parts {
         Ok(self.addresses.values().flatten().copied().collect())
     }
 
-    /// Lets the holders begin.
+    /// Tells the processes to begin.
     pub(super) fn go(&mut self) -> Result<(), BenchError> {
         for part in &mut self.parts {
             let Some(input) = &mut part.input else { continue };
@@ -144,7 +144,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Takes the next thing that is told, if there is one in time.
+    /// Handles the next event. Returns false if none arrives within `wait`.
     pub(super) fn hear(&mut self, wait: Duration) -> Result<bool, BenchError> {
         let (index, event) = match self.events.recv_timeout(wait) {
             Ok(event) => event,
@@ -171,29 +171,30 @@ impl Parts {
         self.parts.iter().filter(move |part| part.role == role)
     }
 
-    /// The numbers of the processes of a role.
+    /// Returns the process IDs of a role.
     pub(super) fn pids(&self, role: Role) -> Vec<u32> {
         self.with_role(role).map(|part| part.pid).collect()
     }
 
-    /// How many of a role were started.
+    /// Returns the number of processes started for a role.
     pub(super) fn count(&self, role: Role) -> u64 {
         self.with_role(role).count() as u64
     }
 
-    /// The counts of all of a role.
+    /// Returns the summed counts of a role.
     pub(super) fn tally(&self, role: Role) -> Tally {
         let mut sum = Tally::default();
         self.with_role(role).for_each(|part| sum.add(&part.tally));
         sum
     }
 
-    /// Whether one of a role has ended although nobody told it to.
+    /// Whether a process of a role has ended without being told to.
     pub(super) fn any_ended(&self, role: Role) -> bool {
         self.with_role(role).any(|part| part.has_ended)
     }
 
-    /// Ends all of a role and gives back their last words. One that does not end in time is killed.
+    /// Ends all processes of a role and returns their final reports. Processes that do not end in
+    /// time are killed.
     pub(super) fn end(&mut self, role: Role) -> Vec<Done> {
         self.parts.iter_mut().filter(|part| part.role == role).for_each(|part| part.input = None);
         let deadline = Instant::now() + END_TIMEOUT;
@@ -202,7 +203,7 @@ impl Parts {
             match self.hear(left) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // A failure on the way out changes no figure.
+                // A failure during shutdown does not affect the figures.
                 Err(_) => {}
             }
         }
@@ -220,7 +221,7 @@ impl Part {
     fn reap(&mut self) {
         let Some(child) = &mut self.child else { return };
         if !self.has_ended {
-            // Fails only for a child that has ended meanwhile.
+            // Fails only if the child has already ended.
             let _ = child.kill();
         }
         let _ = child.wait();
@@ -228,7 +229,7 @@ impl Part {
 }
 
 impl Drop for Part {
-    /// Nothing stays behind, however the run ends.
+    /// Ends the process, so that no child survives the run.
     fn drop(&mut self) {
         self.input = None;
         self.reap();
@@ -253,7 +254,8 @@ fn start(launcher: &Launcher, role: Role) -> io::Result<(Part, Box<dyn Read + Se
                 .arg(role.as_str())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                // Ctrl-C is for the coordinator, which ends the others in order.
+                // A separate process group, so that Ctrl-C reaches only the coordinator, which ends
+                // the others in order.
                 .process_group(0)
                 .spawn()?;
             let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -270,7 +272,7 @@ fn start(launcher: &Launcher, role: Role) -> io::Result<(Part, Box<dyn Read + Se
     }
 }
 
-/// Passes on what a process tells, until it ends.
+/// Forwards the reports of a process until it ends.
 fn listen(index: usize, output: Box<dyn Read + Send>, sender: &SyncSender<(usize, Event)>) {
     let mut output = BufReader::new(output);
     let mut line = String::new();
@@ -285,11 +287,10 @@ fn listen(index: usize, output: Box<dyn Read + Send>, sender: &SyncSender<(usize
             return;
         }
     }
-    // Nobody listens any more when the run is over.
+    // The receiver is gone once the run is over.
     let _ = sender.send((index, Event::Ended));
 }
 
-/// Writes one line.
 fn write_line(output: &mut dyn Write, line: &str) -> io::Result<()> {
     output.write_all(line.as_bytes())?;
     output.write_all(b"\n")?;

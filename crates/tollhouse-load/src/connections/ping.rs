@@ -1,4 +1,4 @@
-//! Signs of life on a held connection, and the wait for what the other end does without being asked.
+//! Pings on a held connection, and the wait for its end.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -10,14 +10,15 @@ use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use crate::connect::Stream;
 use crate::target::Target;
 
-/// The byte that comes back.
+/// Ping of a plain connection: one byte that the server echoes.
 const BYTE: &[u8] = b".";
-/// What every answer to an HTTP request begins with.
+/// Beginning of every HTTP response.
 const HTTP: &[u8] = b"HTTP/1.";
-/// One buffer for all connections of a process: what is read is only looked at.
+/// Size of the read buffer, shared by all connections of a process because the bytes read are not
+/// kept.
 const SCRATCH_BYTES: usize = 16 * 1024;
 
-/// What all connections of a holder share.
+/// Sends pings; shared by all connections of a holder.
 pub(super) struct Pinger {
     message: Vec<u8>,
     is_http: bool,
@@ -25,7 +26,7 @@ pub(super) struct Pinger {
 }
 
 impl Pinger {
-    /// For a target: a request for its path, or a byte.
+    /// Creates a pinger for a target: pings are requests for its path, or single bytes.
     pub(super) fn new(target: &Target, is_http: bool) -> Self {
         let message = if is_http {
             format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", target.path, target.authority)
@@ -36,7 +37,7 @@ impl Pinger {
         Self { message, is_http, scratch: RefCell::new(vec![0; SCRATCH_BYTES]) }
     }
 
-    /// Waits until the connection ends, passing over what comes unasked.
+    /// Waits until the connection ends and discards unsolicited data. Returns the error, if any.
     pub(super) async fn until_end(&self, stream: &mut Stream) -> Option<io::Error> {
         loop {
             match self.read(stream, |_| ()).await {
@@ -47,7 +48,7 @@ impl Pinger {
         }
     }
 
-    /// Sends a sign of life and waits until an answer begins.
+    /// Sends a ping and waits for the beginning of its response.
     pub(super) async fn ping(&self, stream: &mut Stream) -> Result<(), Answer> {
         stream.write_all(&self.message).await.map_err(Answer::Failed)?;
         stream.flush().await.map_err(Answer::Failed)?;
@@ -61,18 +62,18 @@ impl Pinger {
 
     fn is_answer(&self, bytes: &[u8]) -> bool {
         let expected = if self.is_http { HTTP } else { BYTE };
-        // An answer that begins in a short piece is one all the same.
+        // A short read may hold only a part of the expected beginning.
         bytes.starts_with(expected) || expected.starts_with(bytes)
     }
 
-    /// Reads once and shows what came; `None` at the end.
+    /// Reads once and passes the bytes to `look`; returns `None` at the end of the stream.
     async fn read<T>(
         &self,
         stream: &mut Stream,
         look: impl Fn(&[u8]) -> T,
     ) -> io::Result<Option<T>> {
         poll_fn(|context| {
-            // Borrowed for one poll only: nothing else runs meanwhile.
+            // Borrowed during one poll only; no other task runs meanwhile.
             let mut scratch = self.scratch.borrow_mut();
             let mut buffer = ReadBuf::new(&mut scratch);
             Pin::new(&mut *stream).poll_read(context, &mut buffer).map_ok(|()| {
@@ -84,10 +85,10 @@ impl Pinger {
     }
 }
 
-/// What came instead of an answer.
+/// Reason why a ping failed.
 pub(super) enum Answer {
     /// The connection ended or failed.
     Failed(io::Error),
-    /// Something else.
+    /// The response has an unexpected beginning.
     Wrong,
 }

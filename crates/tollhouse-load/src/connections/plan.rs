@@ -1,4 +1,4 @@
-//! What is asked for, and how it is shared among processes. Pure.
+//! Settings of a run with held connections, and their distribution over processes. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -9,89 +9,89 @@ use crate::case::TlsOptions;
 use crate::error::BenchError;
 use crate::preflight::{DESCRIPTORS_ASIDE, Limits};
 
-/// More processes than this would be a mistake: a million connections are held by 53 that have 20,000
+/// Maximum number of processes. A million connections need only 53 processes with 20,000
 /// descriptors each.
 pub(super) const PROCESSES_MAX: u64 = 256;
-/// More connections than this are a mistake in the number.
+/// Maximum number of connections; a larger number is taken for a typing error.
 const CONNECTIONS_MAX: u64 = 100_000_000;
-/// Loopback has more addresses, but each brings all local ports: these suffice for any number.
+/// Maximum number of loopback source addresses. Each provides all local ports, so that these
+/// suffice for any number of connections.
 const SOURCES_MAX: u64 = 250;
 
-/// What to hold.
+/// Settings of a run with held connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The other end.
+    /// Server end of the connections.
     pub end: End,
-    /// How many connections.
+    /// Number of connections.
     pub connections: u64,
-    /// How many are opened a second.
+    /// Connections opened per second.
     pub rate: f64,
-    /// Where they come from.
+    /// Source addresses of the connections.
     pub sources: Sources,
-    /// A sign of life on every connection.
+    /// Ping sent on every connection, if any.
     pub ping: Option<Ping>,
-    /// How TLS is done with a given target.
+    /// TLS options for a given target.
     pub tls: TlsOptions,
-    /// How long they are held once all are open.
+    /// Hold time after all connections are open.
     pub hold: Duration,
-    /// How long opening one, or the answer to a sign of life, may take.
+    /// Time limit for opening a connection and for the response to a ping.
     pub timeout: Duration,
-    /// Processes that hold them; by default as many as the limit of descriptors makes necessary.
+    /// Number of holder processes; by default as many as the descriptor limit requires.
     pub processes: Option<u64>,
 }
 
-/// The other end of the connections.
+/// Server end of the connections.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// Processes of our own on loopback.
+    /// Our own server processes on loopback.
     Own(Listen),
-    /// A target, as a URL; with `ports` above 1 also the ports after its own.
+    /// Existing target, as a URL. With `ports` above 1, the following ports are used too.
     Given {
-        /// The URL; its scheme tells whether TLS is spoken.
+        /// Target URL; its scheme determines whether TLS is used.
         url: String,
-        /// How many ports, from that of the URL.
+        /// Number of ports, beginning with that of the URL.
         ports: u16,
     },
 }
 
-/// Where our own server listens.
+/// Listening addresses of our own server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
-    /// The address.
     pub address: IpAddr,
-    /// The first port; 0 leaves all numbers to the system.
+    /// First port; with 0, the system chooses all ports.
     pub base_port: u16,
-    /// How many ports.
+    /// Number of ports.
     pub ports: u16,
-    /// Whether it speaks TLS, with a certificate of its own making.
+    /// Whether the server uses TLS, with a self-signed certificate.
     pub is_tls: bool,
 }
 
-/// Where connections come from.
+/// Source addresses of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sources {
-    /// What the system chooses; on loopback as many addresses as the number of ports makes necessary.
+    /// Chosen by the system. On loopback, as many addresses as the number of local ports requires.
     Automatic,
-    /// So many addresses of loopback, from 127.0.0.1.
+    /// This many loopback addresses, from 127.0.0.1 on.
     Loopback(u64),
     /// These addresses of this machine.
     Addresses(Vec<IpAddr>),
 }
 
-/// A sign of life.
+/// Periodic ping that keeps a connection alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ping {
-    /// How often each connection gives one.
+    /// Interval between the pings of one connection.
     pub every: Duration,
-    /// Whether it is an HTTP request; otherwise a byte that comes back.
+    /// Whether the ping is an HTTP request; otherwise it is a byte that the server echoes.
     pub is_http: bool,
 }
 
 impl Listen {
-    /// The addresses of all its ports.
+    /// Returns one address per port.
     ///
     /// # Errors
-    /// When there are not so many ports from the first on.
+    /// If the range of ports exceeds 65535.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, BenchError> {
         if self.base_port == 0 {
             return Ok(vec![SocketAddr::new(self.address, 0); usize::from(self.ports.max(1))]);
@@ -100,7 +100,7 @@ impl Listen {
     }
 }
 
-/// An address with a run of ports.
+/// Combines an address with a range of ports.
 pub(super) fn port_run(
     address: IpAddr,
     first: u16,
@@ -116,7 +116,7 @@ pub(super) fn port_run(
 }
 
 impl Plan {
-    /// Refuses what cannot be meant.
+    /// Rejects invalid settings.
     pub(super) fn check(&self) -> Result<(), BenchError> {
         let problem = |key: &str, why: &str| {
             Err(BenchError::Case { key: key.to_owned(), why: why.to_owned() })
@@ -144,14 +144,15 @@ impl Plan {
         }
     }
 
-    /// How many processes hold the connections.
+    /// Returns the number of holder processes.
     pub(super) fn holders(&self, limits: &Limits) -> u64 {
         let room = limits.descriptors.saturating_sub(DESCRIPTORS_ASIDE).max(1);
         let needed = self.connections.div_ceil(room).min(PROCESSES_MAX);
         self.processes.unwrap_or(needed).min(self.connections)
     }
 
-    /// How many processes serve them, each with whole ports over which connections are spread evenly.
+    /// Returns the number of server processes. Each serves whole ports, over which connections are
+    /// spread evenly.
     pub(super) fn servers(&self, limits: &Limits) -> u64 {
         let End::Own(listen) = &self.end else { return 0 };
         let ports = u64::from(listen.ports.max(1));
@@ -160,24 +161,25 @@ impl Plan {
         ports.div_ceil(ports_each).min(PROCESSES_MAX)
     }
 
-    /// Descriptors that each of so many serving processes needs.
+    /// Returns the number of descriptors that each of `servers` server processes needs.
     pub(super) fn descriptors_serving(&self, servers: u64) -> u64 {
         let End::Own(listen) = &self.end else { return 0 };
         let ports_each = u64::from(listen.ports.max(1)).div_ceil(servers.max(1));
         ports_each.saturating_mul(self.on_each_port(listen)).saturating_add(DESCRIPTORS_ASIDE)
     }
 
-    /// Connections that come to each port, and its listening socket.
+    /// Number of descriptors per port: its connections and the listening socket.
     fn on_each_port(&self, listen: &Listen) -> u64 {
         self.connections.div_ceil(u64::from(listen.ports.max(1))) + 1
     }
 
-    /// How many processes serve them with this machine's limits, after raising what may be raised.
+    /// Returns the number of server processes under this machine's limits, after raising the soft
+    /// limits.
     pub fn servers_here(&self) -> u64 {
         self.servers(&Limits::after_raising(self.connections.saturating_add(DESCRIPTORS_ASIDE)))
     }
 
-    /// The addresses that connections come from; empty leaves that to the system.
+    /// Returns the source addresses of the connections; if empty, the system chooses.
     pub(super) fn source_addresses(
         &self,
         destinations: &[SocketAddr],
@@ -192,7 +194,7 @@ impl Plan {
                 let room = limits.ports.saturating_mul(destinations.len() as u64);
                 match self.connections.div_ceil(room.max(1)) {
                     0 | 1 => return Vec::new(),
-                    // A twentieth more, since some ports are taken by others.
+                    // 5 % in reserve, because other programs occupy some ports.
                     needed if on_loopback => (needed + needed / 20 + 1).min(SOURCES_MAX),
                     _ => return Vec::new(),
                 }
@@ -206,7 +208,7 @@ impl Plan {
     }
 }
 
-/// Share `index` of `total` things among `of`.
+/// Returns part `index` when `total` is divided evenly into `of` parts.
 pub(super) fn share(total: u64, index: u64, of: u64) -> u64 {
     total / of + u64::from(index < total % of)
 }

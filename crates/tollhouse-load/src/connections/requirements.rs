@@ -1,33 +1,36 @@
-//! What holding needs of this machine, at both ends, against what it allows.
+//! Checks the limits of this machine against the needs of a run, at both ends.
 
 use crate::connections::plan::{End, PROCESSES_MAX, Plan, port_run};
 use crate::error::BenchError;
 use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, advise};
 
-/// What an idle connection costs one end: measured 5 KiB in the kernel and 1 to 2 KiB in its process,
-/// with some reserve.
+/// Memory estimate per idle connection and end: measured 5 KiB in the kernel and 1 to 2 KiB in the
+/// process, plus reserve.
 const BYTES_EACH: u64 = 9 * 1024;
-/// The same over TLS, with keys and the buffers of both layers: measured 5 KiB and 11 KiB.
+/// The same estimate with TLS: measured 5 KiB in the kernel, and 11 KiB for keys and the buffers of
+/// both layers.
 const BYTES_EACH_TLS: u64 = 20 * 1024;
-/// More ports than this take local ports away from the connections to them.
+/// Maximum number of ports to recommend; more would reduce the local ports left for the
+/// connections.
 const PORTS_SERVED_MAX: u64 = 10_000;
 
-/// One row of the table: a limit, and for which end.
+/// Row of the table: a limit, and the end it applies to.
 pub type Row = Advice;
 
-/// Judges the plan against the limits, after raising what may be raised.
+/// Checks the plan against the limits, after raising the soft limits.
 ///
 /// # Errors
-/// When the plan cannot be meant.
+/// If the plan is invalid.
 pub fn preflight(plan: &Plan) -> Result<Vec<Row>, BenchError> {
     plan.check()?;
     rows(plan, &limits(plan))
 }
 
-/// The limits, when they suffice.
+/// Returns the limits if they suffice.
 ///
 /// # Errors
-/// The first that is too small, with the need, the limit and the command that raises it.
+/// If a limit is too low; the error names the need, the first such limit and the command that
+/// raises it.
 pub(super) fn enough(plan: &Plan) -> Result<Limits, BenchError> {
     let limits = limits(plan);
     let rows = rows(plan, &limits)?;
@@ -42,7 +45,7 @@ fn limits(plan: &Plan) -> Limits {
 }
 
 fn rows(plan: &Plan, limits: &Limits) -> Result<Vec<Row>, BenchError> {
-    // For a given target the name is not resolved yet; what matters is the number of its ports.
+    // The name of a given target is not resolved yet; only the number of its ports matters here.
     let destinations = match &plan.end {
         End::Own(listen) => listen.addresses()?,
         End::Given { ports, .. } => port_run([127, 0, 0, 1].into(), 1, *ports)?,
@@ -69,7 +72,7 @@ fn rows(plan: &Plan, limits: &Limits) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// This process has two pipes to each of the others.
+/// Row for the number of processes: the coordinator needs two pipes to each of them.
 fn processes(holders: u64, servers: u64, limits: &Limits) -> Row {
     let room = limits.descriptors.saturating_sub(DESCRIPTORS_ASIDE) / 2;
     let (need, have) = (holders + servers, (2 * PROCESSES_MAX).min(room));
@@ -83,7 +86,8 @@ fn processes(holders: u64, servers: u64, limits: &Limits) -> Row {
     }
 }
 
-/// A port belongs to one process, which then needs a descriptor for each of its connections.
+/// Row for the descriptors of a server process: a port belongs to one process, which needs a
+/// descriptor for each of its connections.
 fn serving(plan: &Plan, ports: u16, servers: u64, limits: &Limits) -> Row {
     let (need, have) = (plan.descriptors_serving(servers), limits.descriptors);
     let room = have.saturating_sub(DESCRIPTORS_ASIDE + 1).max(1);

@@ -1,5 +1,5 @@
-//! Our own other end: accepts on many ports, sends every byte back, and answers HTTP requests with two
-//! bytes. A connection that says nothing holds no buffer.
+//! Our own server: accepts on many ports, echoes every byte, and answers HTTP requests with a
+//! two-byte body. An idle connection holds no buffer.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -19,15 +19,16 @@ use crate::connections::opening::loss_of;
 use crate::error::BenchError;
 use crate::result::FirstError;
 
-/// As long a queue as the kernel allows: it cuts this to `somaxconn`.
+/// Accept backlog, the maximum; the kernel reduces it to `somaxconn`.
 const LISTEN_QUEUE: u32 = 65_535;
-/// After a refusal of the system (descriptors) accepting pauses: it would be refused again at once.
+/// Pause after `accept` fails, for example for lack of descriptors, because an immediate retry
+/// would fail again.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(100);
-/// One buffer for all connections of a process.
+/// Size of the read buffer, shared by all connections of a process.
 const SCRATCH_BYTES: usize = 16 * 1024;
-/// The answer to every request.
+/// Response to every HTTP request.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok";
-/// What ends a request head; none of ours has a body.
+/// End of a request head; the expected requests have no body.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 pub(super) struct Server {
@@ -37,19 +38,18 @@ pub(super) struct Server {
     scratch: RefCell<Vec<u8>>,
 }
 
-/// A server that listens and has not accepted yet.
+/// A server that listens but does not accept yet.
 pub(super) struct Listening {
     pub(super) server: Rc<Server>,
     pub(super) listeners: Vec<TcpListener>,
-    /// Where it listens.
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-/// What a connection speaks, told by its first byte.
+/// Protocol of a connection, detected from its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speech {
     Unknown,
-    /// So many bytes of the end of a head have been seen.
+    /// HTTP; holds the number of matched bytes of the end of a head.
     Http(usize),
     Bytes,
 }
@@ -73,7 +73,7 @@ impl Server {
         Ok(Listening { server: Rc::new(server), listeners, addresses })
     }
 
-    /// Accepts on one port for ever, each connection in a task of its own.
+    /// Accepts on one port forever, each connection in its own task.
     pub(super) async fn accept(self: Rc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {
@@ -104,11 +104,12 @@ impl Server {
     }
 
     async fn connection(self: Rc<Self>, tcp: TcpStream) {
-        // Without it answers wait for acknowledgements; with a socket that is already gone it fails.
+        // Without it, responses wait for acknowledgements. Fails only if the socket is already
+        // closed.
         let _ = tcp.set_nodelay(true);
         let ended = match &self.tls {
             None => self.serve(tcp).await,
-            // Boxed, since a plain connection would otherwise hold the place for a handshake.
+            // Boxed, so that a plain connection does not reserve memory for a handshake.
             Some(acceptor) => match Box::pin(acceptor.accept(tcp)).await {
                 Ok(stream) => self.serve(Box::new(stream)).await,
                 Err(error) => Err(error),
@@ -124,7 +125,7 @@ impl Server {
         let speech = Cell::new(Speech::Unknown);
         loop {
             let reply = poll_fn(|context| {
-                // Borrowed for one poll only: nothing else runs meanwhile.
+                // Borrowed during one poll only; no other task runs meanwhile.
                 let mut scratch = self.scratch.borrow_mut();
                 let mut buffer = ReadBuf::new(&mut scratch);
                 Pin::new(&mut stream).poll_read(context, &mut buffer).map_ok(|()| {
@@ -138,18 +139,18 @@ impl Server {
         }
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub(super) fn tally(&self) -> Tally {
         self.tally.borrow().clone()
     }
 
-    /// The last word.
+    /// Returns the final counts.
     pub(super) fn done(&self) -> Done {
         Done { tally: self.tally(), ..Done::default() }
     }
 }
 
-/// What is sent for what came.
+/// Returns the response to the received bytes.
 fn reply_to(speech: &Cell<Speech>, bytes: &[u8]) -> Vec<u8> {
     let mut seen = match (speech.get(), bytes.first()) {
         (Speech::Http(seen), _) => seen,

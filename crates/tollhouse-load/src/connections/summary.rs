@@ -1,4 +1,4 @@
-//! Forms the result of a run from what its processes told and what was sampled.
+//! Builds the result of a run from the reports of its processes and the samples.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::result::{
     CaseResult, Counts, End, FirstError, Held, HeldPoint, Interval, KernelSeries, ProcessSeries,
 };
 
-/// All that was seen of a run.
+/// Data collected during a run.
 pub(super) struct Seen<'a> {
     pub(super) plan: &'a Plan,
     pub(super) url: String,
@@ -24,7 +24,7 @@ pub(super) struct Seen<'a> {
     pub(super) elapsed: Duration,
     pub(super) ramp: Duration,
     pub(super) ending: End,
-    /// The holders' counts while all was open.
+    /// Counts of the holders while all connections were open.
     pub(super) tally: Tally,
     pub(super) server_error: Option<FirstError>,
     pub(super) max: u64,
@@ -94,7 +94,7 @@ pub(super) fn result(seen: Seen<'_>) -> CaseResult {
             gave_up: tally.gave_up,
             failed: named(&tally.failed),
             lost: named(&tally.lost),
-            // What the server end says is the cause of what the holders see.
+            // An error of the server end is the likely cause of the errors at the holders.
             first_error: seen.server_error.or_else(|| tally.first_error.clone()),
             pings: tally.pings,
             pings_failed: tally.pings_failed,
@@ -107,7 +107,7 @@ pub(super) fn result(seen: Seen<'_>) -> CaseResult {
     }
 }
 
-/// The run as a case, as far as a case can say it.
+/// Describes the run as a case, as far as possible.
 fn case(plan: &Plan, url: &str) -> Case {
     let mut case = Case::new(url);
     case.protocol = Some(Protocol::Tcp);
@@ -118,7 +118,7 @@ fn case(plan: &Plan, url: &str) -> Case {
     case
 }
 
-/// Where connections went: `127.0.0.1:9080`, or with how many ports.
+/// Describes the destinations: `127.0.0.1:9080`, or the first one and the number of further ports.
 fn destination_text(destinations: &[SocketAddr]) -> String {
     match destinations {
         [] => String::new(),
@@ -127,7 +127,7 @@ fn destination_text(destinations: &[SocketAddr]) -> String {
     }
 }
 
-/// The points as intervals, which every chart knows.
+/// Converts the points to intervals, the form that all charts accept.
 fn intervals(points: &[HeldPoint]) -> Vec<Interval> {
     let mut last = HeldPoint::default();
     let mut intervals = Vec::with_capacity(points.len());

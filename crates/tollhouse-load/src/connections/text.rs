@@ -1,4 +1,4 @@
-//! Held connections as text: the result, a line while it goes, the table of limits.
+//! Text output for held connections: the result, the progress line, the table of limits.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::report::paint::Paint;
 use crate::report::text::table;
 use crate::result::{CaseResult, End, Held, HeldPoint, ProcessSeries};
 
-/// With fewer connections their memory is lost in what processes and kernel do anyway.
+/// Minimum number of connections for a memory figure; below it, other activity of processes and
+/// kernel dominates.
 const COSTED_MIN: u64 = 1_000;
-/// So many rows show how it went; the result has all points.
+/// Maximum number of rows for the course of a run; the result holds all points.
 const ROWS_MAX: usize = 12;
 
-/// The result; empty for one that held nothing.
+/// Renders the result; empty if the result is not about held connections.
 pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
     let Some(held) = &result.held else { return Vec::new() };
     let mut lines = vec![paint.strong(format!("{} to {}", result.name, result.subject))];
@@ -63,7 +64,7 @@ fn figures(result: &CaseResult, held: &Held, paint: Paint) -> Vec<String> {
     if held.pings > 0 {
         let failed = held.pings_failed;
         let text = format!("{} sent, {} unanswered", count(held.pings), count(failed));
-        rows.push(("signs of life", mark(text, failed == 0)));
+        rows.push(("pings", mark(text, failed == 0)));
         rows.push(("answered in", times(&result.response_time)));
     }
     if let Some(error) = &held.first_error {
@@ -76,7 +77,7 @@ fn figures(result: &CaseResult, held: &Held, paint: Paint) -> Vec<String> {
     rows.into_iter().map(|(name, text)| format!("  {name:<14}{text}")).collect()
 }
 
-/// Memory of both ends and the kernel.
+/// Table of memory use at both ends and in the kernel.
 fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> {
     let heads = ["memory", "processes", "before", "held", "a connection", "CPU"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -98,7 +99,7 @@ fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> 
         ]);
     }
     let mut lines = table::columns(&rows, 2);
-    // Its cost is the whole machine's, which must not be read as that of one process.
+    // The kernel's figure covers the whole machine and must not be read as that of one process.
     if held.costs.iter().any(|cost| cost.role == "kernel") {
         lines.push(format!(
             "  {}",
@@ -111,12 +112,12 @@ fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> 
     lines
 }
 
-/// What one connection costs; unknown when so few were held that the growth is chance.
+/// Memory per connection; unknown if too few were held for the growth to be significant.
 fn each(bytes: f64, connections: u64) -> String {
     if connections < COSTED_MIN { figure::NONE.to_owned() } else { figure::memory(bytes as u64) }
 }
 
-/// How it went, in a few rows.
+/// Table of the course of a run, in a few rows.
 fn course(held: &Held, paint: Paint) -> Vec<String> {
     let heads = ["after", "open", "opened", "failed", "refused", "reset", "timed out", "lost"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -141,7 +142,7 @@ fn course(held: &Held, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Points spread evenly, the last among them.
+/// Selects evenly spaced points that include the last one.
 fn chosen(points: &[HeldPoint]) -> impl Iterator<Item = &HeldPoint> {
     let step = points.len().div_ceil(ROWS_MAX).max(1);
     points.iter().rev().step_by(step).collect::<Vec<_>>().into_iter().rev()
@@ -164,7 +165,7 @@ fn times(distribution: &Distribution) -> String {
     parts.join(", ")
 }
 
-/// Samples that must lie beyond a percentile before it is printed.
+/// Minimum number of samples beyond a percentile for it to be printed.
 const BEYOND_MIN: u64 = 10;
 
 fn reasons(counts: &std::collections::BTreeMap<String, u64>) -> String {
@@ -187,7 +188,7 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{:.1} s", Duration::from_nanos(nanoseconds).as_secs_f64())
 }
 
-/// A run under way, as one line.
+/// Progress line of a run.
 pub fn progress(progress: &Progress) -> String {
     let Progress { phase, elapsed, held: (hold, held), wanted, now, rate } = progress;
     let doing = match phase {
@@ -207,7 +208,7 @@ pub fn progress(progress: &Progress) -> String {
     )
 }
 
-/// Our other end at work, as one line.
+/// Progress line of our own server end.
 pub fn serving(addresses: &[SocketAddr], now: &HeldPoint) -> String {
     let place = match addresses {
         [first, .., last] => format!("{first} to {}", last.port()),
@@ -225,7 +226,7 @@ pub fn serving(addresses: &[SocketAddr], now: &HeldPoint) -> String {
     )
 }
 
-/// The table of limits, and what to do about those that are in the way.
+/// Table of limits, with remedies for those that are too low.
 pub fn limits(rows: &[Row], paint: Paint) -> Vec<String> {
     let shown = |value: u64| match value {
         u64::MAX => "no limit".to_owned(),

@@ -1,4 +1,4 @@
-//! What cannot be true: figures that contradict each other, or arithmetic.
+//! Detects impossible figures: figures that contradict each other or arithmetic.
 
 use super::view::{Session, elapsed_seconds};
 use super::{Findings, Severity};
@@ -6,19 +6,19 @@ use crate::pace::Pace;
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// A closed loop whose connections are busy for a share further off than this has lost some of them, or
-/// some of its times.
+/// Deviation from Little's law above which a closed loop has lost connections or times.
 const LITTLE_INVALID: f64 = 0.10;
-/// Off by more than this is worth a look.
+/// Deviation that is worth a note.
 const LITTLE_NOTE: f64 = 0.05;
-/// What the generator itself may need between an answer and the next request of a connection, which no
-/// time of a request holds. With very short answers it is a large share of them.
+/// Time the generator itself may need between a response and the next request of a connection. No
+/// request time includes it, and with very short responses it is significant.
 const BETWEEN_REQUESTS_NS: f64 = 20_000.0;
-/// Tables round; percentiles that differ by less than the last digit of three are equal.
+/// Tolerance for rounding in tables: percentiles that differ by less than the last of three digits
+/// count as equal.
 const ROUNDING: f64 = 0.001;
 
-/// In a closed loop each connection is always waiting for an answer, so that
-/// connections = requests a second × mean time (Little's law).
+/// Checks Little's law. In a closed loop each connection is always waiting for a response, so that
+/// connections = requests per second × mean time.
 pub(super) fn littles_law(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results() {
         let concurrency = result.concurrency as f64;
@@ -38,7 +38,7 @@ fn busy_connections(result: &CaseResult, concurrency: f64, findings: &mut Findin
     let busy = answers_a_second(result) * cycle_ns / 1e9;
     let off = (busy - concurrency).abs() / concurrency;
     let gap_ns = concurrency * 1e9 / result.rate - cycle_ns;
-    // What was under way at the end of a short run is in no count.
+    // Requests in flight at the end of a short run are not counted.
     let cut_off = elapsed_seconds(result).map_or(0.0, |seconds| cycle_ns / 1e9 / seconds);
     if off <= LITTLE_NOTE + cut_off || gap_ns.abs() <= BETWEEN_REQUESTS_NS {
         return;
@@ -72,7 +72,7 @@ fn busy_connections(result: &CaseResult, concurrency: f64, findings: &mut Findin
     findings.about(result, "littles-law", severity, format!("{product}; {meaning}."));
 }
 
-/// Without a mean, what the law says it must be still has to lie below the higher percentiles.
+/// Without a mean, checks that the mean implied by the law is below the p99.
 fn implied_mean(result: &CaseResult, concurrency: f64, findings: &mut Findings) {
     let implied_ns = concurrency * 1e9 / result.rate;
     let Some(p99_ns) = result.response_time.percentile_ns(99.0) else { return };
@@ -93,7 +93,8 @@ fn implied_mean(result: &CaseResult, concurrency: f64, findings: &mut Findings) 
     }
 }
 
-/// What a connection spends beside waiting for answers, per request: pauses asked for, connecting.
+/// Time a connection spends per request other than waiting for the response: think time and
+/// connecting.
 fn pauses_ns(result: &CaseResult) -> f64 {
     let think_ns = match result.case.as_ref().map(|case| case.load.pace) {
         Some(Pace::Think(pause)) => pause.as_nanos() as f64,
@@ -103,12 +104,12 @@ fn pauses_ns(result: &CaseResult) -> f64 {
     think_ns + result.connect.mean_ns * result.connect.count as f64 / completed
 }
 
-/// The rate that belongs to the mean: of successes when they are counted, of all otherwise.
+/// Rate that matches the mean: of successes if they are counted, otherwise of all requests.
 fn answers_a_second(result: &CaseResult) -> f64 {
     if result.counts.succeeded > 0 { result.goodput } else { result.rate }
 }
 
-/// Percentiles rise; none lies beyond the maximum or below the minimum; the mean lies between.
+/// Checks that the percentiles rise, and that no figure exceeds the maximum.
 pub(super) fn order(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results() {
         let wrong = disorder(result);
@@ -138,7 +139,7 @@ fn disorder(result: &CaseResult) -> Vec<String> {
         }
     }
     let last = times.percentiles.last();
-    // A table without a maximum has 0 there, which nothing may be compared with.
+    // A table without a maximum has 0 there, which must not be compared.
     if let Some((percent, value_ns)) = last.filter(|_| times.max_ns > 0)
         && above(*value_ns as f64, times.max_ns as f64)
     {
@@ -159,12 +160,13 @@ fn disorder(result: &CaseResult) -> Vec<String> {
     wrong
 }
 
-/// Whether a figure lies above another by more than rounding.
+/// Whether a figure exceeds another by more than rounding.
 fn above(value: f64, bound: f64) -> bool {
     value > bound * (1.0 + ROUNDING)
 }
 
-/// The p99, and the highest mean it allows: 99 of 100 at p99, the last at the maximum.
+/// Returns the p99 and the highest mean it allows: 99 of 100 requests at the p99, the last at the
+/// maximum.
 fn mean_bound_ns(result: &CaseResult) -> Option<(f64, f64)> {
     let times = result.headline();
     let p99_ns = times.percentile_ns(99.0)? as f64;

@@ -1,4 +1,4 @@
-//! The direct baseline: the same load without a gateway, before and after.
+//! Checks against the direct baseline: the same load without a gateway, measured before and after.
 
 use super::conditions::cache_hit;
 use super::view::{DIRECT, Group, Session};
@@ -7,19 +7,19 @@ use crate::report::Spread;
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// A gateway's percentile below the baseline's by more than this is no matter of chance.
+/// Difference above which a gateway's percentile below the baseline's is not chance.
 const BELOW_MIN: f64 = 0.01;
-/// Below it by more than this, the two did not measure the same thing.
+/// Difference above which gateway and baseline did not measure the same thing.
 const BELOW_CAUTION: f64 = 0.05;
-/// How far the baseline may move during a session.
+/// Acceptable change of the baseline during a session.
 const DRIFT_MAX: f64 = 0.10;
-/// Rates that differ by less are the same offered load.
+/// Rates that differ by less count as the same offered load.
 const SAME_RATE: f64 = 0.02;
 
-/// Nothing gets faster by a gateway in between.
+/// Detects gateways that appear faster than the direct baseline, which is impossible.
 pub(super) fn below_direct(session: &Session<'_>, findings: &mut Findings) {
     for group in session.groups.iter().filter(|group| group.subject != DIRECT) {
-        // What comes out of a cache may well be faster, and is said to be.
+        // Responses from a cache may be faster; another rule reports them.
         if cache_hit(group.first()).is_some() {
             continue;
         }
@@ -42,7 +42,7 @@ pub(super) fn below_direct(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// A percentile of a gateway below that of the baseline.
+/// A percentile of a gateway that lies below that of the baseline.
 struct Below {
     percent: f64,
     gateway_ns: f64,
@@ -66,7 +66,8 @@ fn percentiles_below(group: &Group<'_>, direct: &Group<'_>) -> Vec<Below> {
     let below = COMPARED.into_iter().filter_map(|percent| {
         let (gateway, base) = (percentile(group, percent)?, percentile(direct, percent)?);
         let share = 1.0 - gateway.median / base.median;
-        // Runs whose ranges touch may differ by chance; single runs have no range and are taken as they are.
+        // Runs with overlapping ranges may differ by chance. Single runs have no range and are
+        // compared directly.
         (share > BELOW_MIN && !gateway.overlaps(&base)).then_some(Below {
             percent,
             gateway_ns: gateway.median,
@@ -82,8 +83,9 @@ fn percentile(group: &Group<'_>, percent: f64) -> Option<Spread> {
     Spread::from_values(group.runs.iter().filter_map(of_run))
 }
 
-/// The direct case that bounds a gateway's from below: in an open loop that of the same rate; in a closed
-/// loop the one of most connections, but not more than the gateway's, since more only make it slower.
+/// Returns the direct case that is a lower bound for the gateway's times: in an open loop the one
+/// with the same rate; in a closed loop the one with most connections, but not more than the
+/// gateway's, because more connections only make it slower.
 fn baseline_of<'s, 'a>(session: &'s Session<'a>, group: &Group<'_>) -> Option<&'s Group<'a>> {
     let of = group.first();
     let fits = |direct: &&Group<'_>| {
@@ -101,7 +103,7 @@ fn baseline_of<'s, 'a>(session: &'s Session<'a>, group: &Group<'_>) -> Option<&'
     direct.filter(fits).max_by_key(|direct| direct.first().concurrency)
 }
 
-/// The baseline was measured, before and after, and stayed where it was.
+/// Checks that the baseline was measured before and after the gateways and did not change.
 pub(super) fn drift(session: &Session<'_>, findings: &mut Findings) {
     let results = &session.report.results;
     let is_direct = |result: &CaseResult| result.subject == DIRECT;
@@ -112,8 +114,8 @@ pub(super) fn drift(session: &Session<'_>, findings: &mut Findings) {
         return;
     }
     let (before, after) = (&results[..first], &results[last + 1..]);
-    // A published table cannot be measured again: of those, only the whole lack of a baseline is
-    // said.
+    // A published table cannot be measured again; for those, only a completely missing baseline is
+    // reported.
     let missing = match (before.is_empty(), after.is_empty()) {
         (true, true) if !results.iter().any(is_direct) => Some(
             "There is no direct baseline: what a gateway adds cannot be told from what its upstream takes. \
@@ -135,10 +137,10 @@ pub(super) fn drift(session: &Session<'_>, findings: &mut Findings) {
     moved(before, after, findings);
 }
 
-/// Whether something stands between the generator and an upstream: suites know, and several subjects
-/// are several ways to the same place.
+/// Whether the report measures gateways. Suites define it; otherwise several subjects count as
+/// several paths to the same upstream.
 fn is_about_gateways(session: &Session<'_>) -> bool {
-    /// Suites whose target is what answers.
+    /// Suites without a gateway: the target itself answers.
     const WITHOUT_GATEWAY: [&str; 2] = ["polaris", "connections"];
     match session.report.suite.as_deref() {
         Some(suite) => !WITHOUT_GATEWAY.contains(&suite),
@@ -148,7 +150,7 @@ fn is_about_gateways(session: &Session<'_>) -> bool {
 
 fn moved(before: &[CaseResult], after: &[CaseResult], findings: &mut Findings) {
     for again in after {
-        // The run closest before: an earlier one may have drifted already.
+        // The closest earlier run, because still earlier ones may have drifted.
         let Some(base) = before.iter().rev().find(|base| base.name == again.name) else { continue };
         let p50 = |result: &CaseResult| {
             result.headline().percentile_ns(50.0).map_or(0.0, |value_ns| value_ns as f64)

@@ -1,16 +1,17 @@
-//! Whether the subjects were asked for the same, and answered the same way.
+//! Checks that all subjects received the same load and answered alike.
 
 use super::view::{Group, Session};
 use super::{Findings, Severity};
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// Shares of requests on new connections that differ by more than this are different behaviour.
+/// Difference in the share of requests on new connections above which subjects behave differently.
 const NEW_CONNECTIONS_APART: f64 = 0.10;
-/// Bodies whose length differs by more than this are not the same answer.
+/// Relative difference in body length above which responses are not the same.
 const LENGTH_APART: f64 = 0.01;
 
-/// Subjects of the same case have the same keep-alive, the same load, the same payload, and no cache.
+/// Checks that the subjects of a case have the same keep-alive, load and payload, and that no
+/// response came from a cache.
 pub(super) fn conditions(session: &Session<'_>, findings: &mut Findings) {
     for (index, group) in session.groups.iter().enumerate() {
         let is_first = !session.groups[..index].iter().any(|other| other.name == group.name);
@@ -74,8 +75,8 @@ fn differences(one: &CaseResult, other: &CaseResult) -> Vec<String> {
             found.push(format!("{:?} against {:?}", right.protocol(), left.protocol()));
         }
     }
-    // Beyond what was asked for, what happened: equal settings say little where one server closes
-    // connections or answers something shorter.
+    // Compares the observed behaviour too, because equal settings mean little if one server closes
+    // connections or sends shorter responses.
     if let (Some(left), Some(right)) = (new_connections(one), new_connections(other))
         && (left - right).abs() > NEW_CONNECTIONS_APART
     {
@@ -98,7 +99,7 @@ fn differences(one: &CaseResult, other: &CaseResult) -> Vec<String> {
     found
 }
 
-/// The share of requests that were not on a connection used before.
+/// Share of requests sent on a new connection.
 fn new_connections(result: &CaseResult) -> Option<f64> {
     let counts = &result.counts;
     let is_known = result.case.is_some() && counts.completed > 0 && counts.connections_opened > 0;
@@ -110,7 +111,7 @@ fn body_bytes(result: &CaseResult) -> Option<f64> {
     (answers > 0).then(|| result.counts.body_bytes as f64 / answers as f64)
 }
 
-/// The header that says that an answer was not made for this request.
+/// Returns the response header that indicates a cache hit.
 pub(super) fn cache_hit(result: &CaseResult) -> Option<(&str, &str)> {
     let tells = |name: &str, value: &str| {
         let name = name.to_ascii_lowercase();

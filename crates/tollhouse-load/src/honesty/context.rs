@@ -1,4 +1,4 @@
-//! What belongs beside the figures: what they cost, what they were measured on, what a table leaves out.
+//! Checks the context of the figures: resource cost, environment, gaps in tables.
 
 use super::generator::GENERATOR;
 use super::view::{Session, elapsed_seconds, sample_count, titles};
@@ -6,7 +6,7 @@ use super::{Findings, Severity};
 use crate::report::Report;
 use crate::result::CaseResult;
 
-/// Cost, environment, and the gaps of tables.
+/// Checks resource cost, environment, and the gaps of tables.
 pub(super) fn context(session: &Session<'_>, findings: &mut Findings) {
     cost(session, findings);
     let is_measured = session.measured().next().is_some();
@@ -16,7 +16,7 @@ pub(super) fn context(session: &Session<'_>, findings: &mut Findings) {
     unknown(session, findings);
 }
 
-/// CPU and memory of what was measured.
+/// Checks that CPU and memory of the target were measured.
 fn cost(session: &Session<'_>, findings: &mut Findings) {
     let has_cost = |result: &CaseResult| {
         result
@@ -37,7 +37,7 @@ fn cost(session: &Session<'_>, findings: &mut Findings) {
             ),
         );
     }
-    // Another fault than having no figures: these exist, and hide their peaks.
+    // Reported separately: the figures exist but hide short peaks.
     let coarse = titles(session.results().filter(|result| is_sampled_too_seldom(result)));
     if !coarse.is_empty() {
         findings.overall(
@@ -57,7 +57,7 @@ fn is_sampled_too_seldom(result: &CaseResult) -> bool {
     result.processes.iter().any(|process| seldom(process.samples.len()))
 }
 
-/// Everything needed to repeat it.
+/// Checks that the report holds everything needed to repeat the measurement.
 fn environment(report: &Report, findings: &mut Findings) {
     let environment = &report.environment;
     let lacks_limit = |name: &str| !environment.limits.contains_key(name);
@@ -82,7 +82,7 @@ fn environment(report: &Report, findings: &mut Findings) {
     }
 }
 
-/// What a table does not say, once for all of its rows.
+/// Reports the information that a table lacks, once for all of its rows.
 fn unknown(session: &Session<'_>, findings: &mut Findings) {
     let tables: Vec<&CaseResult> =
         session.results().filter(|result| result.case.is_none()).collect();
@@ -98,7 +98,7 @@ fn unknown(session: &Session<'_>, findings: &mut Findings) {
         ("mean", none(|it| it.headline().mean_ns > 0.0)),
         ("maximum", none(|it| it.headline().max_ns > 0)),
         ("the rest of the distribution", none(|it| !it.headline().values.is_empty())),
-        // No table tells how it was warmed up, and none whether answers were looked at.
+        // Tables never report their warm-up or whether responses were checked.
         ("warm-up", true),
         ("repetitions", none(|it| it.repetition > 1)),
         ("payload checks", true),

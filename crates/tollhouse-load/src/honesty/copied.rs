@@ -1,14 +1,15 @@
-//! Cells of a table that were copied from another row.
+//! Detects table cells copied from another row.
 
 use super::view::{Session, title};
 use super::{Findings, Severity};
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// Digits that a measured time repeats only by accident.
+/// Number of significant digits from which measured times repeat only by accident.
 const DIGITS_MIN: usize = 4;
 
-/// A table whose times repeat to four digits between rows was copied by hand.
+/// Reports tables whose times repeat to four digits between rows, because such cells were copied by
+/// hand.
 pub(super) fn repeated_figures(session: &Session<'_>, findings: &mut Findings) {
     let mut seen: Vec<(f64, String)> = Vec::new();
     let mut repeated = Vec::new();
@@ -35,7 +36,8 @@ pub(super) fn repeated_figures(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// Mean and percentiles of a table's row, where they have enough digits to be told apart.
+/// Returns mean and percentiles of a table row that have enough significant digits to be
+/// distinguishable.
 fn table_times(result: &CaseResult) -> Vec<(String, f64)> {
     let times = result.headline();
     let percentiles =

@@ -1,21 +1,21 @@
-//! Failures stand beside every rate.
+//! Reports failures beside every rate.
 
 use super::view::Session;
 use super::{Findings, Severity};
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// Above this share of failures the rate is one of failing.
+/// Share of failures above which the rate describes failing requests.
 const SHARE_CAUTION: f64 = 0.01;
-/// Above this share there is nothing to be said about the target's work.
+/// Share of failures above which the figures do not describe the target's work.
 const SHARE_INVALID: f64 = 0.10;
 
-/// Failures are counted, named by class, and taken out of the headline.
+/// Reports the failures of each result by class. Failures are excluded from the headline figures.
 pub(super) fn failures(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results().filter(|result| result.counts.failed > 0) {
         let counts = &result.counts;
-        // A table may count failures beside what completed instead of among it; a share above 1
-        // would say nothing.
+        // A table may count failures separately from completed requests; a share above 1 would be
+        // meaningless.
         let share = counts.failed as f64 / counts.completed.max(counts.failed) as f64;
         let severity = match share {
             share if share > SHARE_INVALID => Severity::Invalid,
@@ -55,7 +55,8 @@ fn classes(result: &CaseResult) -> String {
     }
 }
 
-/// A server that answers its errors with status 200 fools every tool that looks at the status only.
+/// Text about responses with status 200 that failed a check: servers that send errors with status
+/// 200 deceive tools that check only the status.
 fn wrong_answers(result: &CaseResult) -> &'static str {
     let has_ok = result.counts.statuses.keys().any(|status| status == "200" || status == "OK");
     let has_checks = result.counts.failures.get("check").is_some_and(|failed| *failed > 0);

@@ -1,4 +1,4 @@
-//! Whether the generator measured the target or itself.
+//! Checks that the generator was not the bottleneck.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,21 @@ use crate::case::Case;
 use crate::report::figure;
 use crate::result::{CaseResult, ProcessSeries};
 
-/// The role of the generator's own process.
+/// Role name of the generator's own process.
 pub(super) const GENERATOR: &str = "generator";
-/// Above this share of its cores the generator limits what is measured.
+/// Share of its cores above which the generator limits the measurement.
 const BUSY_MAX: f64 = 0.80;
-/// The role of what is measured.
+/// Role name of the measured process.
 const TARGET: &str = "target";
-/// Above this share of the cores that the generator may use, everybody there waits for one.
+/// Share of use, of the cores available to the generator, above which processes there wait for a
+/// core.
 const CORES_BUSY_MAX: f64 = 0.95;
-/// A loop that looks at its sockets later than this adds to the times it measures.
+/// Delay of the event loop above which it adds to the measured times.
 const LOOP_DELAY_NS: u64 = 1_000_000;
-/// Such a delay shows in the higher percentiles.
+/// Delay of the event loop that shows in the higher percentiles.
 const LOOP_DELAY_LONG_NS: u64 = 10_000_000;
 
-/// The generator has cores to spare, and does not take them from the target.
+/// Checks that the generator had spare cores and did not take cores from the target.
 pub(super) fn busy(session: &Session<'_>, findings: &mut Findings) {
     let machine = session.report.environment.cores as usize;
     let mut shared = Vec::new();
@@ -36,7 +37,7 @@ pub(super) fn busy(session: &Session<'_>, findings: &mut Findings) {
             busy_cores(result, seconds, cores.as_ref(), machine, findings);
         }
     }
-    // Repetitions of a case follow each other.
+    // Repetitions of a case are adjacent.
     shared.dedup();
     apart.dedup();
     for (titles, how, remedy) in [
@@ -81,7 +82,8 @@ fn own_cores(result: &CaseResult, seconds: f64, cores: usize, findings: &mut Fin
     }
 }
 
-/// Whether the target ran beside the generator: it was watched here, or its address is of this machine.
+/// Whether the target ran on the generator's machine: it was sampled here, or its address is a
+/// loopback address.
 fn is_on_this_machine(result: &CaseResult, case: &Case) -> bool {
     const LOOPBACKS: [&str; 4] = ["127.", "localhost", "[::1]", "unix:"];
     let is_loopback = |address: &str| LOOPBACKS.iter().any(|prefix| address.starts_with(prefix));
@@ -90,7 +92,7 @@ fn is_on_this_machine(result: &CaseResult, case: &Case) -> bool {
         || result.processes.iter().any(|process| process.role != GENERATOR)
 }
 
-/// Whether the target is known to have kept off the generator's cores.
+/// Whether the target is known to have used none of the generator's cores.
 fn are_apart(result: &CaseResult, generator: Option<&Cores>) -> bool {
     match (generator, cores_of(result, TARGET)) {
         (Some(generator), Some(target)) => generator.is_disjoint(&target),
@@ -98,7 +100,7 @@ fn are_apart(result: &CaseResult, generator: Option<&Cores>) -> bool {
     }
 }
 
-/// Whoever runs on the generator's cores, together, leaves it room to be in time.
+/// Checks that all processes on the generator's cores together leave it enough room to be on time.
 fn busy_cores(
     result: &CaseResult,
     seconds: f64,
@@ -114,7 +116,7 @@ fn busy_cores(
         result.processes.iter().filter(meets).map(ProcessSeries::cpu_seconds).sum::<f64>();
     let mut used = watched / seconds;
     let cores = generator.map_or(machine, BTreeSet::len);
-    // The kernel counts everybody, but for all cores together.
+    // The kernel counts all processes, but only for all cores together.
     let whole = result.kernel.as_ref().map_or(&[][..], |kernel| &kernel.cpu_cores);
     if cores == machine && !whole.is_empty() {
         used = whole.iter().sum::<f64>() / whole.len() as f64;
@@ -133,18 +135,18 @@ fn busy_cores(
     }
 }
 
-/// Numbers of cores.
+/// Core numbers.
 type Cores = BTreeSet<usize>;
 
-/// The cores that a part in the case may run on, when that is known.
+/// Returns the cores on which a role's process may run, if known.
 fn cores_of(result: &CaseResult, role: &str) -> Option<Cores> {
     let process = result.processes.iter().find(|process| process.role == role)?;
     core_list(&process.cores)
 }
 
-/// Takes the kernel's list of cores apart, such as `0-3,8`.
+/// Parses the kernel's list of cores, such as `0-3,8`.
 fn core_list(text: &str) -> Option<Cores> {
-    /// More cores than any machine has; a longer list is not one of the kernel's.
+    /// More cores than any machine has; a longer list is invalid.
     const CORES_MAX: usize = 8_192;
     let mut cores = Cores::new();
     for part in text.split(',') {
@@ -158,7 +160,7 @@ fn core_list(text: &str) -> Option<Cores> {
     (!cores.is_empty()).then_some(cores)
 }
 
-/// The generator's own loop looks at its sockets in time.
+/// Checks that the generator's event loop polled its sockets in time.
 pub(super) fn loop_delay(session: &Session<'_>, findings: &mut Findings) {
     let late = |result: &&CaseResult| result.loop_delay_ns > LOOP_DELAY_NS;
     let shown = |result: &CaseResult| {

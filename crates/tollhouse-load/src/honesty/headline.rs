@@ -1,14 +1,15 @@
-//! Whether the largest figure, the one that becomes the headline, stands alone.
+//! Checks whether the largest figure, usually the headline, is an outlier.
 
 use super::view::{Group, Session};
 use super::{Findings, Severity};
 use crate::report::Spread;
 use crate::report::figure;
 
-/// How far a maximum may rise above both of its neighbours.
+/// Excess of a maximum over both of its neighbours above which it is suspect.
 const ALONE_MIN: f64 = 0.25;
 
-/// A rate that rises over connections and falls again has neighbours near its top.
+/// Reports a maximum rate far above both of its neighbours. A rate that rises and falls with the
+/// number of connections has neighbours near its maximum.
 pub(super) fn outlier(session: &Session<'_>, findings: &mut Findings) {
     for rising in rising_loads(session) {
         let rates: Vec<Spread> = rising.iter().filter_map(|group| rate(group)).collect();
@@ -19,14 +20,14 @@ pub(super) fn outlier(session: &Session<'_>, findings: &mut Findings) {
             left.median.total_cmp(&right.median)
         };
         let Some((top, highest)) = rates.iter().enumerate().max_by(by_median) else { continue };
-        // At either end there is one neighbour only, and a rate that still rises is no outlier.
+        // The ends have one neighbour only, and a rate that still rises is not an outlier.
         let (Some(before), Some(after)) = (top.checked_sub(1), rates.get(top + 1)) else {
             continue;
         };
         let before = rates[before];
         let next = if before.median > after.median { &before } else { after };
         let alone = highest.median / next.median - 1.0;
-        // Repeated runs that lie apart from the neighbour's are evidence: then it is the capacity.
+        // Repeated runs whose range is apart from the neighbour's confirm the maximum as capacity.
         if alone <= ALONE_MIN || (highest.is_repeated() && !highest.overlaps(next)) {
             continue;
         }
@@ -53,8 +54,8 @@ fn rate(group: &Group<'_>) -> Option<Spread> {
     Spread::from_values(group.runs.iter().map(|run| run.goodput).filter(|rate| *rate > 0.0))
 }
 
-/// Cases of one subject with ever more connections, in the order of measuring; a new row begins where
-/// their number falls. Open loops have no maximum to find.
+/// Groups the cases of one subject with a rising number of connections, in measuring order; a new
+/// row begins where the number falls. Open loops are skipped because they have no maximum.
 fn rising_loads<'s, 'a>(session: &'s Session<'a>) -> Vec<Vec<&'s Group<'a>>> {
     let mut rows: Vec<Vec<&Group<'_>>> = Vec::new();
     for group in &session.groups {

@@ -1,4 +1,4 @@
-//! Whether somebody looked at what came back.
+//! Checks that response bodies were verified.
 
 use super::view::{Session, titles};
 use super::{Findings, Severity};
@@ -6,15 +6,16 @@ use crate::case::{Case, Checks, Protocol};
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// Bodies whose mean length is further off the first one's than this are not all alike.
+/// Relative deviation of the mean body length from the first body's above which bodies differ.
 const LENGTH_SHARE: f64 = 0.01;
 
-/// A cached error page, a redirect or an error in a 200 is not the payload.
+/// Reports results whose bodies were not verified: cached error pages, redirects and errors sent
+/// with status 200 would count as success.
 pub(super) fn payload(session: &Session<'_>, findings: &mut Findings) {
     let mut unverified = Vec::new();
     for (result, case) in session.measured() {
         redirects(result, case, findings);
-        // Without a body (HEAD, 204) there is nothing that could be something else.
+        // Without a body (HEAD, 204) there is nothing to verify.
         if verifies_content(&case.checks) || !has_body(case) {
             continue;
         }
@@ -53,12 +54,12 @@ fn verifies_content(checks: &Checks) -> bool {
 fn has_body(case: &Case) -> bool {
     match case.protocol() {
         Protocol::Http1 | Protocol::Http2 => case.http.method != "HEAD",
-        // Their answers are decoded, or compared with what was sent.
+        // The client decodes these responses or compares them with the request.
         Protocol::Grpc | Protocol::WebSocket | Protocol::Tcp => false,
     }
 }
 
-/// Length of the first body and the mean of all, when they differ.
+/// Returns the length of the first body and the mean of all, if they differ.
 fn varying_length(result: &CaseResult) -> Option<(f64, f64)> {
     let counts = &result.counts;
     let answers = counts.statuses.values().sum::<u64>();
@@ -69,7 +70,7 @@ fn varying_length(result: &CaseResult) -> Option<(f64, f64)> {
     ((mean - first).abs() > LENGTH_SHARE * first.max(1.0)).then_some((first, mean))
 }
 
-/// Redirects count as success when nobody says which status is one.
+/// Reports redirects that counted as success because the case names no expected status.
 fn redirects(result: &CaseResult, case: &Case, findings: &mut Findings) {
     let redirected: u64 = result
         .counts

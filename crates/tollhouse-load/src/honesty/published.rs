@@ -1,11 +1,11 @@
-//! Published figures that a report shows beside its own: only what cannot be true of them, in one note
-//! for each rule, since it is the reader's comparison and not the measurement that suffers.
+//! Checks published figures shown beside the report's own. Only impossible figures are reported, in
+//! one note per rule, because they affect the reader's comparison and not the measurement.
 
 use super::view::{Session, names};
 use super::{Findings, RULES_OF_TABLES, Severity};
 use crate::report::Report;
 
-/// Judges the figures that were published about the same cases.
+/// Checks the figures published for the same cases.
 pub(super) fn evaluate(report: &Report, findings: &mut Findings) {
     if report.published.is_empty() {
         return;
@@ -18,8 +18,7 @@ pub(super) fn evaluate(report: &Report, findings: &mut Findings) {
     }
     let mut rules: Vec<&str> = raised.warnings.iter().map(|warning| &*warning.rule).collect();
     rules.dedup();
-    // Once a rule, not once a row: the figures are others', and whoever reads this page can mend
-    // none of them.
+    // Once per rule instead of per row, because readers cannot correct the figures of others.
     for rule in rules {
         let of_rule = raised.warnings.iter().filter(|warning| warning.rule == rule);
         let cases: Vec<&str> =

@@ -1,14 +1,15 @@
-//! Whether a difference can be told from chance.
+//! Checks whether a difference can be distinguished from chance.
 
 use super::view::{Group, Session, names};
 use super::{Findings, Severity};
 use crate::report::figure;
 use crate::report::{RUNS_MIN, Spread};
 
-/// Runs of the same case that lie further apart than this share of their median.
+/// Spread of the runs of a case, relative to their median, above which it is reported.
 const WIDTH_MAX: f64 = 0.10;
 
-/// Runs of a case agree, and subjects whose runs overlap are not ranked.
+/// Reports cases whose runs disagree, and pairs of subjects that must not be ranked because the
+/// ranges of their runs overlap.
 pub(super) fn spread(session: &Session<'_>, findings: &mut Findings) {
     for group in &session.groups {
         let Some(rates) = rates(group).filter(|rates| rates.runs > 1) else { continue };
@@ -29,7 +30,7 @@ pub(super) fn spread(session: &Session<'_>, findings: &mut Findings) {
             );
         }
     }
-    // Only said: a reader ranks whatever two rows stand under each other.
+    // Only a note: readers rank any two rows placed next to each other.
     let pairs = overlapping(session);
     if !pairs.is_empty() {
         findings.overall(
@@ -44,7 +45,7 @@ pub(super) fn spread(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// Pairs of subjects that a reader would rank by this case, and should not.
+/// Returns pairs of subjects whose runs overlap in a case, so that ranking them would be wrong.
 fn overlapping(session: &Session<'_>) -> Vec<String> {
     let mut pairs = Vec::new();
     for (index, left) in session.groups.iter().enumerate() {
@@ -60,7 +61,7 @@ fn overlapping(session: &Session<'_>) -> Vec<String> {
     pairs
 }
 
-/// Three runs at least.
+/// Reports cases with fewer than three runs.
 pub(super) fn repetitions(session: &Session<'_>, findings: &mut Findings) {
     let is_measured = |group: &&Group<'_>| group.first().case.is_some();
     let few: Vec<String> = session

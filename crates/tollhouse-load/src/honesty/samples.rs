@@ -1,4 +1,4 @@
-//! Whether enough was measured for what is claimed.
+//! Checks that enough was measured for the figures given.
 
 use super::view::{Session, elapsed_seconds, names, sample_count, title, titles};
 use super::{Findings, Severity};
@@ -6,18 +6,18 @@ use crate::case::Metric;
 use crate::report::figure;
 use crate::result::{CaseResult, End};
 
-/// A shorter case shows its own beginning.
+/// Minimum duration; a shorter run measures its own start.
 const SECONDS_MIN: f64 = 1.0;
-/// Long enough for caches, pools and clocks of the machine to be averaged over.
+/// Duration that averages over effects of caches, pools and clock frequencies.
 const SECONDS_ENOUGH: f64 = 30.0;
-/// With so many samples a shorter run is good enough.
+/// Number of samples with which a shorter run suffices.
 const SAMPLES_ENOUGH: u64 = 100_000;
-/// Fewer samples beyond a percentile make it a matter of single requests.
+/// Samples beyond a percentile below which it depends on single requests.
 const BEYOND_MIN: f64 = 10.0;
-/// As many samples beyond a percentile make it repeatable.
+/// Samples beyond a percentile from which it is repeatable.
 const BEYOND_ENOUGH: f64 = 100.0;
 
-/// At least 30 s or 100,000 samples; below a second nothing at all.
+/// Requires 30 s or 100,000 samples; runs below one second are invalid.
 pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
     let mut short = Vec::new();
     for result in session.results() {
@@ -34,7 +34,7 @@ pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
                     figure::time(seconds * 1e9),
                 ),
             );
-        // Either is enough: many samples in a short time are as good as a long time with few.
+        // Either one suffices.
         } else if seconds < SECONDS_ENOUGH && samples.is_some_and(|count| count < SAMPLES_ENOUGH) {
             short.push(format!(
                 "{} ({}, {} samples)",
@@ -58,7 +58,7 @@ pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// A run that was cut short says so.
+/// Reports interrupted runs.
 pub(super) fn interrupted(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results().filter(|result| result.end == End::Interrupted) {
         let seconds = elapsed_seconds(result).unwrap_or(0.0);
@@ -75,13 +75,13 @@ pub(super) fn interrupted(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// A percentile needs samples beyond it: 10 to be named, 100 to be repeatable.
+/// Checks the number of samples beyond each percentile: 10 to show it, 100 to be repeatable.
 pub(super) fn beyond(session: &Session<'_>, findings: &mut Findings) {
     let mut few = Vec::new();
     for result in session.results() {
         let Some(samples) = sample_count(result) else { continue };
         for percent in claimed(result) {
-            // A float a hair below 10 is 10: the bound below forgives a millionth.
+            // The tolerance of a millionth compensates for rounding just below 10.
             let beyond = samples as f64 * (1.0 - percent / 100.0);
             if beyond < BEYOND_MIN - 1e-6 {
                 findings.about(
@@ -114,8 +114,8 @@ pub(super) fn beyond(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// The percentiles that somebody will quote: the p99, those of thresholds, all of a table. Others of a
-/// measurement are shown only where enough samples lie beyond them.
+/// Percentiles likely to be quoted: the p99, those of thresholds, and all of a table. Other
+/// percentiles of a measurement are shown only if enough samples lie beyond them.
 fn claimed(result: &CaseResult) -> Vec<f64> {
     let Some(case) = &result.case else {
         let given = result.headline().percentiles.iter();
@@ -133,9 +133,10 @@ fn claimed(result: &CaseResult) -> Vec<f64> {
     claimed
 }
 
-/// Results that end a report in the middle of their requests would hide the slowest of them.
+/// Reports results with many requests in flight at the end, because the slowest requests are
+/// missing from the times.
 pub(super) fn unfinished(session: &Session<'_>, findings: &mut Findings) {
-    /// A share of requests under way at the end that can move a p99.
+    /// Share of unfinished requests from which a p99 can change.
     const SHARE_MAX: f64 = 0.01;
     let many = titles(session.results().filter(|result| {
         let counts = &result.counts;

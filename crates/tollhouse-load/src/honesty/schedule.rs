@@ -1,4 +1,4 @@
-//! Open and closed loops: what a time may be called, and whether a schedule was kept.
+//! Rules for open and closed loops: the meaning of the times, and whether the schedule was kept.
 
 use super::view::{Session, titles};
 use super::{Findings, Severity};
@@ -6,14 +6,14 @@ use crate::case::Case;
 use crate::report::figure;
 use crate::result::CaseResult;
 
-/// Completed requests below this share of the rate asked for: the schedule was not kept.
+/// Ratio of completed to requested rate below which the schedule was not kept.
 const KEPT_MIN: f64 = 0.95;
-/// A share of unsent requests above which the distribution leaves out too much to be quoted.
+/// Share of unsent requests above which the distribution is too incomplete to be quoted.
 const UNSENT_INVALID: f64 = 0.01;
-/// Requests that leave later than this are late by more than a timer's tick.
+/// Delay after the intended start that exceeds a timer tick.
 const SLIP_NS: u64 = 1_000_000;
 
-/// Times of a closed loop are response times at saturation, never latency.
+/// Notes that the times of a closed loop are response times at saturation, not latency.
 pub(super) fn closed_loop(session: &Session<'_>, findings: &mut Findings) {
     let closed = titles(session.results().filter(|result| {
         let paused = result.case.as_ref().is_some_and(|case| case.protocol() == TCP);
@@ -33,10 +33,10 @@ pub(super) fn closed_loop(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// Connecting alone has no schedule to be honest about.
+/// TCP, for which the closed-loop note is left out, because connecting has no schedule.
 const TCP: crate::case::Protocol = crate::case::Protocol::Tcp;
 
-/// In an open loop the rate asked for was reached.
+/// Checks that open-loop runs reached their rate.
 pub(super) fn rate_kept(session: &Session<'_>, findings: &mut Findings) {
     let mut unstated = Vec::new();
     for result in session.results().filter(|result| result.open_loop) {
@@ -85,7 +85,8 @@ fn one_rate(result: &CaseResult, intended: f64, findings: &mut Findings) {
     );
 }
 
-/// When requests left late, the corrected and the uncorrected times belong side by side.
+/// If requests left late, reports the times from the intended start and from the actual sending
+/// side by side.
 pub(super) fn slip(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results() {
         let (Some(slip), Some(latency)) = (&result.slip, &result.latency) else { continue };
@@ -113,7 +114,7 @@ pub(super) fn slip(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// What lateness comes from: the generator's own loop, or connections that all wait.
+/// Names the cause of late requests: the generator's event loop, or a lack of free connections.
 fn remedy(result: &CaseResult, late_ns: u64) -> &'static str {
     let lanes = result.case.as_ref().map_or(0, |case: &Case| case.load.connections);
     match result.loop_delay_ns > late_ns / 2 {

@@ -1,18 +1,20 @@
-//! Whether the run had become steady: warm-up left out, and no trend in what was recorded.
+//! Checks that the run was steady: warm-up excluded, and no trend in the recorded part.
 
 use super::view::{Session, is_even, titles};
 use super::{Findings, Severity};
 use crate::report::figure;
 use crate::result::{CaseResult, Interval};
 
-/// Fewer intervals show no trend.
+/// Minimum number of intervals for a trend.
 const INTERVALS_MIN: usize = 8;
-/// A slope this many standard errors from 0 is no accident (1 in 400 runs of that few intervals).
+/// Significance of a slope in standard errors; reached by chance in 1 of 400 runs with so few
+/// intervals.
 const STANDARD_ERRORS_MIN: f64 = 4.0;
-/// A trend that moves less than this over the run does not matter.
+/// Relative change over the run below which a trend is ignored.
 const MOVE_MIN: f64 = 0.05;
 
-/// Something ran before anything was recorded, and what was recorded neither rises nor falls.
+/// Checks that a warm-up preceded the recording and that the recorded figures neither rise nor
+/// fall.
 pub(super) fn steady(session: &Session<'_>, findings: &mut Findings) {
     let mut cold = Vec::new();
     for (result, case) in session.measured() {
@@ -41,7 +43,7 @@ fn trends(result: &CaseResult, findings: &mut Findings) {
     if steady_part.len() < INTERVALS_MIN {
         return;
     }
-    // In an open loop the rate is the schedule's, which is steady by construction.
+    // In an open loop the schedule determines the rate.
     let rates = (!result.open_loop)
         .then(|| trend(&points(steady_part, |interval| Some(interval.rate()))))
         .flatten();
@@ -69,7 +71,7 @@ fn trends(result: &CaseResult, findings: &mut Findings) {
     }
 }
 
-/// The last two thirds, without a rest that is shorter than the others.
+/// Returns the last two thirds of the intervals, without a shorter last interval.
 fn last_two_thirds(series: &[Interval]) -> &[Interval] {
     let whole = match series {
         [first, .., last] if last.span_ns * 2 < first.span_ns => &series[..series.len() - 1],
@@ -83,7 +85,7 @@ fn points(series: &[Interval], figure: impl Fn(&Interval) -> Option<f64>) -> Vec
     series.iter().filter_map(point).collect()
 }
 
-/// A line through points that is not level.
+/// Significant linear trend, by its first and last value.
 struct Trend {
     from: f64,
     to: f64,
@@ -96,7 +98,7 @@ impl Trend {
     }
 }
 
-/// The line of least squares, when its slope is significant and matters.
+/// Returns the least-squares line, if its slope is significant and large enough.
 fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     if points.len() < INTERVALS_MIN {
         return None;

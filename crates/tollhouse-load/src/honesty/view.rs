@@ -1,4 +1,5 @@
-//! A report as the rules look at it: runs of the same case together, tables apart from measurements.
+//! Report prepared for the rules: runs of the same case are grouped, and tables are separated from
+//! measurements.
 
 use std::time::Duration;
 
@@ -7,24 +8,22 @@ use crate::pace::Pace;
 use crate::report::Report;
 use crate::result::CaseResult;
 
-/// How suites call the subject that is measured without a gateway in between.
+/// Subject name that suites use for the measurement without a gateway.
 pub(super) const DIRECT: &str = "direct";
 
-/// A report, taken apart.
+/// Grouped view of a report.
 pub(super) struct Session<'a> {
-    /// The report itself.
     pub(super) report: &'a Report,
-    /// Runs of the same case of the same subject, in the order of their first run.
+    /// Runs of the same case and subject, in the order of their first run.
     pub(super) groups: Vec<Group<'a>>,
 }
 
-/// The runs of one case of one subject.
+/// Runs of one case of one subject.
 pub(super) struct Group<'a> {
-    /// What was measured.
     pub(super) subject: &'a str,
-    /// Which case.
+    /// Name of the case.
     pub(super) name: &'a str,
-    /// The runs, never empty.
+    /// Never empty.
     pub(super) runs: Vec<&'a CaseResult>,
 }
 
@@ -49,12 +48,12 @@ impl<'a> Session<'a> {
         self.report.results.iter()
     }
 
-    /// Results that were measured, each with the case it came from; rows of tables have none.
+    /// Returns measured results with their cases; table rows, which have no case, are left out.
     pub(super) fn measured(&self) -> impl Iterator<Item = (&'a CaseResult, &'a Case)> {
         self.results().filter_map(|result| Some((result, result.case.as_ref()?)))
     }
 
-    /// How messages call several results: by name, or as all of them.
+    /// Formats a list of results for a message: by name, or as all of them.
     pub(super) fn called(&self, results: &[String]) -> String {
         match results.len() == self.groups.len() && results.len() > 1 {
             true => format!("all {} cases", results.len()),
@@ -62,7 +61,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The subjects, each once, in order.
+    /// Returns the subjects without duplicates, in order.
     pub(super) fn subjects(&self) -> Vec<&'a str> {
         let mut subjects = Vec::new();
         for group in &self.groups {
@@ -75,18 +74,17 @@ impl<'a> Session<'a> {
 }
 
 impl Group<'_> {
-    /// The first of the runs.
     pub(super) fn first(&self) -> &CaseResult {
         self.runs[0]
     }
 
-    /// How messages call it.
+    /// Returns the name used in messages.
     pub(super) fn title(&self) -> String {
         title(self.first())
     }
 }
 
-/// How messages call a result: `subject / case`.
+/// Returns the name of a result in messages: `subject / case`.
 pub(super) fn title(result: &CaseResult) -> String {
     match (result.subject.as_str(), result.name.as_str()) {
         ("", name) => name.to_owned(),
@@ -95,7 +93,7 @@ pub(super) fn title(result: &CaseResult) -> String {
     }
 }
 
-/// The titles of some results, each once.
+/// Returns the titles of results, without duplicates.
 pub(super) fn titles<'a>(results: impl IntoIterator<Item = &'a CaseResult>) -> Vec<String> {
     let mut titles = Vec::new();
     for title in results.into_iter().map(title) {
@@ -106,7 +104,8 @@ pub(super) fn titles<'a>(results: impl IntoIterator<Item = &'a CaseResult>) -> V
     titles
 }
 
-/// How long was measured, in seconds: as recorded, or what count and rate of a table imply.
+/// Returns the duration of the measurement in seconds: as recorded, or computed from a table's
+/// count and rate.
 pub(super) fn elapsed_seconds(result: &CaseResult) -> Option<f64> {
     if result.elapsed_ns > 0 {
         return Some(Duration::from_nanos(result.elapsed_ns).as_secs_f64());
@@ -115,21 +114,22 @@ pub(super) fn elapsed_seconds(result: &CaseResult) -> Option<f64> {
     is_known.then(|| result.counts.completed as f64 / result.rate)
 }
 
-/// How many times the headline's distribution holds: as recorded, or the requests of a table.
+/// Returns the number of samples in the headline distribution: as recorded, or the request count of
+/// a table.
 pub(super) fn sample_count(result: &CaseResult) -> Option<u64> {
     let recorded = result.headline().count;
     let count = if recorded > 0 { recorded } else { result.counts.completed };
     (count > 0).then_some(count)
 }
 
-/// Whether the load asked for is the same from start to end.
+/// Whether the requested load is constant over the run.
 pub(super) fn is_even(case: &Case) -> bool {
     matches!(case.load.pace, Pace::Closed | Pace::Think(_) | Pace::Rate(_))
 }
 
-/// Names as one text: all of a few, the first ones of many.
+/// Joins names: all of a few, the first of many.
 pub(super) fn names<T: AsRef<str>>(names: &[T]) -> String {
-    /// More than these are counted instead.
+    /// Number of names listed before the rest is only counted.
     const NAMED_MAX: usize = 4;
     let named = names.iter().take(NAMED_MAX).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMED_MAX) {

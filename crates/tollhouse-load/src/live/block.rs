@@ -1,4 +1,4 @@
-//! Progress as a block of lines: a pure function of what is known, the colours and the room.
+//! Progress as a block of lines: a pure function of progress, colours and terminal size.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use crate::report::figure;
 use crate::report::paint::Paint;
 use crate::run::Progress;
 
-/// Eighths of a character, for bars and sparklines.
+/// Block characters filled by eighths, for bars.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Columns of a line at most, however wide the terminal: eyes lose the line beyond.
+/// Maximum line width on wide terminals, for readability.
 const WIDTH_MAX: usize = 100;
-/// Columns before the values of a line.
+/// Width of the label column.
 const LABEL: usize = 12;
 
-/// What is shown.
+/// Content of the block.
 pub(super) struct View<'a> {
-    /// What is measured: the title, and what belongs under it.
+    /// Title and the lines below it.
     pub(super) head: &'a [String],
     pub(super) progress: &'a Progress<'a>,
 }
 
-/// A line before it is painted: words with what they are, so that it can be cut to the room there is.
+/// Line of tagged words before colouring, so that it can be cut to the available width.
 #[derive(Default)]
 struct Line(Vec<(Tone, String)>);
 
@@ -64,8 +64,8 @@ impl Line {
     }
 }
 
-/// The block, never wider or higher than the terminal: a line too long would wrap and the next drawing
-/// begin at the wrong place.
+/// Renders the block within the size of the terminal: a wrapped line would shift the position of
+/// the next redraw.
 pub(super) fn lines(view: &View<'_>, paint: Paint, size: Size) -> Vec<String> {
     let width = size.columns.saturating_sub(1).min(WIDTH_MAX);
     let mut lines: Vec<Line> = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn lines(view: &View<'_>, paint: Paint, size: Size) -> Vec<String> {
     lines.into_iter().map(|line| line.paint(paint, width)).collect()
 }
 
-/// How far it is, and how much is left.
+/// Line with the completed part and the remaining time.
 fn time_bar(progress: &Progress<'_>, width: usize) -> Line {
     let label = if progress.is_warming_up { "warming up" } else { "measuring" };
     let of_time = progress.planned.map(|planned| {
@@ -103,7 +103,7 @@ fn time_bar(progress: &Progress<'_>, width: usize) -> Line {
         let left = left.map_or_else(|_| String::new(), |left| format!(", {} left", seconds(left)));
         (share, format!("{} of {} requests{left}", figure::count(done), figure::count(planned)))
     });
-    // Whichever bound is nearer ends the run, so that one is drawn.
+    // The bound that is nearer ends the run, so that it is displayed.
     let further = match (of_time, of_requests) {
         (Some(time), Some(requests)) if requests.0 > time.0 => Some(requests),
         (time, requests) => time.or(requests),
@@ -119,7 +119,7 @@ fn seconds(duration: Duration) -> String {
     figure::seconds(duration)
 }
 
-/// A bar of so many columns, filled by a share.
+/// Draws a bar of this width, filled by a share.
 fn bar(share: f64, columns: usize) -> String {
     let eighths = (share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize;
     let mut text = EIGHTHS[8].to_string().repeat(eighths / 8);
@@ -174,7 +174,7 @@ fn failures(progress: &Progress<'_>) -> Line {
     }
 }
 
-/// The rate over time, as far as it fits.
+/// Sparkline of the rate over time, as far as it fits.
 fn sparkline(progress: &Progress<'_>, width: usize) -> Option<Line> {
     let room = width.saturating_sub(LABEL + 20).clamp(8, 60);
     let from = progress.series.len().saturating_sub(room);
@@ -190,7 +190,7 @@ fn sparkline(progress: &Progress<'_>, width: usize) -> Option<Line> {
     Some(Line::new("over time").with(Tone::Drawn, text).with(Tone::Faint, peak))
 }
 
-/// CPU and memory of what is watched.
+/// Line with CPU and memory use of the watched processes.
 fn usage(progress: &Progress<'_>) -> Option<Line> {
     let one = |usage: &crate::resource::Usage| {
         let memory = figure::memory(usage.rss_bytes);
@@ -202,7 +202,7 @@ fn usage(progress: &Progress<'_>) -> Option<Line> {
 
 fn histogram_lines(progress: &Progress<'_>, width: usize, room: usize) -> Vec<Line> {
     let bars = histogram::bars(progress.so_far, room.min(BARS_MAX));
-    // With one line of it there is nothing to compare.
+    // A single line would show nothing to compare.
     if room < 3 || bars.is_empty() {
         return Vec::new();
     }

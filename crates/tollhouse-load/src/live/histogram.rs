@@ -1,21 +1,21 @@
-//! A small histogram: times in steps of 1, 2, 5, 10, … as bars.
+//! Coarse histogram: times in steps of 1, 2, 5, 10, … as bars.
 
 use hdrhistogram::Histogram;
 
 use crate::report::figure;
 
-/// Bars at most.
+/// Maximum number of bars.
 pub(super) const BARS_MAX: usize = 10;
 
-/// A bar: the times up to `edge_ns` that no bar before holds, and their share of all (0 to 1).
+/// Bar of the histogram: share (0 to 1) of the times between the previous bar's edge and its own.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bar {
     pub(super) label: String,
     pub(super) share: f64,
 }
 
-/// At most `count_max` bars of a histogram, the shortest times first; none when it is empty. Where times
-/// spread over more steps, the first bar holds all that are shorter.
+/// Returns at most `count_max` bars, shortest times first; none if the histogram is empty. If the
+/// times span more steps, the first bar collects all shorter ones.
 pub(super) fn bars(histogram: &Histogram<u64>, count_max: usize) -> Vec<Bar> {
     if histogram.is_empty() {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, count_max: usize) -> Vec<Bar> {
     bars
 }
 
-/// The steps between the shortest and the longest time.
+/// Returns the upper edges of the bars, from the shortest to the longest time.
 fn edges(min_ns: u64, max_ns: u64, count_max: usize) -> Vec<u64> {
     let mut edges = Vec::new();
     let mut decade = 100_u64;
@@ -52,7 +52,7 @@ fn edges(min_ns: u64, max_ns: u64, count_max: usize) -> Vec<u64> {
     edges.split_off(surplus)
 }
 
-/// `500 µs`, `2 ms`, `10 s`: a step needs no digits behind a point.
+/// Formats an edge, such as `500 µs`, `2 ms` or `10 s`. Edges need no decimals.
 fn short(nanoseconds: u64) -> String {
     match nanoseconds {
         value if value < 1_000 => format!("{value} ns"),

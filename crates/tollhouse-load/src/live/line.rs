@@ -1,9 +1,9 @@
-//! Progress as one line, for logs.
+//! Progress as a single line, for logs.
 
 use crate::report::figure;
 use crate::run::Progress;
 
-/// How it is going.
+/// Formats the progress line.
 pub(super) fn text(progress: &Progress<'_>) -> String {
     let last = progress.last;
     let is_timed = last.max_ns > 0;

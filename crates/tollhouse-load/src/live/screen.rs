@@ -1,12 +1,12 @@
-//! A block of lines on a terminal that is written over in place, with plain ANSI sequences: no
-//! alternate screen, so that what was printed before and after stays.
+//! Block of lines redrawn in place with plain ANSI sequences. Without the alternate screen, earlier
+//! and later output stays visible.
 
 use std::io::Write;
 
-/// Where the block is.
+/// Terminal with a redrawable block.
 pub(super) struct Screen<W> {
     out: W,
-    /// Lines of the block on the terminal now, above the cursor.
+    /// Number of lines of the block now displayed above the cursor.
     shown: usize,
 }
 
@@ -15,7 +15,7 @@ impl<W: Write> Screen<W> {
         Self { out, shown: 0 }
     }
 
-    /// Puts these lines in the place of those shown before, in one write so that nothing flickers.
+    /// Replaces the displayed block, in one write to avoid flicker.
     pub(super) fn draw(&mut self, lines: &[String]) {
         let mut text = self.to_top();
         for line in lines {
@@ -23,13 +23,13 @@ impl<W: Write> Screen<W> {
             text.push_str(line);
             text.push_str("\r\n");
         }
-        // What a longer block before has left below.
+        // Clears the rest of a longer previous block.
         text.push_str("\x1b[J");
         self.shown = lines.len();
         self.write(&text);
     }
 
-    /// Takes the block away.
+    /// Removes the block.
     pub(super) fn clear(&mut self) {
         if self.shown > 0 {
             let mut text = self.to_top();
@@ -39,7 +39,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Prints a line that stays.
+    /// Prints a permanent line.
     pub(super) fn print(&mut self, line: &str) {
         self.clear();
         self.write(&format!("{line}\n"));
@@ -50,7 +50,7 @@ impl<W: Write> Screen<W> {
     }
 
     fn write(&mut self, text: &str) {
-        // Nobody is kept from measuring because a terminal went away.
+        // Ignored, because a closed terminal must not stop a measurement.
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }

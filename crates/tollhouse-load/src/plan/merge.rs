@@ -1,14 +1,15 @@
-//! What a plan says once for many cases: defaults, and matrices that multiply a case.
+//! Expansion of a plan: merges defaults into cases, and multiplies cases by their matrix.
 
 use super::node::{Key, Kind, Node};
 use super::problem::{Problem, unfit};
 
-/// Most cases that a plan may multiply to: a week at ten minutes a case.
+/// Maximum number of cases after expansion: a week at ten minutes each.
 pub(super) const CASES_MAX: usize = 1_000;
-/// Keys whose value is one choice of several: a case that chooses replaces the default whole.
+/// Keys whose value is a choice between variants; a case that sets one replaces the default
+/// entirely.
 const CHOICES: [&str; 3] = ["load.pace", "http.body", "grpc.data"];
 
-/// The case with everything of the defaults that it does not say itself.
+/// Merges the defaults into a case; keys of the case take precedence.
 pub(super) fn with_defaults(case: &Node, defaults: &Node) -> Node {
     merged(case, defaults, "")
 }
@@ -31,7 +32,7 @@ fn merged(own: &Node, default: &Node, path: &str) -> Node {
     Node { at: own.at, kind: Kind::Map(entries) }
 }
 
-/// The case once for every combination of the matrix's values, the last key changing fastest.
+/// Returns one case per combination of the matrix values; the last key changes fastest.
 pub(super) fn multiplied(case: Node, matrix: Option<&Node>) -> Result<Vec<Node>, Problem> {
     let Some(matrix) = matrix else { return Ok(vec![case]) };
     let Kind::Map(keys) = &matrix.kind else {
@@ -43,8 +44,8 @@ pub(super) fn multiplied(case: Node, matrix: Option<&Node>) -> Result<Vec<Node>,
         let Kind::List(values) = &values.kind else {
             return Err(unfit(values, "a list of values").within(&key.text).within("matrix"));
         };
-        // Looked at before any case is made: three keys of a few hundred values each would fill the
-        // memory first.
+        // Checked before any case is created, because three keys of a few hundred values each would
+        // exhaust the memory.
         if values.is_empty() || values.len() > CASES_MAX / cases.len() {
             let why = format!(
                 "has {} values; write 1 or more, for at most {CASES_MAX} cases in all",
@@ -65,7 +66,7 @@ pub(super) fn multiplied(case: Node, matrix: Option<&Node>) -> Result<Vec<Node>,
 
 type Label = (String, String);
 
-/// The case with one more key set.
+/// Returns a copy of the case with one more key set.
 fn varied(
     case: &Node,
     labels: &[Label],
@@ -101,7 +102,7 @@ fn set(node: &mut Node, path: &str, key: &Key, value: &Node) -> Result<(), Probl
     }
 }
 
-/// A value in a name: its scalars.
+/// Formats a value for the name of a case.
 fn label(value: &Node) -> String {
     match &value.kind {
         Kind::Null => "none".into(),
@@ -114,8 +115,8 @@ fn label(value: &Node) -> String {
     }
 }
 
-/// Fills `{connections}` or `{load.connections}` in the name in; what the name does not mention is added
-/// to it, so that no two cases of a matrix share a name.
+/// Replaces `{connections}` or `{load.connections}` in the name. Values that the name does not
+/// mention are appended, so that no two cases of a matrix share a name.
 fn named(mut case: Node, labels: &[Label]) -> Node {
     let written = case.get("name").and_then(Node::scalar).unwrap_or_default().to_owned();
     let mut name = written;

@@ -1,5 +1,5 @@
-//! A YAML document as a tree that remembers where each part stands, so that every complaint about a plan
-//! names its line, also about what was merged or multiplied on the way.
+//! YAML document as a tree with source positions, so that every error in a plan names its line,
+//! even after merging and multiplication.
 
 use std::fmt;
 
@@ -10,11 +10,12 @@ use tollhouse_stdx::yaml::{self, Bounds};
 
 use super::problem::Problem;
 
-/// Parts: a thousand cases of a hundred keys each. Depth: twice that of any case. Aliases: a plan names them by hand.
+/// Limits of a plan document: nodes for a thousand cases of a hundred keys each; twice the depth of
+/// any case; more aliases than a hand-written plan has.
 const BOUNDS: Bounds =
     Bounds { parts_max: 200_000, depth_max: 32, aliases_max: 10_000, aliased_parts_max: 200_000 };
 
-/// Where something stands, counted from 1.
+/// Position in the document; line and column count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: u64,
@@ -27,14 +28,15 @@ impl Place {
     }
 }
 
-/// A part of the document.
+/// Node of the document.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) at: Place,
     pub(super) kind: Kind,
 }
 
-/// What a part is. Scalars keep their text, since `1.10` is a version to some and a number to others.
+/// Content of a node. Scalars keep their source text, because `1.10` may be meant as a version or
+/// as a number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Null,
@@ -46,14 +48,13 @@ pub(super) enum Kind {
     Map(Vec<(Key, Node)>),
 }
 
-/// The key of a map.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Key {
     pub(super) at: Place,
     pub(super) text: String,
 }
 
-/// Reads one document. Only `true` and `false` are booleans, so that `off` and `no` stay words.
+/// Parses a document. Only `true` and `false` are booleans, so that `off` and `no` remain text.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     if text.trim().is_empty() {
         return Err(Problem::new("the plan is empty; it needs `cases:` with at least one case"));
@@ -65,7 +66,7 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
     })
 }
 
-/// A document as the YAML library hands it over, before scalars are given their text.
+/// Document as returned by the YAML library, before the source text of scalars is added.
 enum Parsed {
     Null,
     Bool(bool),
@@ -83,8 +84,7 @@ fn node(parsed: Spanned<Parsed>, source: &str) -> Node {
         let length = span.byte_len().and_then(|length| usize::try_from(length).ok());
         from.zip(length).and_then(|(from, length)| source.get(from..from + length))
     };
-    // Numbers keep how they were written: `1.10` is a version where a text is wanted, and `010` a
-    // name.
+    // Numbers keep their source text: `1.10` is a version if text is expected, and `010` a name.
     let kind = match parsed.value {
         Parsed::Null => Kind::Null,
         Parsed::Bool(value) => Kind::Bool(value, value.to_string()),
@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for Parsed {
 }
 
 impl Node {
-    /// What a key of this map holds.
+    /// Returns the value of a key of this map.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         match &self.kind {
             Kind::Map(entries) => {
@@ -182,21 +182,22 @@ impl Node {
         }
     }
 
-    /// Takes a key out of this map.
+    /// Removes a key from this map and returns its value.
     pub(super) fn take(&mut self, key: &str) -> Option<Node> {
         let Kind::Map(entries) = &mut self.kind else { return None };
         let at = entries.iter().position(|(name, _)| name.text == key)?;
         Some(entries.remove(at).1)
     }
 
-    /// The part that a dotted path such as `load.connections` leads to, as far as it goes.
+    /// Returns the node at a dotted path such as `load.connections`, or its closest existing
+    /// ancestor.
     pub(super) fn nearest(&self, path: &str) -> &Node {
         path.split(['.', '['])
             .try_fold(self, |node, step| node.get(step).ok_or(node))
             .unwrap_or_else(|node| node)
     }
 
-    /// The part that a dotted path leads to.
+    /// Returns the node at a dotted path.
     pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut Node> {
         path.split('.').try_fold(self, |node, step| match &mut node.kind {
             Kind::Map(entries) => {
@@ -206,7 +207,7 @@ impl Node {
         })
     }
 
-    /// The same as JSON.
+    /// Converts the node to JSON.
     pub(super) fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
@@ -221,7 +222,7 @@ impl Node {
         }
     }
 
-    /// A scalar as it was written.
+    /// Returns the source text of a scalar.
     pub(super) fn scalar(&self) -> Option<&str> {
         match &self.kind {
             Kind::Bool(_, text)
@@ -232,7 +233,7 @@ impl Node {
         }
     }
 
-    /// What it is, for a message.
+    /// Describes the node for an error message.
     pub(super) fn described(&self) -> String {
         match &self.kind {
             Kind::Null => "empty".into(),

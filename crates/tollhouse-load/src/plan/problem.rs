@@ -1,4 +1,4 @@
-//! What is wrong with a plan, where, and what to do about it.
+//! Errors in a plan, with position, path and remedy.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::de;
 
 use super::node::{Node, Place};
 
-/// A problem. It is made where it is noticed and gets its place and path on the way out.
+/// Error in a plan. Position and path are added as it passes outwards.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Problem {
     pub(super) at: Option<Place>,
-    /// Such as `cases[1].load.connections`.
+    /// Path of keys, such as `cases[1].load.connections`.
     pub(super) path: String,
     pub(super) why: String,
 }
@@ -20,13 +20,13 @@ impl Problem {
         Self { at: None, path: String::new(), why: why.into() }
     }
 
-    /// At a part of the document, unless a closer one is known.
+    /// Sets the position, unless a more specific one is known.
     pub(super) fn at(mut self, place: Place) -> Self {
         self.at.get_or_insert(place);
         self
     }
 
-    /// Inside of what a key or `[index]` leads to.
+    /// Prepends a key or `[index]` to the path.
     pub(super) fn within(mut self, key: &str) -> Self {
         self.path = match self.path.chars().next() {
             None => key.to_owned(),
@@ -77,7 +77,7 @@ impl de::Error for Problem {
     }
 }
 
-/// What a type wants, in words of a person who writes YAML.
+/// Describes the type that serde expected in words for authors of YAML.
 fn wanted(expected: &dyn de::Expected) -> String {
     let name = expected.to_string();
     match name.as_str() {
@@ -92,7 +92,7 @@ fn wanted(expected: &dyn de::Expected) -> String {
     }
 }
 
-/// The nearest of the known words, or all of them when none is near.
+/// Returns the closest known word, or all known words if none is close.
 fn one_of(word: &str, known: &[&str]) -> String {
     let nearest = known.iter().min_by_key(|other| distance(word, other));
     match nearest.filter(|other| distance(word, other) <= 2) {
@@ -104,7 +104,7 @@ fn one_of(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many letters have to change, be added or left out to make one word of the other.
+/// Edit distance: number of letters to change, insert or remove.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -119,7 +119,7 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// A problem of a part: it is not what belongs there.
+/// Creates an error for a node of the wrong kind.
 pub(super) fn unfit(node: &Node, wanted: &str) -> Problem {
     Problem::new(format!("is {}; write {wanted}", node.described())).at(node.at)
 }

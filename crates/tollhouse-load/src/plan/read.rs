@@ -1,7 +1,7 @@
-//! Makes typed data of a tree: a serde deserializer whose errors know their place and path.
+//! Serde deserializer from the document tree to typed data, with position and path in every error.
 //!
-//! It is generous where only one meaning is possible: a number or a boolean is text where text belongs,
-//! and a map is a list of pairs where pairs belong (`headers: {accept: "*/*"}`).
+//! Lenient where only one meaning is possible: a number or boolean is accepted as text, and a map
+//! as a list of pairs (`headers: {accept: "*/*"}`).
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -13,7 +13,7 @@ use serde::forward_to_deserialize_any;
 use super::node::{Key, Kind, Node};
 use super::problem::{Problem, unfit};
 
-/// Reads a value from a part of the document.
+/// Deserializes a value from a node.
 pub(super) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Problem> {
     T::deserialize(Reader(node)).map_err(|problem| problem.at(node.at))
 }
@@ -25,7 +25,7 @@ impl<'a> Reader<'a> {
     fn map<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match &self.0.kind {
             Kind::Map(entries) => visitor.visit_map(Entries { left: entries.iter(), value: None }),
-            // `tls:` with nothing under it is a map without keys.
+            // `tls:` without a value is an empty map.
             Kind::Null => visitor.visit_map(Entries { left: [].iter(), value: None }),
             _ => Err(unfit(self.0, "a map of keys")),
         }
@@ -148,7 +148,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     }
 }
 
-/// The entries of a map that are left.
+/// Remaining entries of a map.
 struct Entries<'a> {
     left: std::slice::Iter<'a, (Key, Node)>,
     value: Option<(&'a Key, &'a Node)>,
@@ -176,7 +176,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     }
 }
 
-/// The items of a list that are left.
+/// Remaining items of a list.
 struct Items<'a> {
     left: std::slice::Iter<'a, Node>,
     index: usize,
@@ -197,7 +197,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     }
 }
 
-/// The entries of a map as pairs.
+/// Entries of a map, presented as a sequence of pairs.
 struct Pairs<'a>(std::slice::Iter<'a, (Key, Node)>);
 
 impl<'de> SeqAccess<'de> for Pairs<'_> {
@@ -214,7 +214,7 @@ impl<'de> SeqAccess<'de> for Pairs<'_> {
     }
 }
 
-/// An entry of a map where a pair belongs; nothing else can be read from it.
+/// Entry of a map where a pair is expected; deserializes only as a tuple.
 struct Entry<'a>(&'a Key, &'a Node);
 
 impl<'de> de::Deserializer<'de> for Entry<'_> {
@@ -238,7 +238,7 @@ impl<'de> de::Deserializer<'de> for Entry<'_> {
     }
 }
 
-/// A key, then its value.
+/// Key and value as a sequence of two elements.
 struct Pair<'a> {
     key: Option<&'a Key>,
     value: Option<&'a Node>,
@@ -260,7 +260,7 @@ impl<'de> SeqAccess<'de> for Pair<'_> {
     }
 }
 
-/// The one variant that is chosen, with what it holds.
+/// Chosen enum variant with its value.
 struct Choice<'a> {
     name: &'a str,
     value: Option<&'a Node>,

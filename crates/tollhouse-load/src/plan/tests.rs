@@ -129,8 +129,8 @@ fn what_is_wrong_is_told_with_line_column_and_key() {
     );
     check(
         "cases:\n- target: ftp://h/",
-        "line 2, column 11: cases[0].target: `ftp://h/` scheme `ftp` is none of http, https, h2c, ws, \
-         wss, grpc, grpcs, tcp",
+        "line 2, column 11: cases[0].target: `ftp://h/` scheme `ftp` is not one of http, https, h2c, \
+         ws, wss, grpc, grpcs, tcp",
     );
     check("repeat: 0\ncases: [{target: h}]", "line 1, column 9: repeat: is `0`; write 1 to 1000");
     check(

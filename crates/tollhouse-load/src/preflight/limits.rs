@@ -1,42 +1,42 @@
-//! What the machine allows now, read from its files and limits.
+//! Current limits of the machine, read from `/proc` and resource limits.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Where Linux begins to give out local ports when nobody says otherwise.
+/// Linux's default first local port.
 const PORT_FIRST: u16 = 32_768;
 
-/// The limits that connections meet. `u64::MAX` where there is none or none is known.
+/// Limits relevant to connections. `u64::MAX` if unlimited or unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Descriptors this process may have open.
+    /// Maximum number of open descriptors of this process.
     pub descriptors: u64,
-    /// How many any process may have at most, whoever asks (`fs.nr_open`).
+    /// Upper bound of any process's descriptor limit (`fs.nr_open`).
     pub descriptors_possible: u64,
-    /// Files the whole machine may still open.
+    /// Number of files the whole machine can still open.
     pub files_free: u64,
-    /// Local ports that a connection may get.
+    /// Number of local ports for outgoing connections.
     pub ports: u64,
-    /// The first of them.
+    /// First local port for outgoing connections.
     pub port_first: u16,
-    /// Connections that a server on this machine may have waiting to be accepted.
+    /// Maximum accept backlog of a server on this machine.
     pub listen_queue: u64,
-    /// Connections that the firewall may still track; `None` when it tracks none.
+    /// Number of connections the firewall can still track; `None` without connection tracking.
     pub tracked_free: Option<u64>,
-    /// Memory that can still be taken, in bytes.
+    /// Available memory in bytes.
     pub memory_bytes: u64,
 }
 
 impl Limits {
-    /// Reads them, after raising the limit of descriptors as [`raise_descriptors`] does.
+    /// Reads the limits, after raising the descriptor limit with [`raise_descriptors`].
     pub fn after_raising(descriptors_wanted: u64) -> Self {
         let descriptors = raise_descriptors(descriptors_wanted);
         Self { descriptors, ..Self::read_under(Path::new("/proc")) }
     }
 
-    /// What stands in the files of a `/proc`.
+    /// Reads the limits from a `/proc` file system.
     fn read_under(root: &Path) -> Self {
         let numbers = |path: &str| -> Vec<u64> {
             let text = fs::read_to_string(root.join(path)).unwrap_or_default();
@@ -57,8 +57,8 @@ impl Limits {
             _ => (PORT_FIRST, u64::MAX),
         };
         let meminfo = fs::read_to_string(root.join("meminfo")).unwrap_or_default();
-        // What a system does not say is taken for no limit: a run that meets one says so itself,
-        // while a figure that is hidden in a container must not keep runs from starting.
+        // Missing values count as unlimited: a run that hits the real limit reports it, and values
+        // hidden in a container must not prevent runs.
         Self {
             descriptors: u64::MAX,
             descriptors_possible: number("sys/fs/nr_open").unwrap_or(u64::MAX),
@@ -72,8 +72,8 @@ impl Limits {
     }
 }
 
-/// Raises the limit of descriptors: the soft one to the hard one, and both to `wanted` where this process
-/// may do that (root outside of a container). Gives back what is in force.
+/// Raises the descriptor limit: the soft limit to the hard one, and both to `wanted` if this
+/// process may do that (root outside a container). Returns the resulting soft limit.
 pub fn raise_descriptors(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let hard = limit.maximum.unwrap_or(u64::MAX);
@@ -82,7 +82,7 @@ pub fn raise_descriptors(wanted: u64) -> u64 {
         setrlimit(Resource::Nofile, both).is_err()
     };
     if refused || (wanted <= hard && limit.current != limit.maximum) {
-        // Refused only by a seccomp filter; the limit then stays as it is.
+        // Fails only under a seccomp filter; the limit then stays unchanged.
         let soft = Rlimit { current: limit.maximum, maximum: limit.maximum };
         let _ = setrlimit(Resource::Nofile, soft);
     }

@@ -1,32 +1,33 @@
-//! Needs against limits, as rows with a verdict and a remedy. Pure.
+//! Compares needs with limits; rows with verdict and remedy. Pure.
 
 use std::fmt;
 
 use crate::preflight::Limits;
 
-/// Descriptors a process needs beside its connections: standard streams, event loops, timers, files.
+/// Descriptors a process needs besides its connections: standard streams, event loops, timers,
+/// files.
 pub(crate) const DESCRIPTORS_ASIDE: u64 = 100;
-/// What a connection costs in the kernel: the socket, its file and name, and the port it is bound to.
+/// Kernel memory per connection: socket, file, inode and bound port.
 const KERNEL_BYTES_EACH: u64 = 5 * 1024;
-/// What a connection that carries requests holds in this process: buffers both ways.
+/// Memory per connection in this process: buffers in both directions.
 const OWN_BYTES_EACH: u64 = 20 * 1024;
-/// The widest range of local ports: those below belong to services.
+/// Largest possible range of local ports; ports below 1024 are reserved for services.
 const PORTS_MAX: u64 = 65_535 - 1_024 + 1;
 
-/// What a load needs.
+/// Needs of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// Connections in all.
+    /// Total number of connections.
     pub connections: u64,
-    /// Pairs of address and port that they go to; 0 for a Unix socket.
+    /// Number of destinations, as pairs of address and port; 0 for a Unix socket.
     pub destinations: u64,
-    /// Addresses that they come from.
+    /// Number of source addresses.
     pub sources: u64,
-    /// Processes that share them evenly.
+    /// Number of processes that share the connections evenly.
     pub processes: u64,
-    /// Bytes that a connection costs on this machine, in processes and kernel.
+    /// Memory per connection on this machine in bytes, in processes and kernel.
     pub bytes_each: u64,
-    /// How often every connection counts here: 2 when both of its ends are on this machine.
+    /// Number of connection ends on this machine: 2 if both ends are here.
     pub ends: u64,
 }
 
@@ -44,20 +45,19 @@ impl Default for Need {
 }
 
 impl Need {
-    /// Descriptors that each process needs.
+    /// Returns the number of descriptors each process needs.
     pub fn descriptors_each(&self) -> u64 {
         self.connections.div_ceil(self.processes.max(1)).saturating_add(DESCRIPTORS_ASIDE)
     }
 }
 
-/// How a need stands against a limit.
+/// Comparison of a need with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The limit is out of the way.
+    /// The limit suffices.
     Enough,
-    /// It may be met: the load runs, and the report should say so.
+    /// The limit may be reached; the load still runs, and the report mentions it.
     Tight,
-    /// The load cannot be carried.
     TooSmall,
 }
 
@@ -71,23 +71,21 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One row: a limit, what is needed of it, and what to do when that is too much.
+/// Row of the table: a limit, the need, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// What is limited, such as `descriptors a process`.
+    /// Name of the limited resource, such as `descriptors a process`.
     pub limit: &'static str,
-    /// How much is needed.
     pub need: u64,
-    /// How much there is.
+    /// Amount available.
     pub have: u64,
-    /// How the one stands against the other.
     pub verdict: Verdict,
-    /// The commands that raise it, or what else to do.
+    /// Commands that raise the limit, or another remedy.
     pub remedy: String,
 }
 
 impl Advice {
-    /// The row as one line for people.
+    /// Returns the row as one sentence.
     pub fn sentence(&self) -> String {
         let Self { limit, need, have, remedy, .. } = self;
         format!("{need} {limit} are needed and {have} available: {remedy}")
@@ -99,7 +97,7 @@ impl Advice {
     }
 }
 
-/// All rows, those that matter most first.
+/// Returns all rows, most important first.
 pub fn advise(need: &Need, limits: &Limits) -> Vec<Advice> {
     let mut rows = vec![descriptors(need, limits), files(need, limits)];
     if need.destinations > 0 {
@@ -127,8 +125,8 @@ fn files(need: &Need, limits: &Limits) -> Advice {
     Advice::new("open files of the machine", ends, limits.files_free, Verdict::TooSmall, remedy)
 }
 
-/// A connection is told from others by its four numbers, so every pair of source and destination has all
-/// local ports.
+/// Row for local ports. A connection is identified by both addresses and ports, so that each pair
+/// of source and destination has all local ports.
 fn ports(need: &Need, limits: &Limits) -> Advice {
     let pairs = need.destinations.saturating_mul(need.sources.max(1));
     let have = limits.ports.saturating_mul(pairs);

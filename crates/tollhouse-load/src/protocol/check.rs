@@ -1,4 +1,4 @@
-//! Judges answers by the case's checks, compiled once.
+//! Applies the checks of a case, compiled once, to its responses.
 
 use std::sync::OnceLock;
 
@@ -10,13 +10,13 @@ use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::Reply;
 
-/// Compiled checks.
+/// Compiled checks of a case.
 #[derive(Debug)]
 pub struct AnswerCheck {
     checks: Checks,
     contains: Option<memmem::Finder<'static>>,
     matches: Option<Regex>,
-    /// Bytes of the first body, for the check that all are as long.
+    /// Length of the first body, for the check of equal length.
     first_body_bytes: OnceLock<u64>,
 }
 
@@ -24,12 +24,12 @@ impl AnswerCheck {
     /// Compiles the checks of a case.
     ///
     /// # Errors
-    /// When a regular expression is none.
+    /// If a regular expression is invalid.
     pub fn prepare(checks: &Checks) -> Result<Self, BenchError> {
         let compile = |pattern: &String| {
             Regex::new(pattern).map_err(|error| BenchError::Case {
                 key: "checks.body_matches".into(),
-                why: error.to_string().lines().last().unwrap_or("no regular expression").to_owned(),
+                why: error.to_string().lines().last().unwrap_or("invalid expression").to_owned(),
             })
         };
         Ok(Self {
@@ -43,15 +43,15 @@ impl AnswerCheck {
         })
     }
 
-    /// Whether bodies have to be kept.
+    /// Whether bodies must be buffered.
     pub fn reads_body(&self) -> bool {
         self.checks.reads_body()
     }
 
-    /// Judges an answer; `body` holds its beginning when [`reads_body`](Self::reads_body).
+    /// Checks a response. `body` holds its beginning if [`reads_body`](Self::reads_body) is true.
     ///
     /// # Errors
-    /// The failure that it is.
+    /// If the status or a check does not pass.
     #[inline]
     pub fn apply(&self, reply: Reply, body: &[u8]) -> Result<(), Failure> {
         if !self.checks.accepts_status(reply.status) {

@@ -1,7 +1,7 @@
-//! gRPC over HTTP/2: calls of all four kinds, from descriptors that are known only at run time.
+//! gRPC over HTTP/2: calls of all four kinds, with descriptors loaded at run time.
 //!
-//! Everything about a call that can be decided once is decided in [`Grpc::prepare`]: its descriptors, its
-//! encoded messages, its headers. What is left for a request is to fill in what changes.
+//! [`Grpc::prepare`] does all work that is independent of single requests: descriptors, encoded
+//! messages, headers. A request only fills in the variable parts.
 
 mod answer;
 mod data;
@@ -46,7 +46,7 @@ use metadata::Metadata;
 use status::Code;
 use stream::{Rhythm, both, send_messages, within};
 
-/// A case over gRPC.
+/// gRPC protocol, prepared for a case.
 pub struct Grpc {
     connector: Connector,
     uri: Uri,
@@ -56,7 +56,7 @@ pub struct Grpc {
     metadata: Metadata,
     rhythm: Rhythm,
     messages: Messages,
-    /// How many messages a client stream sends, when no count is given.
+    /// Number of messages a client stream sends if the case gives no count.
     messages_a_call: u64,
     checks: Checks,
     check: AnswerCheck,
@@ -65,7 +65,7 @@ pub struct Grpc {
     keep_alive: bool,
 }
 
-/// When the messages of a stream are filled in.
+/// Moment at which the templates in messages of a stream are expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Messages {
     OnceACall,
@@ -104,8 +104,8 @@ impl Protocol for Grpc {
             method,
             answer_bytes_max,
         };
-        // Everything is filled in once before the clock starts: a template that fails would be
-        // counted as failed requests.
+        // Expands all templates once before the clock starts, because a failing template would
+        // otherwise be counted as failed requests.
         grpc.messages_a_call = grpc.try_out()?;
         Ok(grpc)
     }
@@ -129,8 +129,8 @@ impl Protocol for Grpc {
 }
 
 impl Grpc {
-    /// Fills everything in once, so that a template with a mistake in it is named before the load.
-    /// Gives how many messages there are.
+    /// Expands all templates once, so that an error in a template is reported before the load.
+    /// Returns the number of messages.
     fn try_out(&self) -> Result<u64, BenchError> {
         let mut random = tollhouse_stdx::Random::from_process_entropy();
         let variables = Variables::now("g0c0", 0, &self.names, &mut random);
@@ -158,7 +158,7 @@ impl Grpc {
         RequestHead { number, line: request_line("POST", &self.uri), headers }
     }
 
-    /// Judges a whole answer.
+    /// Checks a complete response.
     fn outcome(&self, status: &Status, frames: &Frames) -> Result<Reply, Failure> {
         let code = u16::from(status.code.0);
         let reply = Reply { status: code, body_bytes: frames.message_bytes() };
@@ -176,22 +176,23 @@ impl Grpc {
         self.check.apply(reply, json.as_bytes()).map(|()| reply)
     }
 
-    /// The last message as JSON, for checks on its content; bytes that are no message are no JSON either.
+    /// Decodes the last message to JSON for checks on its content; empty if the bytes are not a
+    /// valid message.
     fn json_of(&self, message: &[u8]) -> String {
         let decoded = DynamicMessage::decode(self.method.output(), message).ok();
         decoded.and_then(|message| serde_json::to_string(&message).ok()).unwrap_or_default()
     }
 }
 
-/// Carries one call at a time.
+/// Carrier of one gRPC call at a time.
 pub struct GrpcLane {
     protocol: Arc<Grpc>,
     worker: Rc<Worker>,
-    /// What `{{.WorkerID}}` is.
+    /// Value of `{{.WorkerID}}`.
     worker_id: String,
     channel: Channel,
     answer: Rc<RefCell<Answer>>,
-    /// For texts while they are filled in.
+    /// Scratch buffer for expanding templates.
     text: String,
 }
 
@@ -234,13 +235,13 @@ impl GrpcLane {
         self.conclude(protocol)
     }
 
-    /// The intake of the next call, which ends after `enough` messages.
+    /// Prepares the receiver of the next call, which ends after `enough` messages.
     fn intake(&self, enough: Option<u64>) -> Rc<RefCell<dyn Intake>> {
         self.answer.borrow_mut().enough = enough;
         Rc::<RefCell<Answer>>::clone(&self.answer)
     }
 
-    /// The headers of a call, and its messages: one, or all that a client stream sends.
+    /// Expands the headers and messages of a call: one message, or all that a client stream sends.
     fn fill<'a, T>(
         &mut self,
         protocol: &'a Grpc,
@@ -262,7 +263,7 @@ impl GrpcLane {
         let frames = &self.answer.borrow().frames;
         match end {
             Some(End::Status(status)) => protocol.outcome(&status, frames),
-            // As planned: the generator itself ended the stream.
+            // The generator itself ended the stream, as configured.
             Some(End::Enough) | None => {
                 let body_bytes = frames.message_bytes();
                 Ok(Reply { status: u16::from(Code::CANCELED.0), body_bytes })
@@ -272,7 +273,7 @@ impl GrpcLane {
 }
 
 impl GrpcLane {
-    /// A call with a stream on either side.
+    /// Performs a streaming call.
     async fn stream(
         &mut self,
         protocol: &Grpc,
@@ -286,7 +287,8 @@ impl GrpcLane {
                 true if protocol.messages == Messages::OnceACall => data.all(fill),
                 true => Ok(Vec::new()),
             })?;
-        // The bounds of a stream are those of its sending side, where it has one.
+        // The bounds apply to the sending side if the client streams, otherwise to the receiving
+        // side.
         let (sends, receives) = match is_client_stream {
             true => (protocol.rhythm, Rhythm::NONE),
             false => (Rhythm { count: Some(1), ..Rhythm::NONE }, protocol.rhythm),
@@ -304,25 +306,25 @@ impl GrpcLane {
         if let Some(Err(broken)) = ended {
             return Err(broken.failure);
         }
-        // Dropping the call tells the peer that no more is wanted.
+        // Dropping the call cancels the stream at the peer.
         self.conclude(protocol)
     }
 }
 
-/// What a call sends on its stream.
+/// Messages that a call sends on its stream.
 struct Outgoing<'a> {
     protocol: &'a Grpc,
     worker: &'a Worker,
     worker_id: &'a str,
     number: u64,
     count: u64,
-    /// Filled in once for the call; empty when each is filled in anew.
+    /// Messages expanded once for the call; empty if each is expanded anew.
     ready: Vec<Bytes>,
     text: &'a mut String,
 }
 
 impl Outgoing<'_> {
-    /// The message at `turn`; `None` after the last.
+    /// Returns the message at `turn`; `None` after the last.
     fn next(&mut self, turn: u64) -> Option<Result<Bytes, FillError>> {
         if turn >= self.count {
             return None;
@@ -341,7 +343,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// A message that could not be made was not sent.
+/// Converts a template error to a failure of writing, because the message was not sent.
 fn unwritten(error: FillError) -> Failure {
     Failure::new(FailureClass::Write, error.to_string())
 }
@@ -350,7 +352,7 @@ fn scheme_of(target: &Target) -> &'static str {
     if target.is_tls { "https" } else { "http" }
 }
 
-/// The case's own, or the target's.
+/// Returns the authority of the case, or else of the target.
 fn authority_of<'a>(call: &'a GrpcCall, target: &'a Target) -> &'a str {
     call.authority.as_deref().unwrap_or(&target.authority)
 }
@@ -365,7 +367,7 @@ fn uri_of(call: &GrpcCall, target: &Target, method: &MethodDescriptor) -> Result
     })
 }
 
-/// The names that templates know.
+/// Returns the names available to templates.
 fn names_of(method: &MethodDescriptor) -> Method {
     Method {
         fully_qualified_name: method.full_name().to_owned(),

@@ -1,4 +1,4 @@
-//! HTTP/1.1 (and 1.0): one exchange at a time on a connection, over our own codec.
+//! HTTP/1.1 and 1.0: one exchange at a time per connection, with our own codec.
 
 mod answer;
 
@@ -22,7 +22,7 @@ use crate::worker::{OpenConnection, Worker};
 
 use answer::{Answer, FirstHead, Progress};
 
-/// A case over HTTP/1.1.
+/// HTTP/1 protocol, prepared for a case.
 pub struct Http1 {
     connector: Connector,
     requests: Requests,
@@ -61,12 +61,12 @@ impl Protocol for Http1 {
     }
 }
 
-/// One connection at a time.
+/// Lane with one connection.
 pub struct Http1Lane {
     protocol: Arc<Http1>,
     worker: Rc<Worker>,
     index: usize,
-    /// What templates call it.
+    /// Name of the lane in templates.
     name: String,
     filled: Filled,
     answer: Answer,
@@ -110,7 +110,7 @@ impl Lane for Http1Lane {
 }
 
 impl Http1Lane {
-    /// The open connection, unless the peer has closed it meanwhile; else a new one.
+    /// Returns the open connection, unless the peer has closed it; otherwise a new one.
     async fn connection(&mut self, marks: &mut Marks) -> Result<Connection, Failure> {
         if let Some(connection) = self.connection.take()
             && connection.stream.is_quiet()
@@ -142,8 +142,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes bytes in until the answer is whole. They pass through the worker's one buffer, so that an
-    /// idle connection holds none.
+    /// Receives bytes until the response is complete. They pass through the worker's shared buffer,
+    /// so that an idle connection holds none.
     async fn receive(
         &mut self,
         worker: &Worker,

@@ -1,6 +1,6 @@
-//! HTTP/2: by prior knowledge in clear text, by ALPN over TLS; many exchanges on a connection.
+//! HTTP/2: by prior knowledge in clear text, by ALPN over TLS; many exchanges per connection.
 //!
-//! Connections are [`channel`]'s; here is what a request and its answer are.
+//! [`channel`] manages the connections; this module defines requests and responses.
 
 pub(in crate::protocol) mod channel;
 pub(in crate::protocol) mod driver;
@@ -29,10 +29,10 @@ use fields::Fields;
 use intake::{Flow, Intake};
 use prepared::PreparedRequests;
 
-/// Bytes of a body that are kept to be judged; a check looks no further.
+/// Maximum number of body bytes kept for checks; checks ignore the rest.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A case over HTTP/2.
+/// HTTP/2 protocol, prepared for a case.
 pub struct Http2 {
     connector: Connector,
     requests: PreparedRequests,
@@ -73,22 +73,22 @@ impl Protocol for Http2 {
     }
 }
 
-/// One stream at a time of a connection.
+/// Lane with one stream at a time on a shared connection.
 pub struct Http2Lane {
     protocol: Arc<Http2>,
     worker: Rc<Worker>,
-    /// What `{{.WorkerID}}` is.
+    /// Value of `{{.WorkerID}}`.
     name: String,
     filled: Filled,
     channel: Channel,
     answer: Rc<RefCell<Answer>>,
 }
 
-/// An answer while it arrives.
+/// Response of an exchange, while it is received.
 struct Answer {
     protocol: Arc<Http2>,
     reply: Reply,
-    /// The beginning of the body, when it is judged.
+    /// Beginning of the body, if checks need it.
     body: Vec<u8>,
 }
 
@@ -161,7 +161,7 @@ impl Intake for Answer {
     }
 }
 
-/// Header lines as text.
+/// Converts header fields to text.
 fn lines_of(fields: &Fields) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|(name, value)| (text(name), text(value))).collect()

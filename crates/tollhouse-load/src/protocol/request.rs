@@ -1,6 +1,6 @@
-//! The HTTP requests of a case, prepared once: which comes next, and its parts and bytes.
+//! HTTP requests of a case, prepared once: their order, their parts, and their HTTP/1 encoding.
 //!
-//! HTTP/2 takes the same entries and encodes their parts its own way.
+//! HTTP/2 uses the same entries with its own encoding.
 
 mod fill;
 mod list;
@@ -22,45 +22,42 @@ use crate::target::Target;
 use fill::Templates;
 use wire::Wire;
 
-/// Who asks, unless the case says otherwise.
+/// Default `User-Agent` of the generator.
 pub(super) const USER_AGENT: &str = concat!("tollhouse-bench/", env!("CARGO_PKG_VERSION"));
-/// As the generator itself writes it, which is how a line of its own is recognised.
+/// Spelling used by the generator itself, by which its own header line is recognized.
 const CONTENT_LENGTH: &str = "Content-Length";
 
 /// All requests of a case.
 #[derive(Debug)]
 pub struct Requests {
     entries: Vec<Entry>,
-    /// Which entry comes when, one turn; empty when there is only one.
+    /// Entry indices of one turn through the list; empty if there is only one entry.
     turn: Vec<u32>,
     wire: Wire,
 }
 
-/// The parts of a request, as every version of HTTP has them.
+/// Parts of a request common to all HTTP versions.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
-    /// Path and query.
     pub path: String,
-    /// The header lines in order, `Host` first, without those that only HTTP/1 has.
+    /// Header lines in order, `Host` first, without those specific to HTTP/1.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
-/// One request of the case.
+/// A request of the case.
 #[derive(Debug)]
 pub struct Entry {
-    /// The method.
     pub method: String,
-    /// Whether the answer has no body whatever it declares.
+    /// Whether the method is HEAD, so that the response has no body.
     pub is_head: bool,
     parts: Parts,
-    /// The whole request for HTTP/1.
+    /// Complete request for HTTP/1.
     bytes: Vec<u8>,
     templates: Option<Templates>,
 }
 
-/// Where a lane fills requests in; used again for each.
+/// Buffer for expanded requests, reused by a lane.
 #[derive(Debug, Default)]
 pub struct Filled {
     parts: Parts,
@@ -71,7 +68,7 @@ impl Requests {
     /// Prepares the requests of a case; reads its files.
     ///
     /// # Errors
-    /// When a file cannot be read, a line of it is no request, or a template is none.
+    /// If a file cannot be read or contains an invalid line, or a template is invalid.
     pub fn prepare(case: &Case, target: &Target) -> Result<Self, BenchError> {
         let http = &case.http;
         let body = match &http.body {
@@ -93,13 +90,13 @@ impl Requests {
         Ok(Self { entries: entries.collect::<Result<_, _>>()?, turn, wire })
     }
 
-    /// The request that goes with a ticket.
+    /// Returns the request for a ticket.
     #[inline]
     pub fn next(&self, ticket: Ticket) -> &Entry {
         &self.entries[self.index(ticket)]
     }
 
-    /// Which of [`entries`](Self::entries) goes with a ticket.
+    /// Returns the index into [`entries`](Self::entries) for a ticket.
     #[inline]
     pub fn index(&self, ticket: Ticket) -> usize {
         match self.turn.len() {
@@ -108,15 +105,15 @@ impl Requests {
         }
     }
 
-    /// All requests, for protocols that encode them their own way.
+    /// Returns all requests, for protocols with their own encoding.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The bytes of a request for HTTP/1. `lane` names what sends it.
+    /// Returns the HTTP/1 bytes of a request. `lane` is the name of the sender in templates.
     ///
     /// # Errors
-    /// When a template of it cannot be filled in.
+    /// If a template cannot be expanded.
     #[inline]
     pub fn bytes<'a>(
         &self,
@@ -135,15 +132,16 @@ impl Requests {
 }
 
 impl Entry {
-    /// The parts of a request that is the same every time; `None` when it is filled in.
+    /// Returns the parts of a constant request; `None` for one with templates.
     pub fn fixed_parts(&self) -> Option<&Parts> {
         self.templates.is_none().then_some(&self.parts)
     }
 
-    /// The parts of a request, for other versions of HTTP. `lane` names what sends it.
+    /// Returns the expanded parts of a request, for other versions of HTTP. `lane` is the name of
+    /// the sender in templates.
     ///
     /// # Errors
-    /// When a template of it cannot be filled in.
+    /// If a template cannot be expanded.
     pub fn parts<'a>(
         &'a self,
         ticket: Ticket,
@@ -158,8 +156,8 @@ impl Entry {
 }
 
 impl Parts {
-    /// Nothing that would break the request's framing may be written into it: the key of the case, and
-    /// what is wrong there.
+    /// Rejects content that would break the framing of the request; the error holds the key of the
+    /// case and the problem.
     fn check(&self) -> Result<(), (&'static str, String)> {
         if self.path.bytes().any(|b| b <= b' ' || b == 0x7f) {
             let why = format!("`{}` has a space in it", self.path.escape_debug());
@@ -181,7 +179,7 @@ impl Parts {
     }
 }
 
-/// RFC 9110 §5.6.2.
+/// Whether the text is an HTTP token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     let is_letter = |b: u8| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b);
     !text.is_empty() && text.bytes().all(is_letter)
@@ -224,7 +222,7 @@ fn path_of(url: &str, target: &Target) -> Result<String, BenchError> {
     })
 }
 
-/// The case's header lines, and the generator's own where it says nothing.
+/// Returns the header lines of the case, with the generator's own for those it does not set.
 fn headers_of(case: &Case, target: &Target, method: &str, body: &[u8]) -> Vec<(String, String)> {
     let given = &case.http.headers;
     let has = |name: &str| given.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -241,7 +239,7 @@ fn headers_of(case: &Case, target: &Target, method: &str, body: &[u8]) -> Vec<(S
         headers
             .push(("Authorization".to_owned(), format!("Basic {}", STANDARD.encode(credentials))));
     }
-    // An empty value takes a header of the generator's own away.
+    // An empty value removes one of the generator's own headers.
     headers.extend(given.iter().filter(|(_, value)| !value.is_empty()).cloned());
     let sends_length = !body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
     if sends_length && !has("content-length") && !has("transfer-encoding") {

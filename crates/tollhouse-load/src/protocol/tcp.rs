@@ -1,5 +1,5 @@
-//! Raw TCP: with a message, one write and as many bytes back; without, opening and closing a connection
-//! is the whole exchange.
+//! Raw TCP: with a message, writes it once and reads the same number of bytes; without, opening and
+//! closing a connection is the exchange.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
 use crate::worker::{OpenConnection, Worker};
 
-/// A case over TCP.
+/// TCP protocol, prepared for a case.
 pub struct Tcp {
     connector: Connector,
     message: Vec<u8>,
@@ -46,7 +46,7 @@ impl Protocol for Tcp {
     }
 }
 
-/// One connection at a time.
+/// Lane with one connection.
 pub struct TcpLane {
     protocol: Arc<Tcp>,
     worker: Rc<Worker>,
@@ -64,14 +64,14 @@ struct Connection {
 impl Lane for TcpLane {
     async fn open(&mut self) -> Result<(), Failure> {
         let connection = self.connect(&mut Marks::default()).await?;
-        // Where connecting is what is measured, it is only tried out.
+        // If connecting itself is measured, the test connection is closed again.
         self.connection = (!self.protocol.message.is_empty()).then_some(connection);
         Ok(())
     }
 
     async fn exchange(&mut self, _ticket: Ticket, marks: &mut Marks) -> Result<Reply, Failure> {
         if self.protocol.message.is_empty() {
-            // Opening a connection is the request, and its being open is the answer.
+            // Opening the connection serves as both request and response.
             marks.sent_ns = self.worker.now_ns();
             self.connect(marks).await?;
             marks.first_byte_ns = marks.connected_ns;
@@ -105,7 +105,7 @@ impl TcpLane {
         Ok(Connection { stream, has_carried: false, _open: open })
     }
 
-    /// Writes the message and reads as many bytes back.
+    /// Writes the message and reads the same number of bytes.
     async fn echo(&mut self, stream: &mut Stream, marks: &mut Marks) -> Result<(), Failure> {
         let message = &self.protocol.message;
         marks.sent_ns = self.worker.now_ns();

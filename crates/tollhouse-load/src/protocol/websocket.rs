@@ -1,7 +1,7 @@
-//! WebSocket: one message out, one message back, over a connection that stays open.
+//! WebSocket: one message out, one message back, over a persistent connection.
 //!
-//! Frames are [`frame`]'s; the handshake is a request of HTTP/1.1, so its answer's head is read by our
-//! own codec.
+//! [`frame`] implements frames. The handshake is an HTTP/1.1 request, so that our HTTP/1 codec
+//! parses the head of its response.
 
 mod frame;
 
@@ -29,22 +29,22 @@ use crate::worker::{OpenConnection, Worker};
 
 use frame::{Frame, Opcode};
 
-/// What is sent when the case says nothing.
+/// Message sent if the case sets none.
 const MESSAGE_DEFAULT: &str = "tollhouse";
-/// Limits on the head of the handshake's answer: only nonsense meets them.
+/// Limits for the head of the handshake response; only malformed responses exceed them.
 const LIMITS: HeadLimits =
     HeadLimits { line_bytes: 32 * 1024, head_bytes: 60 * 1024, header_count: 200 };
-/// The longest message that is taken, in however many frames.
+/// Size limit of a message over all its frames.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// A case over WebSockets.
+/// WebSocket protocol, prepared for a case.
 pub struct WebSocket {
     connector: Connector,
-    /// The handshake's request up to its key.
+    /// Handshake request up to the value of its key.
     handshake: Vec<u8>,
     message: Vec<u8>,
-    /// What comes back must be what was sent, unless the case has checks of its own.
+    /// Whether the response must equal the message; only if the case has no checks.
     expects_echo: bool,
     check: AnswerCheck,
     keep_alive: bool,
@@ -80,7 +80,7 @@ impl Protocol for WebSocket {
     }
 }
 
-/// The request up to the value of its key, from the case's path and headers.
+/// Builds the handshake request up to the value of its key, from the path and headers of the case.
 fn handshake(case: &Case, target: &Target) -> Result<Vec<u8>, BenchError> {
     let mut plain = case.clone();
     plain.http.method = "GET".into();
@@ -103,21 +103,20 @@ fn handshake(case: &Case, target: &Target) -> Result<Vec<u8>, BenchError> {
     Ok(head.into_bytes())
 }
 
-/// One connection at a time.
+/// Lane with one connection.
 pub struct WebSocketLane {
     protocol: Arc<WebSocket>,
     worker: Rc<Worker>,
     index: usize,
     connection: Option<Connection>,
-    /// The message that came back.
     answer: Vec<u8>,
-    /// A frame to be sent.
+    /// Encoded frame to send.
     out: Vec<u8>,
 }
 
 struct Connection {
     stream: Stream,
-    /// Bytes that are not a whole frame yet.
+    /// Received bytes of an incomplete frame.
     read: Vec<u8>,
     has_carried: bool,
     _open: OpenConnection,
@@ -141,7 +140,8 @@ impl Lane for WebSocketLane {
         self.receive(&mut connection, marks).await?;
         match protocol.keep_alive {
             true => self.connection = Some(connection),
-            // The answer is there; a peer that has gone already needs no farewell.
+            // A failed close frame is ignored, because the response is complete and the peer may be
+            // gone.
             false => {
                 drop(self.send(&mut connection, Opcode::Close, &[], &mut Marks::default()).await);
             }
@@ -199,7 +199,7 @@ impl WebSocketLane {
         Ok(())
     }
 
-    /// Takes frames in until a message is whole; answers pings meanwhile.
+    /// Receives frames until a message is complete; answers pings meanwhile.
     async fn receive(
         &mut self,
         connection: &mut Connection,
@@ -217,8 +217,7 @@ impl WebSocketLane {
                 continue;
             };
             let Frame { opcode, is_final, payload, bytes } = frame;
-            // Copied, because the buffer that it stands in is moved up before the answer is
-            // written.
+            // Copied, because the buffer it points into is shifted before the pong is sent.
             let ping = (opcode == Opcode::Ping).then(|| payload.to_vec());
             match opcode {
                 Opcode::Close => return Err(closed(payload)),
@@ -240,7 +239,7 @@ impl WebSocketLane {
         }
     }
 
-    /// Reads through the worker's one buffer, so that an idle connection holds none.
+    /// Reads through the worker's shared buffer, so that an idle connection holds none.
     async fn read_more(&self, stream: &mut Stream, into: &mut Vec<u8>) -> Result<usize, Failure> {
         poll_fn(|context| {
             let mut scratch = self.worker.scratch().borrow_mut();
@@ -264,7 +263,7 @@ async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<(), Failure> {
     stream.flush().await.map_err(failed)
 }
 
-/// The length of the answer to the handshake, when it is whole; refuses what is no agreement.
+/// Checks the handshake response. Returns the length of its head, or `None` while it is incomplete.
 fn accepted(bytes: &[u8], key: &str) -> Result<Option<usize>, Failure> {
     let mut head = ResponseHead::default();
     let parsed = head.parse(bytes, &LIMITS, b"GET");
@@ -283,7 +282,7 @@ fn accepted(bytes: &[u8], key: &str) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// A close frame holds a code and a text.
+/// Failure for a close frame, which holds a code and a text.
 fn closed(payload: &[u8]) -> Failure {
     let message = match payload.split_first_chunk() {
         Some((code, text)) => {

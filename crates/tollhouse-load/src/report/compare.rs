@@ -1,8 +1,8 @@
-//! Two reports beside each other: what became faster, what slower, and where no difference can be told.
+//! Comparison of two reports: faster, slower, or no provable difference.
 //!
-//! Results are matched by subject and case; the runs of each side are taken together (percentiles from
-//! merged histograms). A difference is told only when both sides were repeated and their ranges do not
-//! touch; otherwise the verdict says what is missing.
+//! Results are matched by subject and case. The runs of each side are combined (percentiles from
+//! merged histograms). A difference is reported only if both sides were repeated and their ranges
+//! do not overlap; otherwise the verdict gives the reason.
 
 mod figure;
 mod text;
@@ -15,70 +15,67 @@ use crate::result::CaseResult;
 pub use figure::{Figure, Measured};
 pub use text::text;
 
-/// What two reports say about each other.
+/// Comparison of two reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The title of the first report.
+    /// Title of the first report.
     pub before: String,
-    /// The title of the second.
+    /// Title of the second report.
     pub after: String,
-    /// Where the environments differ.
+    /// Differences between the environments.
     pub environment: Vec<Difference>,
-    /// Cases that both have, in the order of the second.
+    /// Cases in both reports, in the order of the second.
     pub cases: Vec<CaseComparison>,
-    /// Cases of the first alone.
+    /// Cases only in the first report.
     pub only_before: Vec<String>,
-    /// Cases of the second alone.
+    /// Cases only in the second report.
     pub only_after: Vec<String>,
 }
 
-/// Something that is not the same on both sides.
+/// A property that differs between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What.
+    /// Name of the property.
     pub what: String,
-    /// In the first report.
+    /// Value in the first report.
     pub before: String,
-    /// In the second.
+    /// Value in the second report.
     pub after: String,
 }
 
-/// One case on both sides.
+/// Comparison of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseComparison {
-    /// What was measured.
     pub subject: String,
-    /// Which case.
+    /// Name of the case.
     pub name: String,
-    /// What was asked for differently; then the figures are not of the same thing.
+    /// Differences in the load. If there are any, the figures are not comparable.
     pub differences: Vec<Difference>,
-    /// The figures that both sides have.
+    /// Figures available on both sides.
     pub figures: Vec<FigureComparison>,
 }
 
-/// One figure on both sides.
+/// Comparison of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FigureComparison {
-    /// Which.
     pub figure: Figure,
-    /// In the first report.
+    /// Value in the first report.
     pub before: Measured,
-    /// In the second.
+    /// Value in the second report.
     pub after: Measured,
-    /// What can be said.
     pub verdict: Verdict,
 }
 
-/// What can be said about two figures.
+/// Outcome of comparing two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The second is better.
+    /// The second figure is better.
     Better,
-    /// The second is worse.
+    /// The second figure is worse.
     Worse,
-    /// The ranges of the runs touch.
+    /// The ranges of the runs overlap.
     Overlapping,
-    /// One side, or both, were not repeated often enough to know how much chance there is.
+    /// Too few repetitions on at least one side to estimate the influence of chance.
     TooFewRuns,
 }
 
@@ -96,7 +93,7 @@ impl FigureComparison {
         Some(Self { figure, before, after, verdict })
     }
 
-    /// The second over the first, minus one.
+    /// Relative change from the first to the second.
     pub fn change(&self) -> f64 {
         if self.before.value == self.after.value {
             return 0.0;
@@ -104,7 +101,7 @@ impl FigureComparison {
         self.after.value / self.before.value - 1.0
     }
 
-    /// How much worse the second is, as a share; 0 when it is not.
+    /// Relative deterioration of the second; 0 if it is not worse.
     pub fn loss(&self) -> f64 {
         let change = self.change();
         (if self.figure.more_is_better() { -change } else { change }).max(0.0)
@@ -112,12 +109,12 @@ impl FigureComparison {
 }
 
 impl Comparison {
-    /// Figures that are worse by more than a share, beyond what chance explains.
+    /// Returns the figures that are worse by more than `share`, beyond chance.
     pub fn regressions(&self, share: f64) -> Vec<(&CaseComparison, &FigureComparison)> {
         self.worse_by(share).filter(|(_, figure)| figure.verdict == Verdict::Worse).collect()
     }
 
-    /// Figures that look worse by more than a share, where chance may explain it.
+    /// Returns the figures that appear worse by more than `share`, possibly by chance.
     pub fn suspicions(&self, share: f64) -> Vec<(&CaseComparison, &FigureComparison)> {
         self.worse_by(share).filter(|(_, figure)| figure.verdict != Verdict::Worse).collect()
     }
@@ -155,7 +152,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
 }
 
 impl CaseComparison {
-    /// Subject and case; the case alone where no subject is said.
+    /// Returns subject and case; only the case if the subject is empty.
     pub fn title(&self) -> String {
         title(&self.subject, &self.name)
     }
@@ -167,7 +164,7 @@ fn title(subject: &str, name: &str) -> String {
 
 /// Subject and name of a case.
 type Key<'a> = (&'a str, &'a str);
-/// The runs of a case.
+/// Runs of a case.
 type Runs<'a> = (Key<'a>, Vec<&'a CaseResult>);
 
 fn by_case(report: &Report) -> Vec<Runs<'_>> {
@@ -195,7 +192,8 @@ fn compare_case(key: Key<'_>, before: &[&CaseResult], after: &[&CaseResult]) -> 
     }
 }
 
-/// Where the two sides were not asked for the same. Targets may differ: that is what one compares.
+/// Returns the differences in the load. The targets may differ, because they are the object of the
+/// comparison.
 fn load_differences(before: &CaseResult, after: &CaseResult) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut differ = |what: &str, before: String, after: String| {
@@ -221,7 +219,7 @@ fn load_differences(before: &CaseResult, after: &CaseResult) -> Vec<Difference> 
     found
 }
 
-/// A tree of JSON as paths with their values. The load, the request and the checks come as an array.
+/// Flattens a JSON array of load, request and checks into paths with their values.
 fn flatten(value: &serde_json::Value) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
     for (name, part) in
@@ -234,10 +232,10 @@ fn flatten(value: &serde_json::Value) -> BTreeMap<String, String> {
     flat
 }
 
-/// What no two runs have alike on one machine either, and each report tells by itself.
+/// Limit that differs between any two runs even on one machine, and is therefore not compared.
 const NEVER_ALIKE: &str = "load average at start";
 
-/// Where two machines differ.
+/// Returns the differences between two machines.
 fn environments(before: &Environment, after: &Environment) -> Vec<Difference> {
     let memory = |bytes: u64| match bytes {
         0 => String::new(),
@@ -261,7 +259,7 @@ fn environments(before: &Environment, after: &Environment) -> Vec<Difference> {
     }
     pairs
         .into_iter()
-        // The label is kept when it differs: it is how people name a machine.
+        // A differing label is kept, because people identify machines by it.
         .filter(|(what, before, after)| before != after && what != NEVER_ALIKE)
         .map(|(what, before, after)| Difference { what, before, after })
         .collect()

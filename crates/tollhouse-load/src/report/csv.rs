@@ -1,14 +1,14 @@
-//! A report as CSV (RFC 4180): one line a case, plain numbers, times in milliseconds.
+//! Report as CSV (RFC 4180): one line per case, plain numbers, times in milliseconds.
 
 use super::Report;
 use crate::distribution::Distribution;
 use crate::failure::FailureClass;
 use crate::result::{CaseResult, End, ProcessSeries};
 
-/// The percentiles that have a column.
+/// Percentiles with their own column.
 const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// All results, with a line of headings.
+/// Renders all results, with a header line.
 pub fn text(report: &Report) -> String {
     let mut heads: Vec<String> = [
         "subject",
@@ -84,8 +84,8 @@ fn cells(result: &CaseResult) -> Vec<String> {
     cells.extend(PERCENTILES.map(|percent| percentile(times, percent)));
     cells.push(milliseconds(times.max_ns as f64));
     let uncorrected = result.latency.as_ref().map(|_| percentile(&result.response_time, 99.0));
-    // Empty in a closed loop, where there is nothing to correct: the same figure twice would look
-    // like a finding.
+    // Empty in a closed loop, where nothing is corrected: repeating the same figure would look
+    // significant.
     cells.push(uncorrected.unwrap_or_default());
     cells.push(percentile(&result.first_byte, 99.0));
     cells.push(percentile(&result.connect, 99.0));

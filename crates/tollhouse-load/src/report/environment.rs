@@ -1,5 +1,5 @@
-//! The machine and the versions that a report was made with: what somebody needs to judge or to repeat
-//! a measurement. Collected once, before the load; what cannot be read is left out.
+//! Machine and program versions of a report: everything needed to assess or repeat a measurement.
+//! Collected once before the load; unreadable values are left out.
 
 mod cgroup;
 mod program;
@@ -11,27 +11,27 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What is needed to judge or repeat a measurement.
+/// Environment of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Environment {
-    /// The short label, cores and memory: `2C4G`.
+    /// Short label of cores and memory, such as `2C4G`.
     pub label: String,
-    /// CPU model as the kernel shows it.
+    /// CPU model as reported by the kernel.
     pub cpu: String,
-    /// Cores this process may use.
+    /// Number of cores available to this process.
     pub cores: u64,
-    /// Memory in bytes, the container's limit when that is lower.
+    /// Memory in bytes: of the machine, or the container's limit if that is lower.
     pub memory_bytes: u64,
     /// Operating system and kernel.
     pub kernel: String,
     /// Versions of the programs involved, by name.
     pub versions: BTreeMap<String, String>,
-    /// Limits and settings that matter, by name: `nofile`, `somaxconn`, `port range`, `governor`, ….
+    /// Relevant limits and settings, by name: `nofile`, `somaxconn`, `port range`, `governor`, ….
     pub limits: BTreeMap<String, String>,
 }
 
-/// Settings that are one short file each.
+/// Settings that are each stored in a short file.
 const SETTINGS: [(&str, &str); 11] = [
     ("somaxconn", "proc/sys/net/core/somaxconn"),
     ("tcp_max_syn_backlog", "proc/sys/net/ipv4/tcp_max_syn_backlog"),
@@ -47,7 +47,7 @@ const SETTINGS: [(&str, &str); 11] = [
 ];
 
 impl Environment {
-    /// Looks at the machine.
+    /// Collects the environment of this machine.
     pub fn collect() -> Self {
         let mut environment = Self::read_under(Path::new("/"));
         environment.cores =
@@ -58,8 +58,8 @@ impl Environment {
         environment
     }
 
-    /// Adds the version of another program: the first line that `command` prints, such as
-    /// `["nginx", "-v"]`. A program that is not there, or hangs, is left out.
+    /// Adds the version of another program: the first line printed by `command`, such as
+    /// `["nginx", "-v"]`. A program that is missing or hangs is left out.
     #[must_use]
     pub fn with_program_version(mut self, name: &str, command: &[&str]) -> Self {
         if let Some(version) = program::first_line(command) {
@@ -68,7 +68,7 @@ impl Environment {
         self
     }
 
-    /// What stands in the files of a system.
+    /// Reads the environment from the files under a root directory.
     fn read_under(root: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let one_line = |path: &str| read(path).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -92,8 +92,7 @@ impl Environment {
             label: String::new(),
             cpu: texts::cpu_model(&cpuinfo),
             cores: 0,
-            // A container's limit where it is the smaller one; unlimited containers name more than
-            // there is.
+            // The smaller one, because unlimited containers report more than the machine has.
             memory_bytes: container.memory_bytes.map_or(installed, |limit| limit.min(installed)),
             kernel: texts::kernel(
                 &read("etc/os-release"),

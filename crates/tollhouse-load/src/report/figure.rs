@@ -1,10 +1,11 @@
-//! Figures as text for people: times, rates, counts, sizes. Every text of a report writes them by these
-//! functions, so that the same figure looks the same everywhere. Files for programs hold plain numbers.
+//! Formatting of figures for people: times, rates, counts, sizes. All texts of a report use these
+//! functions, so that figures look the same everywhere. Machine-readable files hold plain numbers.
 
-/// What stands in the place of a figure that is not known, or means nothing.
+/// Placeholder for a figure that is unknown or meaningless.
 pub const NONE: &str = "–";
 
-/// A time in nanoseconds with four digits that mean something: `843.0 µs`, `19.37 ms`, `1.043 s`.
+/// Formats a time in nanoseconds with up to four significant digits: `843.0 µs`, `19.37 ms`,
+/// `1.043 s`.
 pub fn time(nanoseconds: f64) -> String {
     if !nanoseconds.is_finite() || nanoseconds < 0.0 {
         return NONE.into();
@@ -21,7 +22,7 @@ pub fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// A length of time that people wait for: `0.4 s`, `12.0 s`, `3 min 05 s`.
+/// Formats a duration on a human scale: `0.4 s`, `12.0 s`, `3 min 05 s`.
 pub fn seconds(duration: std::time::Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 99.95 {
@@ -34,7 +35,7 @@ pub fn seconds(duration: std::time::Duration) -> String {
     }
 }
 
-/// A rate a second: whole above 1000, else with as many digits as mean something.
+/// Formats a rate per second: whole above 1000, otherwise with four digits.
 pub fn rate(value: f64) -> String {
     if !value.is_finite() || value < 0.0 {
         return NONE.into();
@@ -42,7 +43,7 @@ pub fn rate(value: f64) -> String {
     if value >= 999.5 { count(value.round() as u64) } else { digits(value) }
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub fn count(value: u64) -> String {
     let plain = value.to_string();
     let mut text = String::with_capacity(plain.len() + plain.len() / 3);
@@ -55,7 +56,7 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// A size: `812 B`, `2.05 KB`, `14.2 MB`; steps of 1000, as rates of networks have it.
+/// Formats a size in steps of 1000, as is usual for network rates: `812 B`, `2.05 KB`, `14.2 MB`.
 pub fn bytes(value: f64) -> String {
     if !value.is_finite() || value < 0.0 {
         return NONE.into();
@@ -68,7 +69,7 @@ pub fn bytes(value: f64) -> String {
     }
 }
 
-/// A size of memory: `12.4 MiB`; steps of 1024, as programs that show memory have it.
+/// Formats a memory size in steps of 1024, as memory tools do: `12.4 MiB`.
 pub fn memory(value: u64) -> String {
     let value = value as f64;
     match value {
@@ -81,7 +82,7 @@ pub fn memory(value: u64) -> String {
     }
 }
 
-/// A share from 0 to 1 in percent; what is more than nothing never reads as nothing.
+/// Formats a share (0 to 1) in percent; a nonzero share never appears as zero.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         value if !value.is_finite() || value < 0.0 => NONE.into(),
@@ -89,18 +90,18 @@ pub fn percent(share: f64) -> String {
         value if value < 0.001 => "< 0.001 %".into(),
         value if value < 1.0 => format!("{value:.3} %"),
         value if value < 99.95 => format!("{value:.1} %"),
-        // As many nines as there are: 99.99 % is not all.
+        // Rounded down, so that 99.9996 % does not appear as all.
         value if value < 100.0 => format!("{:.3} %", (value * 1e3).floor() / 1e3),
         value => format!("{value:.0} %"),
     }
 }
 
-/// The name of a percentile: `p50`, `p99.9`.
+/// Returns the name of a percentile: `p50`, `p99.9`.
 pub fn percentile_name(percent: f64) -> String {
     format!("p{percent}")
 }
 
-/// Four digits, at least one of them before the point.
+/// Formats with four digits, at least one before the decimal point.
 fn digits(value: f64) -> String {
     match value {
         value if value >= 999.95 => format!("{value:.0}"),

@@ -1,8 +1,8 @@
-//! The percentile distribution as HdrHistogram's own tools print it (`.hgrm`): what wrk2 shows under
-//! "Detailed Percentile spectrum" and what HdrHistogram plotters read.
+//! Percentile distribution in the format of HdrHistogram's tools (`.hgrm`), as in wrk2's "Detailed
+//! Percentile spectrum" and as read by HdrHistogram plotters.
 //!
-//! Values are milliseconds. The steps grow finer towards 100 %: each halving of the distance to it is
-//! cut in the same number of ticks.
+//! Values are in milliseconds. The steps become finer towards 100 %: each halving of the remaining
+//! distance is divided into the same number of ticks.
 
 use std::fmt::Write;
 
@@ -10,13 +10,12 @@ use hdrhistogram::Histogram;
 
 use crate::distribution::Distribution;
 
-/// Steps for each halving of the distance to 100 %, as in wrk2's spectrum.
+/// Ticks per halving of the distance to 100 %, as in wrk2's spectrum.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
-/// Nanoseconds in the unit that values are written in.
+/// Nanoseconds per unit of the written values.
 const MILLISECOND_NS: f64 = 1e6;
 
-/// The distribution as text. What comes from a table, without recorded values, has a line for each
-/// percentile that the table gives.
+/// Renders the distribution. For table data without recorded values, one line per given percentile.
 pub fn text(distribution: &Distribution) -> String {
     let histogram = distribution.to_histogram();
     let mut out = format!(
@@ -53,7 +52,7 @@ fn given_lines(out: &mut String, distribution: &Distribution) {
 
 fn line(out: &mut String, value_ns: u64, quantile: f64, total_count: u64) {
     let value_ms = value_ns as f64 / MILLISECOND_NS;
-    // At 100 % this is infinite, and `inf` is what readers expect there.
+    // Infinite at 100 %, written as `inf`, which readers of the format expect.
     let rest = 1.0 / (1.0 - quantile);
     writeln!(out, "{value_ms:12.3} {quantile:12.6} {total_count:12} {rest:12.2}")
         .expect("a string takes any text");

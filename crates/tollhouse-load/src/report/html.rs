@@ -1,8 +1,8 @@
-//! A report as a web page: one file that works without a network, in light and dark, on paper and on a
-//! phone. Tables, percentile spectrum and histograms are made here and need no script; the charts over
-//! time are drawn by the page's own script from the data that the page holds.
+//! Report as a web page: a single file that works offline, in light and dark mode, in print and on
+//! phones. Tables, percentile spectrum and histograms are static; the page's own script draws the
+//! charts over time from embedded data.
 //!
-//! Nothing a result says can become markup: see `html/markup.rs`.
+//! All text from results is escaped (`html/markup.rs`).
 
 mod axis;
 mod chart;
@@ -31,7 +31,7 @@ pub(super) use verdict::verdict;
 
 use super::Report;
 
-/// Nothing may be fetched, whatever a page's text says: its parts are all in it.
+/// Content security policy that forbids loading anything, because the page contains all its parts.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
 
@@ -41,12 +41,13 @@ const CHART_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const CHART_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const CHART_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
 
-/// The page of a report.
+/// Renders the page of a report.
 pub fn render(report: &Report) -> String {
     let rows = row::rows(&report.results);
     let published = row::rows(&report.published);
     let subjects = row::subjects(&rows).into_iter().chain(row::subjects(&published));
-    // One palette for both tables, so that a subject has the same colour in the measured and the published figures.
+    // Both tables share one palette, so that a subject has the same colour in measured and
+    // published figures.
     let palette = Palette::new(subjects);
     let layout = column::layout(report.suite.as_deref());
     let charts = Charts::new(&rows, &published, &palette);

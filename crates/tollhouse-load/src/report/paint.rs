@@ -1,12 +1,12 @@
-//! Colour on terminals that want it. Never the only carrier of a meaning: whatever is painted says the
-//! same in words.
+//! Colours for terminals. Colour is never the only carrier of meaning: painted text says the same
+//! in words.
 
 use std::fmt::Display;
 
-/// Whether text is painted.
+/// Mode of colouring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Paint {
-    /// As it is.
+    /// No colours.
     #[default]
     Plain,
     /// With ANSI sequences.
@@ -14,8 +14,8 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// For a stream: only a terminal is painted, and none of a user who set `NO_COLOR` to anything, or
-    /// whose terminal is `dumb`.
+    /// Chooses the mode for a stream: colours only on a terminal, and not if `NO_COLOR` is nonempty
+    /// or the terminal is `dumb`.
     pub fn for_stream(
         stream: &impl std::io::IsTerminal,
         no_color: Option<&str>,
@@ -25,32 +25,32 @@ impl Paint {
         if stream.is_terminal() && !unwanted { Paint::Colour } else { Paint::Plain }
     }
 
-    /// What matters most.
+    /// Emphasizes the most important text.
     pub fn strong(self, text: impl Display) -> String {
         self.wrap("1", text)
     }
 
-    /// What may be overlooked.
+    /// Dims secondary text.
     pub fn faint(self, text: impl Display) -> String {
         self.wrap("2", text)
     }
 
-    /// What went wrong.
+    /// Marks an error.
     pub fn bad(self, text: impl Display) -> String {
         self.wrap("31", text)
     }
 
-    /// What needs a second look.
+    /// Marks a warning.
     pub fn doubtful(self, text: impl Display) -> String {
         self.wrap("33", text)
     }
 
-    /// What is as it should be.
+    /// Marks success.
     pub fn good(self, text: impl Display) -> String {
         self.wrap("32", text)
     }
 
-    /// A bar or a line of a picture.
+    /// Colours a part of a chart.
     pub fn drawn(self, text: impl Display) -> String {
         self.wrap("36", text)
     }

@@ -1,5 +1,5 @@
-//! A report in Prometheus' text format, for a push gateway or a textfile collector. Base units: seconds
-//! and bytes. Percentiles become a summary's quantiles.
+//! Report in Prometheus' text format, for a push gateway or a textfile collector. Base units:
+//! seconds and bytes. Percentiles become the quantiles of a summary.
 
 use std::fmt::Write as _;
 
@@ -7,23 +7,23 @@ use super::Report;
 use crate::distribution::Distribution;
 use crate::result::{CaseResult, ProcessSeries};
 
-/// A figure of a process.
+/// Function that extracts a figure of a process.
 type Figure = fn(&ProcessSeries) -> f64;
 
-/// The quantiles of a summary, as percentiles.
+/// Quantiles of a summary, as percentiles.
 const QUANTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// The format's own figure kinds that a report has.
+/// Metric types used in a report.
 #[derive(Clone, Copy)]
 enum Kind {
     Gauge,
     Summary,
 }
 
-/// All results.
+/// Renders all results.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
-    // All samples of a name stand together, as the text format asks (one block a family).
+    // All samples of a metric family are adjacent, as the format requires.
     let mut gauge = |name: &str, help: &str, of: &dyn Fn(&CaseResult) -> f64| {
         head(&mut text, name, help, Kind::Gauge);
         for result in &report.results {
@@ -136,7 +136,7 @@ fn labels(result: &CaseResult) -> String {
     )
 }
 
-/// A label's value as the format wants it.
+/// Escapes a label value.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

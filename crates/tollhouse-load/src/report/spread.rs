@@ -1,23 +1,22 @@
-//! A figure over several runs of the same case: its median and how far the runs lie apart.
+//! Median and range of a figure over several runs of the same case.
 
-/// The runs that a comparison needs: with fewer, a lucky run cannot be told from a fast program.
+/// Minimum number of runs for a comparison; with fewer, a lucky run cannot be distinguished from a
+/// faster program.
 pub const RUNS_MIN: usize = 3;
 
 /// Median and range of a figure over repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The middle one, or the mean of the middle two.
+    /// Middle value, or the mean of the middle two.
     pub median: f64,
-    /// The lowest.
     pub low: f64,
-    /// The highest.
     pub high: f64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
 }
 
 impl Spread {
-    /// The spread of some figures; `None` of none.
+    /// Computes the spread of figures; `None` without any.
     pub fn from_values(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -30,17 +29,17 @@ impl Spread {
         Some(Self { median, low, high, runs: figures.len() })
     }
 
-    /// Whether the ranges have a value in common: then neither is the larger.
+    /// Whether the ranges have a value in common, so that neither is larger.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// Whether so many runs were made that ranges may be compared at all.
+    /// Whether there are enough runs to compare ranges.
     pub fn is_repeated(&self) -> bool {
         self.runs >= RUNS_MIN
     }
 
-    /// The range over the median.
+    /// Width of the range relative to the median.
     pub fn width(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median.abs() }
     }

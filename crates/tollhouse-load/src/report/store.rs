@@ -1,5 +1,5 @@
-//! Reports as files: written whole or not at all; read, packed with gzip or not, with a word on what is
-//! wrong.
+//! Report files: written atomically; read with or without gzip compression; errors name the
+//! problem.
 
 use std::fs;
 use std::io::Read;
@@ -10,23 +10,23 @@ use serde::Deserialize;
 use super::{Report, SCHEMA};
 use crate::error::BenchError;
 
-/// The largest report read, in bytes: a day of one-second intervals of a hundred cases is below it.
+/// Size limit of a report file in bytes, above a day of one-second intervals for a hundred cases.
 const REPORT_BYTES_MAX: u64 = 1 << 30;
 
 /// Reads a report.
 ///
 /// # Errors
-/// The file is not there, or is no report of this version.
+/// If the file does not exist, or is not a report of this version.
 pub fn load(path: &Path) -> Result<Report, BenchError> {
     let bytes = crate::file::read_bytes(path, REPORT_BYTES_MAX)?;
     let report = inflated(bytes).and_then(|bytes| parse(&bytes));
     report.map_err(|why| BenchError::File { path: path.to_owned(), why })
 }
 
-/// What every gzip file begins with.
+/// Magic number of gzip files.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The bytes themselves, or what they hold if somebody packed them with gzip to keep them.
+/// Decompresses the bytes if they are gzip; returns them unchanged otherwise.
 fn inflated(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     if !bytes.starts_with(&GZIP_MAGIC) {
         return Ok(bytes);
@@ -39,7 +39,7 @@ fn inflated(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     Ok(inflated)
 }
 
-/// As much of a report as tells which version it is.
+/// Part of a report that identifies its version.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<String>,
@@ -59,17 +59,17 @@ fn parse(bytes: &[u8]) -> Result<Report, String> {
     serde_json::from_slice(bytes).map_err(|cause| format!("is not a whole report: {cause}"))
 }
 
-/// Writes a report beside its place and then moves it there, so that a reader, or a run that is killed,
-/// never leaves half of one.
+/// Writes a report to a temporary file and renames it, so that readers never see a partial report,
+/// even if the process is killed.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn save(report: &Report, path: &Path) -> Result<(), BenchError> {
     let error = |why: String| BenchError::File { path: path.to_owned(), why };
     let mut text =
         serde_json::to_vec(report).map_err(|cause| error(format!("cannot be made: {cause}")))?;
     text.push(b'\n');
-    // A pipe or a device has no place beside it.
+    // Pipes and devices are written directly, because they cannot be replaced by renaming.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, &text)
             .map_err(|cause| error(format!("cannot be written: {cause}")));

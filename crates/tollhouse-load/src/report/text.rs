@@ -1,5 +1,5 @@
-//! A report as text for a terminal or a mail: each case with its figures, or a table of many, then the
-//! thresholds that are missed and the warnings, and last what it comes to.
+//! Report as text for a terminal or mail: one case in full, or a table of several; then missed
+//! thresholds, warnings, and finally the verdict.
 
 mod case;
 pub mod table;
@@ -16,17 +16,17 @@ use crate::result::{CaseResult, End};
 
 pub use case::render as render_case;
 
-/// Samples that must lie beyond a percentile before it is printed.
+/// Minimum number of samples beyond a percentile for it to be printed.
 pub const BEYOND_MIN: u64 = 10;
-/// How wide warnings are: what the narrowest usual terminal shows without breaking words.
+/// Line width of warnings, for the narrowest usual terminal.
 const WIDTH: usize = 79;
 
-/// The whole report: a case in full, several as a table.
+/// Renders the report: a single case in full, several as a table.
 pub fn render(report: &Report, paint: Paint) -> String {
     let results = match report.results.as_slice() {
         [] if report.published.is_empty() => spaced(vec!["No case was measured.".to_owned()]),
         [] => Vec::new(),
-        // A title that only repeats the case's name is said once.
+        // A title equal to the case's name is not repeated.
         [result] if name(result) == report.title => case::render(result, paint).split_off(1),
         [result] => spaced(case::render(result, paint)),
         results => spaced(overview(results, paint)),
@@ -34,19 +34,19 @@ pub fn render(report: &Report, paint: Paint) -> String {
     framed(report, results, paint)
 }
 
-/// The whole report, every case in full.
+/// Renders the report with every case in full.
 pub fn render_full(report: &Report, paint: Paint) -> String {
     let cases = report.results.iter().map(|result| case::render(result, paint));
     framed(report, cases.flat_map(spaced).collect(), paint)
 }
 
-/// Lines with an empty one before them.
+/// Prepends an empty line.
 fn spaced(mut lines: Vec<String>) -> Vec<String> {
     lines.insert(0, String::new());
     lines
 }
 
-/// The results between the title and the warnings.
+/// Adds title, warnings and verdict around the results.
 fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
     let mut lines = Vec::new();
     let title = if report.title.is_empty() { "tollhouse bench" } else { report.title.as_str() };
@@ -70,7 +70,7 @@ fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
     })
 }
 
-/// One line a case, and what is wrong with some of them.
+/// Table with one line per case, and the problems of some.
 fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let heads =
         ["", "goodput/s", "failed", "p50", "p90", "p99", "p99.9", "mean", "max", "CPU-s/1000"];
@@ -82,7 +82,7 @@ fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let ends = results.iter().filter(|result| result.end == End::Interrupted);
     lines.extend(ends.map(|result| format!("  {} was interrupted.", name(result))));
     let mut missed = Vec::new();
-    // Below the table, and not in it: a threshold that was missed must not be looked for in a column.
+    // Below the table, so that missed thresholds are not overlooked in a column.
     for result in results {
         let lines = result.missed_thresholds.iter();
         missed.extend(lines.map(|line| paint.bad(format!("  missed  {}: {line}", name(result)))));
@@ -101,7 +101,7 @@ fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Median and range of the goodput, for every case that was measured more than once.
+/// Lists median and range of the goodput for every repeated case.
 fn spreads(results: &[CaseResult]) -> Vec<String> {
     let key = |result: &CaseResult| (result.subject.clone(), result.name.clone());
     let mut lines = Vec::new();
@@ -142,7 +142,7 @@ fn row(result: &CaseResult) -> Vec<String> {
     ]
 }
 
-/// The subject and the case.
+/// Returns subject and case.
 fn label(result: &CaseResult) -> String {
     match (result.subject.as_str(), result.name.as_str()) {
         ("", "") => "case".to_owned(),
@@ -151,7 +151,7 @@ fn label(result: &CaseResult) -> String {
     }
 }
 
-/// The same, and which repetition it is.
+/// Returns subject, case and number of the repetition.
 fn name(result: &CaseResult) -> String {
     let mut name = label(result);
     if result.repetition > 1 {
@@ -168,7 +168,8 @@ fn failures(result: &CaseResult) -> Option<String> {
     (!by_class.is_empty()).then(|| format!("{}: {}{message}", name(result), by_class.join(", ")))
 }
 
-/// A percentile, or a dash where too few samples lie beyond it. Of a table it is taken as given.
+/// Formats a percentile, or a dash if too few samples lie beyond it. Percentiles of a table are
+/// shown as given.
 fn percentile(times: &Distribution, percent: f64) -> String {
     let is_supported = times.values.is_empty() || times.supports(percent, BEYOND_MIN);
     match times.percentile_ns(percent) {
@@ -181,17 +182,18 @@ fn known(nanoseconds: f64) -> String {
     if nanoseconds > 0.0 { figure::time(nanoseconds) } else { figure::NONE.into() }
 }
 
-/// CPU seconds of the target for 1000 successful requests. What its upstream used is no cost of the target.
+/// Formats the CPU seconds of the target per 1000 successful requests, without those of its
+/// upstream.
 fn cpu_per_thousand(result: &CaseResult) -> Option<String> {
     let target = result.processes.iter().find(|process| process.role == "target")?;
     let (seconds, requests) = (target.cpu_seconds(), result.counts.succeeded);
     (seconds > 0.0 && requests > 0).then(|| format!("{:.3}", seconds * 1e3 / requests as f64))
 }
 
-/// The subject that peers are compared with.
+/// Subject compared with its peers.
 const OURS: &str = "tollhouse";
 
-/// Goodput of ours over that of each peer, a line a case that both have.
+/// Lists the ratio of our goodput to that of each peer, one line per common case.
 fn against_peers(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let goodput = |subject: &str, name: &str| {
         let runs = results.iter().filter(|run| run.subject == subject && run.name == name);
@@ -204,7 +206,8 @@ fn against_peers(results: &[CaseResult], paint: Paint) -> Vec<String> {
         if subject == OURS && !names.contains(&name) {
             names.push(name);
         }
-        // Subjects such as `tollhouse, cached` are ours too, and a baseline is no peer.
+        // Subjects such as `tollhouse, cached` are variants of ours, and the baseline is not a
+        // peer.
         let is_peer = !subject.is_empty() && !subject.starts_with(OURS) && subject != DIRECT;
         if is_peer && !peers.contains(&subject) {
             peers.push(subject);
@@ -227,7 +230,7 @@ fn against_peers(results: &[CaseResult], paint: Paint) -> Vec<String> {
     [String::new(), heading].into_iter().chain(lines).collect()
 }
 
-/// Who answers more, by how much, and whether that may be quoted: last, where a long report leaves the reader.
+/// Renders the verdict, at the end because that part of a long report stays visible on a terminal.
 fn verdict(report: &Report, paint: Paint) -> Vec<String> {
     let sentences = html::verdict(report);
     if sentences.is_empty() {
@@ -245,7 +248,7 @@ fn verdict(report: &Report, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// The warnings, the gravest first.
+/// Renders the warnings, most severe first.
 pub fn warnings(warnings: &[Warning], paint: Paint) -> Vec<String> {
     if warnings.is_empty() {
         return Vec::new();

@@ -1,23 +1,23 @@
-//! Which processes a selector means, now. Looking for the owner of a port walks the descriptors of all
-//! processes, so it is done seldom; looking for descendants walks the list of processes.
+//! Resolves selectors to running processes. Finding the owner of a port scans the descriptors of
+//! all processes, so that it is done rarely; finding descendants scans the list of processes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::resource::process::{self, Stat};
 use crate::resource::{Procfs, Selector};
 
-/// The state of a listening socket in `/proc/net/tcp`.
+/// State code of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// All processes by number, with their `stat`.
+/// All processes by ID, with their `stat`.
 pub(super) type Table = BTreeMap<u32, Stat>;
 
-/// Reads the table.
+/// Reads the list of processes.
 pub(super) fn table(procfs: &Procfs) -> Table {
     procfs.numbers("").filter_map(|pid| Some((pid, process::stat(procfs, pid)?))).collect()
 }
 
-/// The processes that the selector names itself, without their descendants.
+/// Returns the processes the selector names directly, without their descendants.
 pub(super) fn roots(procfs: &Procfs, table: &Table, what: &Selector, own: u32) -> BTreeSet<u32> {
     match what {
         Selector::Own => BTreeSet::from([own]),
@@ -31,8 +31,8 @@ pub(super) fn roots(procfs: &Procfs, table: &Table, what: &Selector, own: u32) -
     }
 }
 
-/// The roots with all their descendants. This process and what it started are no part of the shell that
-/// it was started from; they count only when named.
+/// Returns the roots with all their descendants. This process and its children do not count as
+/// descendants of the shell they were started from, unless named directly.
 pub(super) fn with_descendants(
     table: &Table,
     what: &Selector,
@@ -60,7 +60,7 @@ pub(super) fn with_descendants(
     table.keys().copied().filter(|pid| !is_own(*pid) && belongs(*pid)).collect()
 }
 
-/// The processes that listen on one of some ports.
+/// Returns the processes that listen on one of the ports.
 fn listeners(procfs: &Procfs, table: &Table, ports: &[u16], own: u32) -> BTreeSet<u32> {
     let mut inodes = listening_inodes(&procfs.text("net/tcp"), ports);
     inodes.extend(listening_inodes(&procfs.text("net/tcp6"), ports));
@@ -76,7 +76,7 @@ fn listeners(procfs: &Procfs, table: &Table, ports: &[u16], own: u32) -> BTreeSe
     table.keys().copied().filter(|pid| *pid != own).filter(listens).collect()
 }
 
-/// Inodes of the sockets that listen on one of some ports, from `/proc/net/tcp` or `tcp6`.
+/// Returns the inodes of sockets that listen on one of the ports, from `/proc/net/tcp` or `tcp6`.
 fn listening_inodes(text: &str, ports: &[u16]) -> BTreeSet<u64> {
     let inode = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -87,8 +87,9 @@ fn listening_inodes(text: &str, ports: &[u16]) -> BTreeSet<u64> {
     text.lines().skip(1).filter_map(inode).collect()
 }
 
-/// Processes whose program has the name; when there is none, those whose command line contains it.
-/// This process and those it was started by name everything they start, so they never count.
+/// Returns the processes whose program has this name; without any, those whose command line
+/// contains it. This process and its ancestors are excluded, because their command lines name the
+/// programs they start.
 fn by_command(procfs: &Procfs, table: &Table, name: &str, own: u32) -> BTreeSet<u32> {
     let ancestors = ancestors(table, own);
     let others: Vec<(u32, &Stat)> = table
@@ -113,7 +114,7 @@ fn by_command(procfs: &Procfs, table: &Table, name: &str, own: u32) -> BTreeSet<
         .collect()
 }
 
-/// A process and those it descends from.
+/// Returns a process and its ancestors.
 fn ancestors(table: &Table, pid: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut at = pid;

@@ -1,5 +1,6 @@
-//! One watched group over a case: readings of its processes become sums and samples. Processes come
-//! and go; what one had used before it was watched does not count, what it used before it ended does.
+//! Resource use of a watched group over a case: computes sums and samples from readings of its
+//! processes. Processes come and go: use before watching began is excluded, use before a process
+//! ended is included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +9,14 @@ use crate::resource::machine::Machine;
 use crate::resource::process::{Reading, Switches};
 use crate::result::{ProcessSeries, ResourceSample};
 
-/// More processes than this are summed up but not listed by number.
+/// Maximum number of processes listed by ID; the sums include all.
 const PIDS_LISTED_MAX: usize = 1_000;
 
-/// The sums of a group.
+/// Sums of a group.
 #[derive(Debug)]
 pub(super) struct Group {
     machine: Machine,
-    /// The zero point in ticks since boot: a process that began later counts from its beginning.
+    /// Zero point in ticks since boot; a process started later counts from its start.
     begun_ticks: u64,
     members: BTreeMap<u32, Reading>,
     totals: Totals,
@@ -43,7 +44,7 @@ impl Totals {
 }
 
 impl Group {
-    /// A group that begins at the zero point.
+    /// Creates a group that begins at the zero point.
     pub(super) fn begin(machine: Machine, role: &str, begun_ticks: u64) -> Self {
         Self {
             machine,
@@ -56,14 +57,14 @@ impl Group {
         }
     }
 
-    /// Its command and its cores, once they are known.
+    /// Sets command and cores, once known.
     pub(super) fn name(&mut self, names: impl FnOnce() -> (String, String)) {
         if self.series.command.is_empty() {
             (self.series.command, self.series.cores) = names();
         }
     }
 
-    /// Takes what its processes use at the zero point: nothing of it counts.
+    /// Sets the readings at the zero point, which are subtracted from later ones.
     pub(super) fn zero(&mut self, readings: BTreeMap<u32, Reading>) {
         self.pids = readings.keys().copied().collect();
         self.members = readings;
@@ -71,11 +72,11 @@ impl Group {
         self.series.rss_bytes_max = self.series.rss_bytes_at_start;
     }
 
-    /// Takes the next readings, of all processes that still run.
+    /// Adds the next readings of all processes that still run.
     pub(super) fn add(&mut self, at_ns: u64, readings: BTreeMap<u32, Reading>) {
         let before = self.totals;
         for (pid, reading) in &readings {
-            // A number may come again for another process.
+            // A process ID may be reused for another process.
             let last = self
                 .members
                 .get(pid)
@@ -116,12 +117,12 @@ impl Group {
         self.members.values().map(|member| member.rss_bytes).sum()
     }
 
-    /// Its part in the case, and what it used last.
+    /// Returns the role and the last sample.
     pub(super) fn last(&self) -> Option<(&str, &ResourceSample)> {
         self.series.samples.last().map(|sample| (self.series.role.as_str(), sample))
     }
 
-    /// Makes one of every two samples, for a run longer than planned for.
+    /// Merges samples pairwise, for a run longer than planned.
     pub(super) fn halve(&mut self) {
         halve(&mut self.series.samples, |first, second| ResourceSample {
             cpu_cores: (first.cpu_cores + second.cpu_cores) / 2.0,
@@ -130,12 +131,12 @@ impl Group {
         });
     }
 
-    /// How many samples it has.
+    /// Returns the number of samples.
     pub(super) fn samples(&self) -> usize {
         self.series.samples.len()
     }
 
-    /// The series with its sums.
+    /// Returns the series with its sums.
     pub(super) fn finish(mut self) -> ProcessSeries {
         self.series.user_seconds = self.machine.seconds(self.totals.user_ticks);
         self.series.system_seconds = self.machine.seconds(self.totals.system_ticks);

@@ -1,11 +1,11 @@
-//! What the kernel tells about the whole machine: sockets and their memory, segments retransmitted,
+//! Kernel figures of the whole machine: sockets and their memory, retransmitted segments,
 //! overflowed listen queues, CPU.
 
 use crate::resource::Procfs;
 use crate::resource::machine::Machine;
 use crate::result::KernelSeries;
 
-/// Counters up to an instant, and levels at it.
+/// Counters and levels at an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct KernelReading {
     tcp_memory_pages: u64,
@@ -17,7 +17,7 @@ pub(super) struct KernelReading {
     stolen_ticks: u64,
 }
 
-/// Reads all of them.
+/// Reads all figures.
 pub(super) fn read(procfs: &Procfs) -> KernelReading {
     let sockets = procfs.text("net/sockstat");
     let sockets_v6 = procfs.text("net/sockstat6");
@@ -34,7 +34,7 @@ pub(super) fn read(procfs: &Procfs) -> KernelReading {
     }
 }
 
-/// A value of a line such as `TCP: inuse 2 orphan 0 tw 6 alloc 2 mem 208`; 0 when it is not there.
+/// Returns a value from a line such as `TCP: inuse 2 orphan 0 tw 6 alloc 2 mem 208`; 0 if missing.
 fn parse_pairs(text: &str, line: &str, key: &str) -> u64 {
     let found = text.lines().find_map(|text| text.strip_prefix(line));
     let mut words = found.unwrap_or_default().split_ascii_whitespace();
@@ -46,7 +46,7 @@ fn parse_pairs(text: &str, line: &str, key: &str) -> u64 {
     0
 }
 
-/// A value of a table whose first line of a kind names the columns and whose second has the values.
+/// Returns a value from a table of two lines per kind: column names, then values.
 fn parse_table(text: &str, kind: &str, column: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(kind));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
@@ -54,15 +54,16 @@ fn parse_table(text: &str, kind: &str, column: &str) -> u64 {
     cells.find(|(name, _)| *name == column).map_or(0, |(_, value)| value.parse().unwrap_or(0))
 }
 
-/// Memory of the kernel's own objects: where a socket, its file and its name live.
+/// Returns the memory of kernel objects, which include sockets, their files and inodes.
 fn parse_slab(text: &str) -> u64 {
     let found = text.lines().find_map(|line| line.strip_prefix("Slab:"));
     let value = found.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok());
     value.unwrap_or(0) * 1024
 }
 
-/// Ticks in which the machine worked, and those that its host gave to others, from the first line of
-/// `stat`: user, nice, system, idle, waiting, interrupts (hard, soft), stolen, guests (part of user).
+/// Returns the ticks in which the machine worked, and those its host gave to others, from the first
+/// line of `stat`: user, nice, system, idle, iowait, hard and soft interrupts, steal, guest
+/// (included in user).
 fn parse_cpu(text: &str) -> (u64, u64) {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
     let ticks: Vec<u64> =
@@ -71,7 +72,7 @@ fn parse_cpu(text: &str) -> (u64, u64) {
     (at(0) + at(1) + at(2) + at(5) + at(6), at(7))
 }
 
-/// The series that readings become.
+/// Series built from readings.
 #[derive(Debug)]
 pub(super) struct KernelTrack {
     machine: Machine,
@@ -81,7 +82,7 @@ pub(super) struct KernelTrack {
 }
 
 impl KernelTrack {
-    /// Begins at a reading: the zero point.
+    /// Begins with the reading at the zero point.
     pub(super) fn begin(machine: Machine, first: KernelReading) -> Self {
         let series = KernelSeries {
             tcp_memory_bytes_at_start: first.tcp_memory_pages * machine.page_bytes,
@@ -91,7 +92,7 @@ impl KernelTrack {
         Self { machine, last: first, last_ns: 0, series }
     }
 
-    /// Adds the next reading. One at the same instant as the last is left out.
+    /// Adds the next reading, unless it has the same timestamp as the last.
     pub(super) fn add(&mut self, at_ns: u64, reading: KernelReading) {
         let span_ns = at_ns.saturating_sub(self.last_ns);
         if span_ns == 0 {
@@ -114,7 +115,7 @@ impl KernelTrack {
         self.last_ns = at_ns;
     }
 
-    /// Makes one of every two entries, for a run longer than planned for.
+    /// Merges entries pairwise, for a run longer than planned.
     pub(super) fn halve(&mut self) {
         let series = &mut self.series;
         halve(&mut series.at_ns, |_, second| second);
@@ -131,13 +132,12 @@ impl KernelTrack {
         }
     }
 
-    /// The series.
     pub(super) fn finish(self) -> KernelSeries {
         self.series
     }
 }
 
-/// Every two neighbours become one; a last single one stays.
+/// Joins neighbours pairwise; an odd last entry is kept.
 pub(crate) fn halve<T: Clone>(values: &mut Vec<T>, join: impl Fn(T, T) -> T) {
     *values = values
         .chunks(2)

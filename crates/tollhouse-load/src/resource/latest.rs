@@ -1,26 +1,25 @@
-//! What was sampled last, for whoever shows it while a case runs.
+//! Latest samples, for display while a case runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::result::ResourceSample;
 
-/// What a watched group used in its last sample.
+/// Resource use of a watched group in its last sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// Its part in the case.
+    /// Role of the group in the case.
     pub role: String,
-    /// CPU, in cores.
+    /// CPU use in cores.
     pub cpu_cores: f64,
-    /// Resident memory in bytes.
     pub rss_bytes: u64,
 }
 
-/// The last samples; clones show the same.
+/// Latest samples; clones share the data.
 #[derive(Debug, Clone, Default)]
 pub struct Latest(Arc<Mutex<Vec<Usage>>>);
 
 impl Latest {
-    /// The last samples, one a group.
+    /// Returns the latest samples, one per group.
     pub fn get(&self) -> Vec<Usage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

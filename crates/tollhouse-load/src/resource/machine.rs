@@ -1,6 +1,6 @@
-//! The two units in which the kernel counts.
+//! Units of the kernel's figures.
 
-/// Size of a page and length of a tick.
+/// Page size and tick frequency.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     pub(super) page_bytes: u64,
@@ -8,7 +8,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// As this kernel has them.
+    /// Returns the units of this machine.
     pub(super) fn own() -> Self {
         Self {
             page_bytes: rustix::param::page_size() as u64,
@@ -16,12 +16,12 @@ impl Machine {
         }
     }
 
-    /// Ticks in seconds.
+    /// Converts ticks to seconds.
     pub(super) fn seconds(self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_second as f64
     }
 
-    /// Ticks since the machine started, as processes' start times are counted.
+    /// Returns the ticks since boot, the unit of processes' start times.
     pub(super) fn ticks_since_boot(self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

@@ -1,53 +1,54 @@
-//! What the kernel tells about one process: its `stat`, the `status` of its threads, its command line.
+//! Kernel figures of one process: `stat`, the `status` of its threads, its command line.
 
 use std::collections::HashMap;
 
 use crate::resource::Procfs;
 
-/// More threads than this are not asked for their context switches: a file each, at every sample.
+/// Maximum number of threads whose context switches are read, because each costs reading a file per
+/// sample.
 const THREADS_ASKED_MAX: usize = 1_024;
 
-/// What `/proc/<pid>/stat` says.
+/// Content of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// The name of the program, cut to 15 bytes by the kernel.
+    /// Name of the program, cut to 15 bytes by the kernel.
     pub(super) name: String,
-    /// The state: `R`, `S`, …; `Z` for one that has ended and is not yet waited for.
+    /// State: `R`, `S`, …; `Z` for a zombie.
     pub(super) state: char,
     pub(super) parent: u32,
-    /// CPU in user mode, in ticks.
+    /// CPU time in user mode, in ticks.
     pub(super) user_ticks: u64,
-    /// CPU in the kernel, in ticks.
+    /// CPU time in the kernel, in ticks.
     pub(super) system_ticks: u64,
     pub(super) threads: u64,
-    /// When it began, in ticks since the machine started; with the number it is unique.
+    /// Start time in ticks since boot; unique in combination with the process ID.
     pub(super) started_ticks: u64,
 }
 
-/// Context switches of a thread since it began.
+/// Context switches of a thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Switches {
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
 }
 
-/// What a process has used until now.
+/// Resource use of a process so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) stat: Stat,
     pub(super) rss_bytes: u64,
     pub(super) descriptors: u64,
-    /// By thread, so that one that ends does not take its counts along.
+    /// By thread, so that the counts of ended threads are kept apart.
     pub(super) switches: HashMap<u32, Switches>,
 }
 
-/// Takes `stat` apart. The name stands in parentheses and may contain anything, parentheses too: it
-/// ends at the last one.
+/// Parses `stat`. The name is in parentheses and may itself contain parentheses, so that it ends at
+/// the last one.
 pub(super) fn parse_stat(text: &str) -> Option<Stat> {
     let (before, after) = text.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
     let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-    // The manual counts from 1 with the number and the name before these.
+    // The manual numbers fields from 1, beginning with process ID and name.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |at: usize| field(at)?.parse::<u64>().ok();
     Some(Stat {
@@ -61,7 +62,8 @@ pub(super) fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Resident memory and context switches from the `status` of a thread. Kernel threads have no memory.
+/// Returns resident memory and context switches from a thread's `status`. Kernel threads have no
+/// memory.
 pub(super) fn parse_status(text: &str) -> (u64, Switches) {
     let value = |line: &str| line.split_ascii_whitespace().next()?.parse::<u64>().ok();
     let mut rss_bytes = 0;
@@ -79,33 +81,33 @@ pub(super) fn parse_status(text: &str) -> (u64, Switches) {
     (rss_bytes * 1024, switches)
 }
 
-/// The command line as one text; the name in brackets for a process without one.
+/// Returns the command line as text; for a process without one, the name in brackets.
 pub(super) fn command(procfs: &Procfs, pid: u32, stat: &Stat) -> String {
     let text = procfs.text(&format!("{pid}/cmdline"));
     let line = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
     if line.is_empty() { format!("[{}]", stat.name) } else { line }
 }
 
-/// The cores that a process may run on, as the kernel lists them.
+/// Returns the cores a process may run on, in the kernel's list format.
 pub(super) fn cores(procfs: &Procfs, pid: u32) -> String {
     let status = procfs.text(&format!("{pid}/status"));
     let listed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     listed.unwrap_or_default().trim().to_owned()
 }
 
-/// `stat` of a process that is still running.
+/// Reads `stat` of a running process.
 pub(super) fn stat(procfs: &Procfs, pid: u32) -> Option<Stat> {
     parse_stat(&procfs.text(&format!("{pid}/stat"))).filter(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
-/// Reads a process; `None` when it has ended.
+/// Reads a process; `None` if it has ended.
 pub(super) fn read(procfs: &Procfs, pid: u32) -> Option<Reading> {
     let stat = stat(procfs, pid)?;
     let mut rss_bytes = 0;
     let mut switches = HashMap::with_capacity(stat.threads as usize);
     for thread in procfs.numbers(&format!("{pid}/task")).take(THREADS_ASKED_MAX) {
         let (rss, of_thread) = parse_status(&procfs.text(&format!("{pid}/task/{thread}/status")));
-        // A thread that ends in between shows none.
+        // A thread that ends in between reports no memory.
         rss_bytes = rss_bytes.max(rss);
         switches.insert(thread, of_thread);
     }

@@ -1,13 +1,13 @@
-//! The directory that the kernel shows processes in. Only reading; what the texts mean is not known here.
+//! Access to the `/proc` directory. Only reads; the parsers are elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// More entries of a descriptor directory than this are not counted one by one: walking a million of
-/// them would cost more than what is measured. Kernels since 6.2 give the number at once.
+/// Maximum number of descriptor entries counted individually, because walking a million would cost
+/// more than the measured work. Kernels since 6.2 report the number directly.
 const DESCRIPTORS_WALKED_MAX: usize = 65_536;
 
-/// `/proc`, or a directory that looks like it.
+/// `/proc`, or a directory with the same layout.
 #[derive(Debug, Clone)]
 pub struct Procfs {
     root: PathBuf,
@@ -16,37 +16,37 @@ pub struct Procfs {
 }
 
 impl Procfs {
-    /// The system's own.
+    /// Returns the system's `/proc`.
     pub fn system() -> Self {
         let own = fs::metadata("/proc/self/fd").map_or(0, |entry| entry.len());
         Self { root: PathBuf::from("/proc"), size_is_count: own > 0 }
     }
 
-    /// A copy, such as one recorded elsewhere.
+    /// Returns a recorded copy.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned(), size_is_count: false }
     }
 
-    /// A file's text; empty when it is not there or may not be read, as for a process that has ended.
+    /// Reads a file; empty if it is missing or unreadable, for example for an ended process.
     pub fn text(&self, path: &str) -> String {
         let bytes = fs::read(self.root.join(path)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The numeric names in a directory: processes, or the threads of one.
+    /// Returns the numeric names in a directory: processes, or threads of a process.
     pub fn numbers(&self, path: &str) -> impl Iterator<Item = u32> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
     }
 
-    /// Where the descriptors of a process lead, such as `socket:[4711]`.
+    /// Returns the link targets of a process's descriptors, such as `socket:[4711]`.
     pub fn descriptor_links(&self, pid: u32) -> impl Iterator<Item = PathBuf> {
         let path = self.root.join(format!("{pid}/fd"));
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         entries.take(DESCRIPTORS_WALKED_MAX).filter_map(|entry| fs::read_link(entry.path()).ok())
     }
 
-    /// How many descriptors a process has open; 0 when they may not be looked at.
+    /// Returns the number of open descriptors of a process; 0 if access is denied.
     pub fn descriptors(&self, pid: u32) -> u64 {
         let path = self.root.join(format!("{pid}/fd"));
         if self.size_is_count {

@@ -1,4 +1,4 @@
-//! The thread that samples: waits on a channel between two samples, so that it ends at once when told.
+//! Sampling thread. Between samples it waits on a channel, so that it ends promptly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -13,19 +13,21 @@ use crate::resource::process::{self, Reading};
 use crate::resource::{Latest, Procfs, Selector, Watched, find};
 use crate::result::{KernelSeries, ProcessSeries};
 
-/// How often samples are taken when nothing else is said: charts of a ten-second run have points, and
-/// the sampler stays below a hundredth of a core.
+/// Default sampling interval: enough points for the chart of a ten-second run, at less than 1 % of
+/// a core.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(500);
-/// Sampling more often than this would measure the sampler; the kernel counts CPU in ticks of 10 ms.
+/// Minimum sampling interval. Faster sampling would measure the sampler itself, and the kernel
+/// counts CPU in ticks of 10 ms.
 const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(50);
-/// The table of all processes is read anew so often, to find workers that were born meanwhile.
+/// Interval at which all processes are searched again, to find new workers.
 const SEARCH_EVERY: Duration = Duration::from_secs(2);
-/// More samples than this are merged by twos, at half the frequency: four hours at two a second.
+/// Maximum number of samples, four hours at two a second; beyond it, samples are merged pairwise
+/// and the interval doubles.
 const SAMPLES_MAX: usize = 28_800;
-/// Orders that may wait: a run gives two.
+/// Maximum number of queued orders; a run sends two.
 const ORDERS_MAX: usize = 4;
 
-/// Samples processes and the kernel until it is told to finish.
+/// Samples processes and the kernel until finished.
 #[derive(Debug)]
 pub struct Sampler {
     orders: SyncSender<Order>,
@@ -41,11 +43,11 @@ enum Order {
 }
 
 impl Sampler {
-    /// Begins to sample. A port whose listener cannot be seen (another machine, another user's process)
-    /// gives an empty series.
+    /// Starts sampling. A port whose listener is not visible (on another machine, or of another
+    /// user) yields an empty series.
     ///
     /// # Errors
-    /// When a number or a command to watch is no process.
+    /// If a given process ID or command matches no process.
     pub fn start(watched: &[Watched], every: Duration) -> Result<Self, BenchError> {
         let procfs = Procfs::system();
         let own = std::process::id();
@@ -65,25 +67,25 @@ impl Sampler {
         Ok(Self { orders, latest, thread })
     }
 
-    /// What was sampled last.
+    /// Returns the latest samples.
     pub fn latest(&self) -> &Latest {
         &self.latest
     }
 
-    /// The measurement begins now: what was used until here (warm-up) does not count.
+    /// Marks the start of the measurement; earlier resource use (warm-up) is excluded.
     pub fn mark_start(&self) {
-        // A thread that has gone away has nothing to mark.
+        // Fails only if the thread has ended.
         let _ = self.orders.send(Order::Mark(Instant::now()));
     }
 
-    /// Takes a last sample and gives back what was seen since the mark (or the start, without one).
+    /// Takes a last sample and returns the series since the mark or, without one, since the start.
     pub fn finish(self) -> (Vec<ProcessSeries>, KernelSeries) {
         let _ = self.orders.send(Order::Finish);
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// One watched group: what it is, and who belongs to it now.
+/// A watched group with its current members.
 struct Track {
     watched: Watched,
     roots: BTreeSet<u32>,
@@ -91,7 +93,7 @@ struct Track {
     group: Group,
 }
 
-/// All that the thread does.
+/// State of the sampling thread.
 struct Work {
     procfs: Procfs,
     own: u32,
@@ -130,7 +132,7 @@ impl Work {
         work
     }
 
-    /// The first process that was named but is not there.
+    /// Returns an error message for the first named process that does not run.
     fn missing(&self) -> Option<String> {
         self.tracks.iter().filter(|track| track.members.is_empty()).find_map(|track| {
             let role = &track.watched.role;
@@ -171,7 +173,7 @@ impl Work {
         (processes, self.kernel.finish())
     }
 
-    /// Forgets what was seen and begins anew at an instant.
+    /// Discards all samples and starts again at an instant.
     fn mark(&mut self, at: Instant) {
         self.began = at;
         self.search(at);
@@ -203,8 +205,8 @@ impl Work {
         }
     }
 
-    /// Finds who belongs to the groups now. Owners of ports are looked for again only when none of
-    /// those known runs any more.
+    /// Updates the members of the groups. The owners of a port are searched again only when none of
+    /// the known ones runs any more.
     fn search(&mut self, now: Instant) {
         self.searched = now;
         let table = find::table(&self.procfs);
@@ -223,7 +225,7 @@ fn readings(procfs: &Procfs, members: &BTreeSet<u32>) -> BTreeMap<u32, Reading> 
     members.iter().filter_map(|pid| Some((*pid, process::read(procfs, *pid)?))).collect()
 }
 
-/// Gives the group the command and the cores of its first process.
+/// Sets command and cores of the group from its first process.
 fn name(procfs: &Procfs, track: &mut Track) {
     let Some(first) = track.roots.first().copied() else { return };
     track.group.name(|| match process::stat(procfs, first) {

@@ -1,51 +1,50 @@
-//! Which processes to watch, and under which name: as a command line or a plan file says it.
+//! Processes to watch and their roles, as given on a command line or in a plan file.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, or a group of them, that is watched during a case.
+/// A process, or group of processes, watched during a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watched {
-    /// Its part in the case: `generator`, `target`, `upstream`.
+    /// Role in the case: `generator`, `target`, `upstream`. Required.
     pub role: String,
-    /// How it is found.
+    /// Selection of the process. Required.
     pub what: Selector,
 }
 
-/// How a process is found. Its descendants belong to it; this process does only when its number is given
-/// or by [`Selector::Own`].
+/// Selection of processes. Descendants are included; this process only if selected by ID or by
+/// [`Selector::Own`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Selector {
-    /// By its number.
+    /// Process ID.
     Pid(u32),
-    /// Several, by their numbers.
+    /// Several process IDs.
     Pids(Vec<u32>),
-    /// By the TCP port it listens on; all processes that do.
+    /// TCP port; selects all processes that listen on it.
     Port(u16),
-    /// By several ports; all processes that listen on one of them.
+    /// Several TCP ports; selects all processes that listen on one of them.
     Ports(Vec<u16>),
-    /// By the name of its program, else by a part of its command line.
+    /// Name of the program, or else a part of its command line.
     Command(String),
-    /// This process, alone.
+    /// This process only.
     Own,
 }
 
 impl Watched {
-    /// A group under a name.
     pub fn new(role: impl Into<String>, what: Selector) -> Self {
         Self { role: role.into(), what }
     }
 
-    /// This process, as `generator`.
+    /// Creates the group of this process, with the role `generator`.
     pub fn own() -> Self {
         Self::new("generator", Selector::Own)
     }
 }
 
-/// Reads `role=pid:12`, `role=port:9080` or `role=command:nginx`.
+/// Parses `role=pid:12`, `role=port:9080` or `role=command:nginx`.
 impl FromStr for Watched {
     type Err = String;
 

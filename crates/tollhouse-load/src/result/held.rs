@@ -1,90 +1,87 @@
-//! What was seen of connections that were opened to be held: how many over time, why others failed or
-//! were lost, and what one costs at both ends.
+//! Figures of held connections: their number over time, reasons of failures and losses, and the
+//! cost at both ends.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Held connections.
+/// Figures of held connections.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Held {
-    /// How many were asked for.
+    /// Number of requested connections.
     pub wanted: u64,
-    /// The most that were open at an instant.
+    /// Maximum number of connections open at the same time.
     pub max: u64,
-    /// How many were open when holding ended.
+    /// Number of connections open when the hold time ended.
     pub at_end: u64,
-    /// How long opening them took.
+    /// Duration of opening.
     pub ramp_ns: u64,
-    /// How long they were held after that.
+    /// Hold time after opening.
     pub held_ns: u64,
-    /// Processes that held them.
+    /// Number of holder processes.
     pub processes: u64,
-    /// Whether opening was given up because nothing but failures came.
+    /// Whether opening was abandoned because of consecutive failures.
     pub gave_up: bool,
     /// Connections that could not be opened, by reason.
     pub failed: BTreeMap<String, u64>,
-    /// Connections that were open and ended, by reason.
+    /// Connections that were open and then ended, by reason.
     pub lost: BTreeMap<String, u64>,
-    /// The first thing that went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_error: Option<FirstError>,
-    /// Signs of life that were sent, and answered.
+    /// Pings sent, including unanswered ones.
     pub pings: u64,
-    /// Those that were not answered in time, or wrongly.
+    /// Pings without a valid response in time.
     pub pings_failed: u64,
-    /// What connections cost, by who pays.
+    /// Memory cost by role.
     pub costs: Vec<HeldCost>,
-    /// How it went.
+    /// State over time.
     pub points: Vec<HeldPoint>,
 }
 
-/// The first thing that went wrong.
+/// First error of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FirstError {
-    /// When, in nanoseconds since opening began.
+    /// Time in nanoseconds since opening began.
     pub at_ns: u64,
-    /// How many connections its process had open then.
+    /// Number of connections its process had open at that time.
     pub open: u64,
-    /// What it was.
     pub message: String,
 }
 
-/// Memory that held connections cost one end, or the kernel.
+/// Memory cost of held connections at one end or in the kernel.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldCost {
-    /// Who: `holder`, `server`, `target`, `kernel`.
+    /// Role: `holder`, `server`, `target`, `kernel`.
     pub role: String,
-    /// Before the first connection.
+    /// Memory before the first connection.
     pub before_bytes: u64,
-    /// With all of them open.
+    /// Memory with all connections open.
     pub held_bytes: u64,
-    /// The difference by the number of connections. For the kernel both ends of one count when both are
-    /// on this machine.
+    /// Growth per connection. The kernel's figure includes both ends if both are on this machine.
     pub each_bytes: f64,
 }
 
-/// The state at an instant; all but `open` are counts since the beginning.
+/// State at an instant; all values but `open` are counts since the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldPoint {
-    /// In nanoseconds since opening began.
+    /// Time in nanoseconds since opening began.
     pub at_ns: u64,
-    /// Connections open.
+    /// Currently open connections.
     pub open: u64,
-    /// Connections that were opened.
+    /// Connections opened so far.
     pub established: u64,
-    /// Connections that could not be opened, for whatever reason.
+    /// Connections that could not be opened, for any reason.
     pub failed: u64,
-    /// Of those: refused.
+    /// Failed because refused.
     pub refused: u64,
-    /// Of those: reset while being opened.
+    /// Failed because reset during opening.
     pub reset: u64,
-    /// Of those: not there in time.
+    /// Failed because of a timeout.
     pub timed_out: u64,
-    /// Connections that were open and ended.
+    /// Connections that were open and then ended.
     pub lost: u64,
 }

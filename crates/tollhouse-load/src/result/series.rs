@@ -1,38 +1,37 @@
-//! What happened in one interval of a run.
+//! Figures of one interval of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// One interval, usually a second. Percentiles are of the requests that ended within it: of the latency
-/// in an open loop, of the response time otherwise. 0 where none ended.
+/// An interval, usually one second. Percentiles cover the requests completed in it: of the latency
+/// in an open loop, of the response time otherwise; 0 without any.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Interval {
-    /// Its end, in nanoseconds since the measurement began.
+    /// End of the interval, in nanoseconds since the measurement began.
     pub at_ns: u64,
-    /// Its length in nanoseconds.
+    /// Length in nanoseconds.
     pub span_ns: u64,
-    /// Requests that ended.
+    /// Completed requests.
     pub completed: u64,
-    /// Those of them that failed.
+    /// Failed requests, included in `completed`.
     pub failed: u64,
-    /// Bytes received.
     pub received_bytes: u64,
-    /// Requests under way at its end.
+    /// Requests in flight at the end of the interval.
     pub in_flight: u64,
-    /// Connections open at its end.
+    /// Connections open at the end of the interval.
     pub connections: u64,
-    /// Half of the requests took no longer, in nanoseconds.
+    /// Median in nanoseconds.
     pub p50_ns: u64,
-    /// 90 of 100.
+    /// 90th percentile in nanoseconds.
     pub p90_ns: u64,
-    /// 99 of 100.
+    /// 99th percentile in nanoseconds.
     pub p99_ns: u64,
-    /// The longest.
+    /// Maximum in nanoseconds.
     pub max_ns: u64,
 }
 
 impl Interval {
-    /// Requests a second.
+    /// Returns the completed requests per second.
     pub fn rate(&self) -> f64 {
         if self.span_ns == 0 { 0.0 } else { self.completed as f64 * 1e9 / self.span_ns as f64 }
     }

@@ -1,5 +1,5 @@
-//! Follows the workers of a run: puts their intervals together, shows progress, gives up on a target
-//! that only fails, and makes the result.
+//! Coordinator of a run: merges the workers' intervals, reports progress, abandons a run whose
+//! requests all fail, and builds the result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use crate::result::{CaseResult, Counts, End, Interval, RateStatistics};
 use crate::schedule::Schedule;
 use crate::target::Target;
 
-/// A run that has seen nothing but failures for so long is given up.
+/// Time after which a run with nothing but failures is abandoned.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
-/// The longest wait for an event before the stop is looked at.
+/// Maximum wait for an event before the stop signal is checked.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// An interval that not all workers have delivered yet.
+/// An interval not yet delivered by all workers.
 struct Pending {
     interval: Interval,
     times: Histogram<u64>,
     delivered: usize,
 }
 
-/// The state of a run, as its coordinator sees it.
+/// State of a run at its coordinator.
 pub(super) struct Follower {
     case: Case,
     schedule: Arc<Schedule>,
@@ -46,9 +46,9 @@ pub(super) struct Follower {
     counts: Counts,
     times: Histogram<u64>,
     ends: Vec<WorkerEnd>,
-    /// Requests that succeeded, warm-up included.
+    /// Whether any request succeeded, including the warm-up.
     has_succeeded: bool,
-    /// Requests that succeeded in the warm-up, and the sum of their times.
+    /// Number of successful requests in the warm-up, and the sum of their times.
     warm_up: (u64, u64),
     last_failure: Option<Failure>,
     has_given_up: bool,
@@ -81,7 +81,7 @@ impl Follower {
         }
     }
 
-    /// Follows the workers until all have ended.
+    /// Processes the workers' events until all workers have ended.
     pub(super) fn follow<P>(
         &mut self,
         inbox: &Receiver<Event>,
@@ -117,7 +117,8 @@ impl Follower {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            // A stop before all connections are open: the workers are waiting for the beginning.
+            // Stopped before all connections were open: the workers still wait for the start
+            // signal.
             if shared.stop.is_stopped() && ready < self.workers {
                 ready = self.workers;
                 self.begin(shared, begin);
@@ -132,7 +133,7 @@ impl Follower {
         Ok(())
     }
 
-    /// How long it is until the measured phase begins.
+    /// Returns the time until the measured phase begins.
     fn until_start(&self, now_ns: u64) -> Duration {
         Duration::from_nanos(self.schedule.measured().start_ns().saturating_sub(now_ns))
     }
@@ -170,7 +171,7 @@ impl Follower {
         interval.received_bytes += part.tally.received_bytes;
         interval.in_flight += part.in_flight;
         interval.connections += part.connections;
-        // Histograms of the same bounds add up.
+        // Histograms with equal bounds can always be added.
         let _ = pending.times.add(&part.times);
         if pending.delivered == self.workers {
             self.finish(key, observe);
@@ -205,7 +206,7 @@ impl Follower {
             self.counts.failed += interval.failed;
             self.counts.succeeded += interval.completed - interval.failed;
             self.counts.received_bytes += interval.received_bytes;
-            // Both have the same bounds, so that adding cannot fail.
+            // Histograms with equal bounds can always be added.
             let _ = self.times.add(&times);
             self.series.push(interval.clone());
         }
@@ -229,13 +230,13 @@ impl Follower {
         });
     }
 
-    /// Makes the result.
+    /// Builds the result.
     pub(super) fn into_result<P: Protocol>(
         mut self,
         target: &Target,
     ) -> Result<CaseResult, BenchError> {
-        // A result without one success would be a table of zeros that somebody quotes; it is an
-        // error with the last failure in it.
+        // Without a successful request the result would be a table of zeros, so that the last
+        // failure is returned as an error instead.
         let has_nothing = self.counts.succeeded == 0 && !self.case.load.persistent;
         if has_nothing && !self.is_interrupted {
             let failure = self.last_failure.take().unwrap_or_else(|| {
@@ -267,8 +268,7 @@ impl Follower {
         for sample in &mut whole.samples {
             sample.at_ns = sample.at_ns.saturating_sub(start_ns);
         }
-        // What intervals were counted from is what the loop is judged by: from the intended start
-        // in an open loop, from sending in a closed one.
+        // The headline times are the latency in an open loop and the response time in a closed one.
         let (response_time, latency) = match is_open {
             true => (Distribution::from_histogram(&whole.times.response), Some(headline)),
             false => (headline, None),
@@ -323,14 +323,14 @@ impl Follower {
     }
 }
 
-/// When the measurement ended: when its time was over, or with the last answer, which comes earlier when
-/// a count ends it and later when requests under way are waited for.
+/// Returns the end of the measurement: the end of its duration or the last response, whichever is
+/// later; with a request count, the last response.
 fn ended_ns(end_ns: u64, last_done_ns: u64, requests: Option<u64>) -> u64 {
     if requests.is_some() { last_done_ns } else { end_ns.max(last_done_ns) }
 }
 
 fn merge(whole: &mut Record, part: &Record) {
-    // Histograms of the same bounds add up.
+    // Histograms with equal bounds can always be added.
     let _ = whole.times.response.add(&part.times.response);
     let _ = whole.times.first_byte.add(&part.times.first_byte);
     let _ = whole.times.connect.add(&part.times.connect);

@@ -1,4 +1,4 @@
-//! A worker's thread: its runtime, its lanes, its ticks, and what it reports.
+//! Worker thread: runtime, lanes, ticks, and reports.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,40 +20,39 @@ use crate::record::{Record, Tally};
 use crate::worker::{Setup, TICK, Worker, drive};
 use tollhouse_net::clock::PreciseTimer;
 
-/// Connections that one worker opens at the same time: below the shortest listen queues in use (128),
-/// which would drop the rest for a second.
+/// Maximum number of concurrent connection attempts per worker, below the shortest common accept
+/// backlog (128), because dropped attempts would be delayed by a second.
 const OPENING_MAX: usize = 48;
 
-/// What a worker tells.
+/// Report of a worker.
 pub(super) enum Event {
-    /// All its lanes have tried to open their connections.
+    /// All lanes have attempted to open their connections.
     Ready,
-    /// An interval has ended.
     Interval(WorkerInterval),
     Ended(Box<WorkerEnd>),
-    /// It could not work.
+    /// The worker could not run.
     Failed(BenchError),
 }
 
-/// One interval of one worker.
+/// An interval of a single worker.
 pub(super) struct WorkerInterval {
-    /// Which interval of its phase, from 0.
+    /// Index of the interval in its phase, from 0.
     pub(super) index: u64,
-    /// Its end, from the start of the phase.
+    /// End of the interval, from the start of the phase.
     pub(super) at_ns: u64,
     pub(super) is_warm_up: bool,
     pub(super) times: Histogram<u64>,
     pub(super) tally: Tally,
     pub(super) in_flight: u64,
     pub(super) connections: u64,
-    /// One of the failures, for the case that there is nothing else.
+    /// A failure of the interval, reported if no request of the run succeeds.
     pub(super) failure: Option<crate::failure::Failure>,
 }
 
 impl WorkerInterval {
-    /// Takes over what an earlier interval counted.
+    /// Adds the counts of an earlier interval.
     fn add(&mut self, earlier: &Self) {
-        // Histograms of the same bounds add up.
+        // Histograms with equal bounds can always be added.
         let _ = self.times.add(&earlier.times);
         self.tally.add(&earlier.tally);
         if self.failure.is_none() {
@@ -62,17 +61,17 @@ impl WorkerInterval {
     }
 }
 
-/// What a worker has at its end.
+/// Final data of a worker.
 pub(super) struct WorkerEnd {
     pub(super) record: Record,
     pub(super) connections_opened: u64,
     pub(super) unfinished: u64,
     pub(super) loop_delay_ns: u64,
-    /// Requests a second in windows of one tick.
+    /// Requests per second in windows of one tick.
     pub(super) rates: Vec<f64>,
 }
 
-/// Where a worker stands in its run.
+/// Position of a worker in its run.
 pub(super) struct Place {
     pub(super) index: usize,
     pub(super) workers: usize,
@@ -81,15 +80,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The number of one of its lanes among all lanes of the run. The first stream of every connection
-    /// comes first, so that the first lanes are spread over connections and workers.
+    /// Returns the number of a lane among all lanes of the run. The first streams of all
+    /// connections come first, so that the first lanes are spread over connections and workers.
     fn number_of(&self, index: usize, load: &Load) -> usize {
         let (connection, stream) = (index / load.streams, index % load.streams);
         stream * load.connections + connection * self.workers + self.index
     }
 }
 
-/// A runtime for one thread, whose tasks stay on it.
+/// Creates a single-threaded runtime whose tasks stay on its thread.
 pub(super) fn runtime() -> Result<LocalRuntime, BenchError> {
     Builder::new_current_thread()
         .enable_all()
@@ -97,14 +96,14 @@ pub(super) fn runtime() -> Result<LocalRuntime, BenchError> {
         .map_err(|error| system("making a runtime", error))
 }
 
-/// The body of a worker's thread.
+/// Main function of a worker thread.
 pub(super) fn main<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) {
     let events = place.events.clone();
     let ended = runtime().and_then(|runtime| {
         let worked = runtime.block_on(work(shared, place));
         worked.map_err(|error| system("keeping the time", error))
     });
-    // Nobody listens any more when another worker has failed.
+    // The receiver is gone if another worker has failed.
     let _ = events.send(match ended {
         Ok(end) => Event::Ended(Box::new(end)),
         Err(error) => Event::Failed(error),
@@ -127,7 +126,7 @@ async fn work<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) -> io::Result<
     });
     let connections = share_of(load.connections, place.workers, place.index);
     let mut lanes = start_lanes(shared, &place, &worker, connections * load.streams).await;
-    // An error means that the coordinator has gone; then nothing begins.
+    // Fails only if the coordinator is gone; then the lanes are not started.
     let _ = place.events.send(Event::Ready);
     let mut begin = place.begin.clone();
     if begin.wait_for(|begun| *begun).await.is_err() {
@@ -158,7 +157,8 @@ async fn all_ended(lanes: &mut JoinSet<()>) {
     while lanes.join_next().await.is_some() {}
 }
 
-/// Starts the lanes, which open their connections, a few at a time, and then wait for the beginning.
+/// Starts the lanes. They open their connections, a few at a time, and then wait for the start
+/// signal.
 async fn start_lanes<P: Protocol>(
     shared: &Arc<Shared<P>>,
     place: &Place,
@@ -178,7 +178,7 @@ async fn start_lanes<P: Protocol>(
         lanes.spawn_local(async move {
             if opens_before {
                 let _permit = gate.acquire().await;
-                // A failure shows again in the first exchange, and is counted there.
+                // A failure recurs in the first exchange and is counted there.
                 let _ = tokio::time::timeout(timeout, lane.open()).await;
             }
             drop(opened);
@@ -188,12 +188,12 @@ async fn start_lanes<P: Protocol>(
         });
     }
     drop(opened);
-    // Ends when the last lane has dropped its sender.
+    // Completes when the last lane has dropped its sender.
     let _ = all_opened.recv().await;
     lanes
 }
 
-/// Looks at the time every [`TICK`]: expires requests, publishes intervals, ends the run.
+/// Performs the periodic work every [`TICK`]: expires requests, publishes intervals, ends the run.
 async fn tick<P>(
     shared: &Shared<P>,
     worker: &Rc<Worker>,
@@ -220,16 +220,16 @@ async fn tick<P>(
     }
 }
 
-/// Counts ticks and intervals of a worker.
+/// Tick and interval counters of a worker.
 struct Ticks {
     worker: Rc<Worker>,
     events: mpsc::SyncSender<Event>,
-    /// An interval for which there was no room.
+    /// Interval that did not fit into the channel.
     held: Option<WorkerInterval>,
     schedule: Arc<crate::schedule::Schedule>,
     ticks_per_interval: u64,
     phase: usize,
-    /// Ticks of the phase so far.
+    /// Ticks of the current phase so far.
     ticks: u64,
     published: u64,
     counted: u64,
@@ -259,7 +259,8 @@ impl Ticks {
         &self.schedule.phases()[self.phase]
     }
 
-    /// When the next tick is due: after a whole number of ticks of the phase, or at its end.
+    /// Returns the time of the next tick: after a whole number of ticks of the phase, or at its
+    /// end.
     fn next_ns(&self) -> u64 {
         let tick_ns = TICK.as_nanos() as u64;
         let next = self.phase().start_ns().saturating_add((self.ticks + 1) * tick_ns);
@@ -286,7 +287,7 @@ impl Ticks {
 
     fn count_rate(&mut self) {
         let completed = self.worker.record().borrow().tally.completed;
-        // The tally starts anew with each interval.
+        // The tally restarts with each interval.
         let since = if completed >= self.counted { completed - self.counted } else { completed };
         self.counted = completed;
         self.rates.push(since as f64 / TICK.as_secs_f64());
@@ -326,13 +327,13 @@ impl Ticks {
         }
     }
 
-    /// Waits until there is room.
+    /// Sends an interval, and waits for room if necessary.
     fn send(&self, interval: WorkerInterval) {
-        // Fails only when another worker has failed and the coordinator has gone.
+        // Fails only if another worker has failed and the coordinator is gone.
         let _ = self.events.send(Event::Interval(interval));
     }
 
-    /// What has ended since the last interval.
+    /// Publishes the requests completed since the last interval.
     fn publish_rest(&mut self) {
         self.phase = self.schedule.phases().len() - 1;
         if self.worker.record().borrow().tally.completed > 0 {

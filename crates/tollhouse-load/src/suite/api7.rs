@@ -1,6 +1,6 @@
-//! API7's report: one worker, eight combinations of plugins, routes and consumers. The published figures
-//! come of wrk2; here each combination is measured twice: saturated in a closed loop for its throughput,
-//! and at a constant rate of [`RATE_SHARE`] of that for its latency.
+//! API7's benchmark: one worker, eight combinations of plugins, routes and consumers. The published
+//! figures were measured with wrk2. Here each combination is measured twice: saturated in a closed
+//! loop for the throughput, and at a constant rate of [`RATE_SHARE`] of that for the latency.
 
 use serde_json::{Value, json};
 
@@ -13,15 +13,16 @@ use crate::pace::Pace;
 use crate::plan::{DIRECT, Plan, PlannedCase};
 use crate::session::{Event, Session};
 
-/// Few, as the published latencies of a tenth of a millisecond at 24,000 requests a second show.
+/// Number of connections; low, as the published latencies of 0.1 ms at 24,000 requests per second
+/// suggest.
 const CONNECTIONS: usize = 16;
-/// A rate at which a gateway is busy and not overloaded.
+/// Share of the maximum rate at which a gateway is busy but not overloaded.
 const RATE_SHARE: f64 = 0.6;
 const SUBJECT: &str = "tollhouse";
-/// Small answers, as a mock API gives them.
+/// Size of small API responses.
 const BODY_BYTES: u64 = 200;
 
-/// One combination.
+/// A combination of plugins, routes and consumers.
 #[derive(Debug, Clone, Copy)]
 struct Scenario {
     has_limit_count: bool,
@@ -29,7 +30,7 @@ struct Scenario {
     routes: usize,
 }
 
-/// The lengths of both measurements of a scenario.
+/// Returns the durations of both measurements of a scenario.
 fn beats(length: Length) -> (Beat, Beat) {
     let beat = |warm_up, duration, repeat| Beat {
         warm_up: seconds(warm_up),
@@ -43,7 +44,7 @@ fn beats(length: Length) -> (Beat, Beat) {
         }
         Length::Quick => (beat(1, 3, 1), beat(1, 5, 1)),
         Length::Standard => (beat(1, 5, 3), beat(1, 10, 1)),
-        // Ten seconds hold the hundred thousand samples that the percentiles rest on.
+        // Ten seconds yield the hundred thousand samples the percentiles require.
         Length::Full => (beat(2, 10, 3), beat(2, 10, 3)),
     }
 }
@@ -94,7 +95,7 @@ pub(super) fn run(
     let paced_cases = at_rate(&session, &plan, paced);
     if session.failed.is_none() && !options.session.stop.is_stopped() {
         let plan = Plan { cases: paced_cases, repeat: paced.repeat, baseline: None, ..plan };
-        // The first half is kept by the last save.
+        // The first half is in the last saved report.
         let keeps_nothing = super::session::Options { save: None, ..options.session.clone() };
         let options = Options { session: keeps_nothing, ..options.clone() };
         let second = measure(&stage, &plan, &options, observe)?;
@@ -104,7 +105,7 @@ pub(super) fn run(
     Ok(session)
 }
 
-/// The cases again, each at its share of the throughput that was seen.
+/// Returns the cases at a constant rate, each at [`RATE_SHARE`] of its measured throughput.
 fn at_rate(session: &Session, plan: &Plan, beat: Beat) -> Vec<PlannedCase> {
     let seen = |planned: &PlannedCase| {
         let rates: Vec<f64> = session
@@ -149,7 +150,7 @@ impl Scenario {
         if self.has_key_auth { self.routes } else { 0 }
     }
 
-    /// As the published table calls it.
+    /// Returns the name used in the published table.
     fn name(self) -> String {
         let plugins = match (self.has_key_auth, self.has_limit_count) {
             (false, false) => "no plugin",
@@ -171,7 +172,7 @@ impl Scenario {
             plugins["key-auth"] = json!({});
         }
         if self.has_limit_count {
-            // Never reached: what counting costs is measured, not what refusing costs.
+            // The limit is never reached, so that counting is measured and not rejecting.
             plugins["limit-count"] = json!({
                 "count": 2_000_000_000, "time_window": 60, "rejected_code": 503, "key": "remote_addr",
             });
@@ -196,7 +197,8 @@ impl Scenario {
         (1..=self.consumers()).map(Self::key).fold(resources, |r, key| r.consumer(&key))
     }
 
-    /// Answered with 200 only when the last route and the last consumer are there.
+    /// Returns a request that is answered with 200 only once the last route and the last consumer
+    /// exist.
     fn probe(self) -> String {
         let line = match self.consumers() {
             0 => String::new(),

@@ -1,5 +1,5 @@
-//! What c1000k was used for: so many connections opened and held, against servers of our own and against
-//! the gateway, and what one costs at both ends.
+//! Repeats c1000k: opens and holds many connections, to our own server and to the gateway, and
+//! measures their memory cost at both ends.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -16,16 +16,17 @@ use crate::error::BenchError;
 use crate::report::Report;
 use crate::session::Session;
 
-/// Ports of our own other end: with as few, a million connections find local ports.
+/// Number of ports of our own server, so that even a million connections find local ports.
 const PORTS: u16 = 100;
-/// Gently enough for any listen queue.
+/// Connections opened per second, low enough for any accept backlog.
 const RATE: f64 = 5_000.0;
-/// How long opening one may take.
+/// Time limit for opening a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// One port of one address has local ports for 28,000 connections by default: what a gateway is given.
+/// Maximum number of connections to the gateway, because by default only 28,000 local ports are
+/// available per destination.
 const GATEWAY_MAX: u64 = 20_000;
 
-/// How many, and how long they are held.
+/// Returns the numbers of connections, and the hold time.
 fn sizes(length: Length) -> (&'static [u64], Duration) {
     match length {
         Length::Glance => (&[100], MOMENT),
@@ -35,7 +36,7 @@ fn sizes(length: Length) -> (&'static [u64], Duration) {
     }
 }
 
-/// Holds connections in every size, and shows how it goes.
+/// Measures all sizes and reports progress.
 pub(super) fn run(
     options: &Options,
     observe: &mut dyn FnMut(&str, &Progress),
@@ -68,7 +69,7 @@ pub(super) fn run(
     let through = End::Given { url: gateway.url("/"), ports: 1 };
     for (subject, end, limit) in [("server", own, u64::MAX), ("tollhouse", through, GATEWAY_MAX)] {
         for connections in sizes.iter().map(|size| *size.min(&limit)) {
-            // Two sizes above the gateway's limit come out the same after it.
+            // Sizes above the gateway's limit are all reduced to it and are measured once.
             let is_known = report
                 .results
                 .iter()
@@ -104,7 +105,7 @@ fn planned(end: End, connections: u64, hold: Duration) -> Plan {
     }
 }
 
-/// The program, as a process that holds.
+/// Returns the launcher that starts this program as a holder or server process.
 fn launcher(options: &Options) -> Launcher {
     let arguments = ["bench", "connections", "--part"].map(OsString::from).to_vec();
     Launcher::Program { path: options.program.clone(), arguments }

@@ -1,21 +1,21 @@
-//! Which cores the load has and which the gateway: disjoint where there are two or more, so that neither
-//! slows the other down and the report can say so.
+//! Distribution of the cores over load and gateway. With two or more cores the sets are disjoint,
+//! so that neither slows the other down, and the report states it.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores of a stage.
+/// Cores of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cores {
-    /// Those that this process was allowed to use.
+    /// Cores available to this process.
     all: Vec<usize>,
-    /// Those of the gateway and its peers.
+    /// Cores of the gateway and its peers.
     pub(super) gateway: Vec<usize>,
-    /// Those of the generator and the mock upstream.
+    /// Cores of the generator and the mock upstream.
     pub(super) load: Vec<usize>,
 }
 
 impl Cores {
-    /// Splits the allowed cores; the gateway has `gateway_max` of them at most.
+    /// Splits the available cores; the gateway gets at most `gateway_max`.
     pub(super) fn split(gateway_max: usize) -> Self {
         let allowed = sched_getaffinity(None).ok();
         let all = allowed.map_or_else(Vec::new, |set| {
@@ -28,18 +28,19 @@ impl Cores {
         if all.len() < 2 {
             return Self { gateway: all.clone(), load: all.clone(), all };
         }
-        // The first core also serves the machine's interrupts; the load can bear that better.
+        // The first core also serves interrupts, which affects the load less than the gateway.
         let gateway = (all.len() / 2).min(gateway_max).max(1);
         let (load, for_gateway) = all.split_at(all.len() - gateway);
         Self { gateway: for_gateway.to_vec(), load: load.to_vec(), all: all.clone() }
     }
 
-    /// Does something on some cores only; what is started meanwhile stays on them.
+    /// Runs a closure on some cores only; threads and processes started in it stay on them.
     pub(super) fn on<T>(&self, cores: &[usize], work: impl FnOnce() -> T) -> T {
         let place = |cores: &[usize]| {
             let mut set = CpuSet::new();
             cores.iter().for_each(|core| set.set(*core));
-            // Refused in a container without the right; then nothing is pinned, and shows in the figures.
+            // Fails in a container without permission. Then nothing is pinned, and the figures show
+            // it.
             let _ = sched_setaffinity(None, &set);
         };
         if self.all.len() < 2 {
@@ -51,7 +52,7 @@ impl Cores {
         result
     }
 
-    /// How the cores are shared, for the report.
+    /// Returns a sentence about the cores for the report.
     pub(super) fn sentence(&self) -> String {
         let list =
             |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! What Tollhouse is started with in a suite: a bootstrap file, and as a gateway resources in APISIX's
-//! standalone shape.
+//! Configuration of Tollhouse in a suite: the bootstrap file and, for the gateway, resources in
+//! APISIX's standalone format.
 
 use std::path::Path;
 
@@ -39,15 +39,15 @@ impl Resources {
         self
     }
 
-    /// The file.
+    /// Returns the resource file.
     pub(super) fn text(&self) -> String {
         let document = json!({ "routes": self.routes, "consumers": self.consumers });
         serde_json::to_string_pretty(&document).unwrap_or_default()
     }
 }
 
-/// The bootstrap file of a gateway whose files lie in a folder: the data plane on one port, no access
-/// log, nothing else listening that could be in the way.
+/// Returns the bootstrap file of a gateway with its files in a folder: one data plane port, no
+/// access log, all unneeded listeners off.
 pub(super) fn bootstrap(folder: &Path, port: u16, metrics_port: u16, workers: usize) -> String {
     let place = folder.display();
     format!(
@@ -60,7 +60,7 @@ pub(super) fn bootstrap(folder: &Path, port: u16, metrics_port: u16, workers: us
     )
 }
 
-/// Where a registry listens: gRPC and HTTP for its clients, and a gateway and metrics that nobody asks.
+/// Ports of a registry: gRPC and HTTP for clients, and the unused gateway and metrics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RegistryPorts {
     pub(super) grpc: u16,
@@ -69,7 +69,8 @@ pub(super) struct RegistryPorts {
     pub(super) metrics: u16,
 }
 
-/// The bootstrap file of a registry whose files lie in a folder, with so many serving threads.
+/// Returns the bootstrap file of a registry with its files in a folder and `workers` serving
+/// threads.
 pub(super) fn registry_bootstrap(folder: &Path, ports: RegistryPorts, workers: usize) -> String {
     let place = folder.display();
     let RegistryPorts { grpc, http, gateway, metrics } = ports;

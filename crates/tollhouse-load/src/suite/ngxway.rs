@@ -1,9 +1,9 @@
-//! ngxway's report: fourteen runs of `ab -k` with 10,000 and 100,000 requests over 32 to 1200
-//! connections, against a two-byte answer.
+//! ngxway's benchmark: fourteen runs of `ab -k` with 10,000 and 100,000 requests over 32 to 1200
+//! connections, with a two-byte response.
 //!
-//! What was published is a cached answer beside a live baseline; here the gateway proxies, and a second
-//! one answers from its cache. Runs of 10,000
-//! requests last a fraction of a second; the report says what that makes of their percentiles.
+//! The published figures compare cached responses with an uncached baseline. Here the gateway
+//! forwards every request, and a second gateway answers from its cache. Runs of 10,000 requests
+//! last a fraction of a second; the report warns about their percentiles.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::session::{Event, Session};
 const PATH: &str = "/api/test";
 const REQUESTS: [u64; 2] = [10_000, 100_000];
 const CONNECTIONS: [usize; 7] = [32, 64, 128, 256, 512, 1_024, 1_200];
-/// `ok`.
+/// Length of the body `ok`.
 const BODY_BYTES: u64 = 2;
 
 pub(super) fn run(
@@ -50,12 +50,12 @@ pub(super) fn run(
         let planned = |(subject, server): &Subject| {
             planned(subject, server, &upstream, requests, connections)
         };
-        // Subjects take turns within a size and not the other way round: a machine that warms up or
-        // slows down does so for all of them.
+        // Subjects alternate within a size, so that a machine that warms up or slows down affects
+        // all of them alike.
         cases.extend(subjects.iter().map(planned));
     }
     if options.baseline.is_some() {
-        // Somebody's own upstream answers what it likes.
+        // The body length of a user's own upstream is unknown.
         cases.iter_mut().for_each(|planned| planned.case.checks.body_bytes = None);
     }
     let plan = Plan {
@@ -73,7 +73,7 @@ pub(super) fn run(
     measure(&stage, &plan, options, observe)
 }
 
-/// What lets the gateway keep an answer for longer than the suite runs.
+/// Plugin configuration that caches a response for longer than the suite runs.
 fn cache() -> serde_json::Value {
     json!({ "proxy-cache": {
         "cache_strategy": "memory",

@@ -1,5 +1,5 @@
-//! Peers that run beside Tollhouse. Proxies are configured as somebody in a hurry for speed would: as many workers
-//! as the gateway has cores, connections kept on both sides, no access log.
+//! Peers of Tollhouse. Proxies are configured for speed: as many workers as the gateway has cores,
+//! keep-alive on both sides, no access log.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,48 +9,46 @@ use crate::error::BenchError;
 use crate::suite::program::find;
 use crate::target;
 
-/// What runs beside Tollhouse, with the same load.
+/// A peer, measured with the same load as Tollhouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
-    /// A proxy, which is started.
+    /// Proxy that is started by the suite.
     Proxy(Proxy),
-    /// ShenYu's own gateway, started as it is shipped and once more with connections kept.
+    /// ShenYu's own gateway, started with its defaults and once more with keep-alive.
     Shenyu,
-    /// A gateway that runs already and leads to the upstream.
+    /// Running gateway that forwards to the upstream.
     Running(Running),
 }
 
-/// A gateway that somebody else has started.
+/// A gateway that is not started by the suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// What is asked there.
+    /// URL to request.
     pub url: String,
 }
 
-/// A proxy that suites know how to configure.
+/// Proxy with a built-in configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proxy {
-    /// nginx.
     Nginx,
-    /// HAProxy.
     Haproxy,
 }
 
-/// What a peer stands in front of.
+/// Upstream of a peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Upstream<'a> {
     pub(super) port: u16,
-    /// The path that is answered with 200.
+    /// Path that returns 200.
     pub(super) path: &'a str,
 }
 
 impl Proxy {
-    /// All of them.
+    /// All proxies.
     pub const ALL: [Proxy; 2] = [Proxy::Nginx, Proxy::Haproxy];
 
-    /// Its name in reports and on the command line.
+    /// Returns the name in reports and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Proxy::Nginx => "nginx",
@@ -65,14 +63,14 @@ impl Proxy {
         }
     }
 
-    /// What the program says of itself.
+    /// Returns the version printed by the program.
     pub(super) fn version(self) -> Option<String> {
         let output = Command::new(find(self.name())?).arg("-v").output().ok()?;
         let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
         String::from_utf8_lossy(&said).lines().next().map(|line| line.trim().to_owned())
     }
 
-    /// The command that starts it in the foreground.
+    /// Returns the command that starts the proxy in the foreground.
     pub(super) fn command(self, folder: &Path) -> Result<Command, BenchError> {
         let name = self.name();
         let program = find(name).ok_or_else(|| {
@@ -86,7 +84,7 @@ impl Proxy {
             Proxy::Nginx => {
                 command.arg("-p").arg(folder).arg("-c").arg(file).args(["-e", "stderr"]);
                 if rustix::process::geteuid().is_root() {
-                    // The folder belongs to root, and the worker must read it.
+                    // The folder belongs to root, and the worker must be able to read it.
                     command.args(["-g", "user root;"]);
                 }
             }
@@ -97,7 +95,7 @@ impl Proxy {
         Ok(command)
     }
 
-    /// Its configuration file.
+    /// Returns the configuration file.
     pub(super) fn configuration(
         self,
         port: u16,
@@ -130,26 +128,19 @@ impl Proxy {
     }
 }
 
-/// Why a word names no peer.
+/// Error for an invalid peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
-    /// Nobody knows it.
+    /// The name is unknown.
     #[error(
         "`{0}` is not a peer; the peers are nginx, haproxy, shenyu, and NAME=URL for a gateway that runs"
     )]
     Unknown(String),
-    /// Something is wrong with the URL.
+    /// The URL is invalid.
     #[error(
         "`{name}={url}`: {why}; write the URL that is asked, such as {name}=http://127.0.0.1:9195/"
     )]
-    Url {
-        /// The name.
-        name: String,
-        /// As written.
-        url: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Url { name: String, url: String, why: String },
 }
 
 impl FromStr for Peer {
@@ -167,7 +158,7 @@ impl FromStr for Peer {
     }
 }
 
-/// A gateway that runs, by its name and what is asked there.
+/// Parses a running gateway from its name and URL.
 fn running(name: &str, url: &str) -> Result<Peer, PeerError> {
     if name.is_empty() {
         return Err(PeerError::Unknown(format!("={url}")));

@@ -1,9 +1,9 @@
-//! Polaris's report: registering, discovering, heartbeats and deregistering over gRPC, with the messages
-//! of the published ghz files: against Tollhouse, or a server that is running at any address.
+//! Polaris's benchmark: register, discover, heartbeat and deregister over gRPC, with the messages
+//! of the published ghz files; against Tollhouse, or a running server at any address.
 //!
-//! What is registered is sent heartbeats and deregistered again, equally often; every answer must be 200000. The
-//! services that are discovered are the published ones, one for each worker of the generator, and are
-//! registered before.
+//! Every registered instance receives one heartbeat and is deregistered. Every response must have
+//! the code 200000. The discovered services are the published ones, one per worker of the
+//! generator, registered beforehand.
 
 use std::fs;
 use std::path::Path;
@@ -17,18 +17,18 @@ use crate::plan::{Plan, PlannedCase};
 use crate::resource::{Selector, Watched};
 use crate::session::{self, Event, Session};
 
-/// Calls in flight, as the published commands suggest.
+/// Concurrent calls, as in the published commands.
 const CONCURRENCY: usize = 100;
-/// Calls share connections, as ghz has them share one.
+/// Number of connections shared by the calls; ghz uses one.
 const CONNECTIONS: usize = 4;
 const PROTO: &str = include_str!("polaris.proto");
 
-/// What a call that did what was asked is answered with.
+/// Code of a successful response.
 const DONE: u32 = 200_000;
-/// The method that is called as often as time allows; the others as often as something was registered.
+/// Method that is called for a fixed duration; the others are called once per instance.
 const DISCOVER: &str = "Discover";
 
-/// An instance in the service of each worker, of so many threads and lanes on each.
+/// Returns the message that registers the discovered services, one per worker, and their number.
 fn discovered(threads: usize) -> (String, u64) {
     let message = format!(
         r#"{{
@@ -41,7 +41,7 @@ fn discovered(threads: usize) -> (String, u64) {
     (message, (threads * CONCURRENCY) as u64)
 }
 
-/// What is called, in the order in which one needs the one before, with its message.
+/// Operations in order of dependency: name, method and message.
 const OPERATIONS: [(&str, &str, &str); 4] = [
     (
         "register",
@@ -88,12 +88,12 @@ const OPERATIONS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// How much is measured.
+/// Amount of work of a measurement.
 #[derive(Debug, Clone, Copy)]
 struct Amount {
-    /// Instances that are registered, sent one heartbeat and deregistered.
+    /// Number of instances registered, sent one heartbeat and deregistered.
     instances: u64,
-    /// How long services are discovered.
+    /// Duration of the discovery case.
     duration: Duration,
     repeat: u32,
 }
@@ -108,7 +108,7 @@ fn amount(length: Length) -> Amount {
     Amount { instances, duration, repeat }
 }
 
-/// What is measured: where it is, what the report calls it, what the kernel tells of it.
+/// Measured system: address, name in the report, processes to watch.
 struct Subject {
     address: String,
     name: &'static str,
@@ -139,7 +139,7 @@ pub(super) fn run(
     Ok(session)
 }
 
-/// The server that was named, or one that is started here.
+/// Returns the given server, or starts one.
 fn subject(options: &Options, stage: &mut Stage) -> Result<Subject, BenchError> {
     if let Some(target) = &options.target {
         let address = target.strip_prefix("grpc://").unwrap_or(target).to_owned();
@@ -150,7 +150,7 @@ fn subject(options: &Options, stage: &mut Stage) -> Result<Subject, BenchError> 
     Ok(Subject { address, name: "tollhouse", watch: vec![server.watched] })
 }
 
-/// Registers what will be discovered; the figures of that are nobody's concern.
+/// Registers the services to discover; this is not measured.
 fn prepare(
     stage: &Stage,
     options: &Options,
@@ -181,8 +181,8 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
     let planned = |operation: (&str, &str, &str)| {
         let mut case = case(&subject.address, proto, operation);
         match operation.1 {
-            // The others change what is there, each instance once: they are bounded by how many
-            // there are.
+            // The other operations change each instance once, so that the number of instances
+            // bounds them.
             DISCOVER => case.load.duration = Some(amount.duration),
             _ => case.load.requests = Some(amount.instances),
         }
@@ -207,7 +207,7 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
     }
 }
 
-/// A call with its message, as often as it will be told.
+/// Creates a case for one method; the caller sets its amount.
 fn case(address: &str, proto: &Path, (name, method, data): (&str, &str, &str)) -> Case {
     let mut case = Case::new(format!("grpc://{address}"));
     case.name = name.to_owned();
@@ -223,7 +223,7 @@ fn case(address: &str, proto: &Path, (name, method, data): (&str, &str, &str)) -
     case
 }
 
-/// The server, when it runs on this machine.
+/// Returns the server's processes if it runs on this machine.
 fn watch(target: &str) -> Vec<Watched> {
     let Some((host, port)) = target.rsplit_once(':') else { return Vec::new() };
     let is_here = matches!(host, "127.0.0.1" | "localhost" | "[::1]");

@@ -1,4 +1,4 @@
-//! A program of a stage: started with its output in a file, waited for until it answers, ended with the
+//! Program of a stage: started with its output in a file, awaited until it answers, ended with the
 //! stage.
 
 use std::fs::File;
@@ -14,30 +14,30 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
 
-/// How long a program may take to answer for the first time: one in Java takes its time on a busy machine.
+/// Time limit until a program answers for the first time, long enough for Java on a busy machine.
 const START_MAX: Duration = Duration::from_secs(120);
-/// How long a program may take to end when asked; then it is killed.
+/// Time limit for a program to end after SIGTERM; afterwards it is killed.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at a program that is starting.
+/// Interval between probes of a starting program.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Lines of its output that an error repeats.
+/// Number of output lines repeated in an error.
 const LOG_LINES: usize = 3;
-/// An answer is looked at no further.
+/// Size limit of a probe's response; the rest is ignored.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
-/// A running program; it ends when dropped.
+/// A running program, ended on drop.
 #[derive(Debug)]
 pub(super) struct Program {
     name: String,
     log: PathBuf,
     pid: u32,
-    /// Hears when it has ended.
+    /// Channel that closes when the program has ended.
     ended: Receiver<()>,
 }
 
 impl Program {
-    /// Starts a command in a folder. It belongs to a process group of its own, so that Ctrl-C in the
-    /// terminal ends the measurement, not what is measured.
+    /// Starts a command in a folder. It gets its own process group, so that Ctrl-C ends the
+    /// measurement and not the measured program.
     pub(super) fn start(name: &str, folder: &Path, command: Command) -> Result<Self, BenchError> {
         let failed = |error: std::io::Error| BenchError::System {
             doing: format!("starting {name} (`{}`)", command.get_program().display()),
@@ -58,12 +58,11 @@ impl Program {
         Ok(Self { name: name.to_owned(), log, pid, ended })
     }
 
-    /// Its process.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits until it answers a request with status 200.
+    /// Waits until the program answers a request with status 200.
     pub(super) fn wait_until_it_answers(&self, port: u16, request: &str) -> Result<(), BenchError> {
         let began = Instant::now();
         let mut last = String::from("no connection");
@@ -94,7 +93,7 @@ impl Program {
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have ended already.
+            // Fails if the program has already ended.
             let _ = kill_process(pid, signal);
         }
     }
@@ -110,7 +109,7 @@ impl Drop for Program {
     }
 }
 
-/// A thread that waits for the child and says when it has ended, by hanging up.
+/// Starts a thread that waits for the child. The returned channel closes when the child has ended.
 fn watch(mut child: Child) -> Receiver<()> {
     let (alive, ended) = mpsc::channel::<()>();
     std::thread::spawn(move || {
@@ -120,8 +119,8 @@ fn watch(mut child: Child) -> Receiver<()> {
     ended
 }
 
-/// The command, to be ended by the kernel when this process is killed, where the system has the tool
-/// for it: nothing is left running then either.
+/// Wraps the command so that the kernel ends it when this process is killed, if the system has
+/// `setpriv`; no program survives this process then.
 fn tie_to_this_process(command: &Command) -> Command {
     let Some(tool) = find("setpriv") else {
         return copy(command, Command::new(command.get_program()));
@@ -137,7 +136,7 @@ fn copy(from: &Command, mut to: Command) -> Command {
     to
 }
 
-/// A program on the PATH, or where system daemons live.
+/// Finds a program on the PATH or in the usual folders of system daemons.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders =
@@ -145,7 +144,7 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A port that nothing listens on.
+/// Returns a free port.
 pub(super) fn free_port() -> Result<u16, BenchError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
@@ -153,16 +152,15 @@ pub(super) fn free_port() -> Result<u16, BenchError> {
         .map_err(|error| BenchError::System { doing: "looking for a free port".into(), error })
 }
 
-/// What a server answered.
+/// Response of a server.
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// The status line.
     pub(super) line: String,
-    /// The body as it came, as far as it is looked at.
+    /// Beginning of the body.
     pub(super) body: String,
 }
 
-/// Sends a request that closes its connection to a server on loopback.
+/// Sends a request with `Connection: close` to a server on loopback.
 pub(super) fn ask(port: u16, request: &str) -> std::io::Result<Answered> {
     const PATIENCE: Duration = Duration::from_secs(5);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -1,5 +1,5 @@
-//! What a proxied request costs, about which nothing was published: answers of 1 KiB to 1 MiB over 64
-//! connections, and answers of 2 KiB over 1 to 1,000, directly and through each gateway, in a closed loop.
+//! Cost of a proxied request, without a published counterpart: responses of 1 KiB to 1 MiB over 64
+//! connections, and of 2 KiB over 1 to 1,000, directly and through each gateway, in a closed loop.
 
 use serde_json::json;
 
@@ -11,11 +11,11 @@ use crate::plan::{DIRECT, Plan, PlannedCase};
 use crate::session::{self, Event, Session};
 
 const PATH: &str = "/";
-/// An answer of an API.
+/// Response size of a typical API.
 const BODY_BYTES: u64 = 2 << 10;
-/// Answers from a short one to one that no buffer holds whole.
+/// Further response sizes, up to one that exceeds any buffer.
 const OTHER_BODY_BYTES: [u64; 4] = [1 << 10, 16 << 10, 100 << 10, 1 << 20];
-/// Connections where their number is not what varies.
+/// Number of connections when the size varies.
 const CONNECTIONS: usize = 64;
 const OTHER_CONNECTIONS: [usize; 4] = [1, 16, 256, 1_000];
 
@@ -39,7 +39,7 @@ pub(super) fn run(
         sizes.truncate(1);
     }
     let mut session = run_size(options, BODY_BYTES, &counts, observe)?;
-    // What is saved on the way is the first stage's; the whole is saved in the end.
+    // Only the first stage is saved on the way; the complete report is saved at the end.
     let rest = session::Options { save: None, ..options.session.clone() };
     let rest = Options { session: rest, ..options.clone() };
     for body_bytes in sizes {
@@ -53,7 +53,8 @@ pub(super) fn run(
     Ok(session)
 }
 
-/// Measures answers of one size: a mock answers with one body, so that each size has a stage of its own.
+/// Measures responses of one size. The mock sends one body only, so that each size has its own
+/// stage.
 fn run_size(
     options: &Options,
     body_bytes: u64,
@@ -74,7 +75,7 @@ fn run_size(
         let planned = |(subject, server): &Subject| {
             planned(subject, server, &upstream, (body_bytes, *connections), beat)
         };
-        // Subjects take turns within a load: what drifts, drifts for all of them.
+        // Subjects alternate within a load, so that drift affects all of them alike.
         cases.extend(subjects.iter().map(planned));
     }
     let plan = Plan {

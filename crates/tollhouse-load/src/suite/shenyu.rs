@@ -1,5 +1,5 @@
-//! Apache ShenYu's report: an upstream that takes about 20 ms for about 2 KB, asked directly with 600
-//! connections and through the gateway with 600 to 1200, in a closed loop.
+//! Apache ShenYu's benchmark: an upstream that takes about 20 ms for about 2 KB, requested directly
+//! with 600 connections and through the gateway with 600 to 1200, in a closed loop.
 
 use std::time::Duration;
 
@@ -13,15 +13,16 @@ use crate::plan::{DIRECT, Plan, PlannedCase};
 use crate::session::{Event, Session};
 
 const PATH: &str = "/";
-/// Connections of the direct case.
+/// Number of connections of the direct case.
 const DIRECT_CONNECTIONS: usize = 600;
-/// Connections of the cases through a gateway.
+/// Numbers of connections of the cases through a gateway.
 const CONNECTIONS: [usize; 4] = [600, 800, 1_000, 1_200];
-/// How long a gateway in Java is asked before its first case counts: until then it interprets much of what it runs.
+/// Warm-up of a Java gateway before its first case, because until then much of its code is
+/// interpreted.
 const JAVA_WARM_UP: Duration = Duration::from_secs(30);
-/// Requests of a glance to such a gateway.
+/// Number of requests to such a gateway in [`Length::Glance`].
 const GLANCE_REQUESTS: u64 = 40;
-/// About 2 KB.
+/// Response size, about 2 KB as published.
 const BODY_BYTES: u64 = 2_048;
 
 fn beat(length: Length) -> Beat {
@@ -29,7 +30,7 @@ fn beat(length: Length) -> Beat {
         Length::Glance => Beat { warm_up: seconds(0), duration: MOMENT, repeat: 1 },
         Length::Quick => Beat { warm_up: seconds(2), duration: seconds(8), repeat: 1 },
         Length::Standard => Beat { warm_up: seconds(3), duration: seconds(30), repeat: 3 },
-        // The published three minutes a case, in three repetitions of one.
+        // The published three minutes per case, as three repetitions of one.
         Length::Full => Beat { warm_up: seconds(5), duration: seconds(60), repeat: 3 },
     }
 }
@@ -56,7 +57,7 @@ pub(super) fn run(
             let mut planned = planned(subject, server, &upstream, connections, beat);
             let load = &mut planned.case.load;
             match options.length {
-                // So many however long they take: cold, it may answer none within a moment.
+                // A fixed count, because a cold gateway may answer none within a moment.
                 Length::Glance if server.warms_up => {
                     load.duration = None;
                     load.requests = Some(GLANCE_REQUESTS);
@@ -70,7 +71,7 @@ pub(super) fn run(
             }
             planned
         };
-        // Subjects take turns within a load: what drifts, drifts for all of them.
+        // Subjects alternate within a load, so that drift affects all of them alike.
         cases.extend(subjects.iter().map(through));
     }
     if !checks_body {

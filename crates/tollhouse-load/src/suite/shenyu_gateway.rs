@@ -1,5 +1,6 @@
-//! ShenYu's own gateway, in the newest version whose parts are published: assembled by Maven from a few lines of
-//! source, started as it is shipped or with connections kept, and set up through its local interface.
+//! ShenYu's own gateway, in the newest version available from Maven: assembled from a few lines of
+//! source, started with its defaults or with keep-alive, and configured through its local
+//! interface.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,13 @@ use crate::error::BenchError;
 use crate::suite::peer::Upstream;
 use crate::suite::program::{Answered, ask, find};
 
-/// The newest version that can be assembled: later ones are published as archives and images alone.
+/// Newest version that can be assembled; later ones are published only as archives and images.
 pub(super) const VERSION: &str = "2.4.3";
 
-/// A program that is it, for who has built one already.
+/// Name of an already built program, used if it is on the PATH.
 const PROGRAM: &str = "shenyu-gateway-2.4.3";
 
-/// What it is made of.
+/// Source files of the gateway program.
 const SOURCE: [(&str, &str); 2] = [
     ("pom.xml", include_str!("shenyu_gateway/pom.xml")),
     (
@@ -26,34 +27,35 @@ const SOURCE: [(&str, &str); 2] = [
     ),
 ];
 
-/// Packages that this version looks into, and that Java has closed since.
+/// Packages that this version accesses by reflection and that newer Java versions restrict.
 const OPENED: [&str; 2] =
     ["--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED"];
 
-/// The heap is fixed, so that no two runs differ in it.
+/// Fixed heap size, so that all runs are alike.
 const MEMORY: [&str; 2] = ["-Xms1g", "-Xmx1g"];
 
-/// The key of the local interface. It protects nothing: the gateway is on loopback, for as long as a suite runs.
+/// Key of the local interface. It protects nothing, because the gateway is on loopback and runs
+/// only as long as the suite.
 const LOCAL_KEY: &str = "bench";
-/// Its SHA-512 digest.
+/// SHA-512 digest of the key.
 const LOCAL_KEY_DIGEST: &str = concat!(
     "67b55d4772273bb41bfa35577710695f7134eccf5b7fcd92659d62402002d574",
     "ec17c43ddc2c20a59e2c8ed7e3511d647f623535c8e721748d3634067fc303a9"
 );
 
-/// How it treats connections to the upstream.
+/// Handling of connections to the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Connections {
-    /// A new one for each request.
+    /// A new connection for each request, the default.
     AsShipped,
-    /// Kept, as every other gateway of a suite keeps them.
+    /// Keep-alive, as in all other gateways of a suite.
     Kept,
 }
 
 impl Connections {
     pub(super) const ALL: [Connections; 2] = [Connections::AsShipped, Connections::Kept];
 
-    /// The subject in reports.
+    /// Returns the name of the subject in reports.
     pub(super) fn subject(self) -> &'static str {
         match self {
             Connections::AsShipped => "shenyu 2.4.3, as shipped",
@@ -61,7 +63,7 @@ impl Connections {
         }
     }
 
-    /// What it is started with.
+    /// Returns the command-line settings.
     pub(super) fn settings(self, port: u16) -> Vec<String> {
         let mut settings = vec![
             format!("--server.port={port}"),
@@ -76,7 +78,7 @@ impl Connections {
     }
 }
 
-/// The command that starts it, without its settings; it is built first where it is not there yet.
+/// Returns the command that starts the gateway, without its settings; builds it first if necessary.
 pub(super) fn command() -> Result<Command, BenchError> {
     if let Some(program) = find(PROGRAM) {
         let mut command = Command::new(program);
@@ -92,7 +94,7 @@ pub(super) fn command() -> Result<Command, BenchError> {
     Ok(command)
 }
 
-/// Has Maven assemble it in the user's cache, once; the folder of what was built.
+/// Builds the gateway with Maven in the user's cache, once; returns the output folder.
 fn build() -> Result<PathBuf, BenchError> {
     for needed in ["java", "mvn"] {
         if find(needed).is_none() {
@@ -134,7 +136,7 @@ fn write(file: &Path, text: &str) -> Result<(), BenchError> {
         .map_err(|error| BenchError::System { doing: format!("writing {}", file.display()), error })
 }
 
-/// Where programs of a user keep what can be made again.
+/// Returns the user's cache folder.
 fn cache() -> PathBuf {
     let absolute = |name: &str| {
         std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
@@ -144,8 +146,8 @@ fn cache() -> PathBuf {
     cache.unwrap_or_else(std::env::temp_dir).join("tollhouse")
 }
 
-/// Leads every request to the upstream, as an operator does who has no admin: `divide` is switched on, and given
-/// a selector with a rule.
+/// Forwards every request to the upstream, without ShenYu Admin: enables the plugin `divide` and
+/// adds a selector with a rule.
 pub(super) fn set_up(port: u16, upstream: &Upstream<'_>) -> Result<(), BenchError> {
     let plugin =
         json!({"id": "5", "name": "divide", "enabled": true, "role": "Proxy", "sort": 200});

@@ -1,5 +1,5 @@
-//! What a suite measures on: programs on loopback, their configurations, their cores. All of it ends with
-//! the stage.
+//! Test bed of a suite: programs on loopback, their configurations and cores. Dropping the stage
+//! ends the programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,45 +17,46 @@ use crate::suite::program::{Program, free_port};
 use crate::suite::shenyu_gateway::{self, Connections};
 use crate::target;
 
-/// A program that answers.
+/// A program that answers requests.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
-    /// Where, on loopback.
+    /// Port on loopback.
     pub(super) port: u16,
-    /// Its process, with its part in a case.
+    /// Process and role.
     pub(super) watched: Watched,
-    /// What is asked of a server that somebody else has started, in place of a path here.
+    /// URL of a server not started by the suite, used instead of a local path.
     running_at: Option<String>,
-    /// Whether it is faster once it has served for a while: a machine that compiles what it runs often.
+    /// Whether the server becomes faster with use, as with just-in-time compilation.
     pub(super) warms_up: bool,
 }
 
 impl Server {
-    /// The URL of a path on it.
+    /// Returns the URL of a path.
     pub(super) fn url(&self, path: &str) -> String {
         let here = || format!("http://127.0.0.1:{}{path}", self.port);
         self.running_at.clone().unwrap_or_else(here)
     }
 }
 
-/// A server with its name in reports.
+/// Name in reports, and server.
 pub(super) type Subject = (String, Server);
 
 #[derive(Debug)]
 pub(super) struct Stage {
-    /// Ended before the folder is removed: fields are dropped in order.
+    /// First field, because fields are dropped in order and the programs must end before the folder
+    /// is removed.
     programs: Vec<Program>,
     folder: tempfile::TempDir,
     program: std::path::PathBuf,
     cores: Cores,
     configurations: BTreeMap<String, String>,
     environment: Environment,
-    /// Where the upstream has to listen, because somebody leads to it already.
+    /// Required port of the upstream, if a running peer already forwards to it.
     upstream_port: Option<u16>,
 }
 
 impl Stage {
-    /// An empty stage; the gateways have so many cores at most.
+    /// Creates an empty stage; the gateways get at most `gateway_cores_max` cores.
     pub(super) fn new(options: &Options, gateway_cores_max: usize) -> Result<Self, BenchError> {
         let running = options.peers.iter().find_map(|peer| match peer {
             Peer::Running(Running { name, .. }) => Some(name),
@@ -82,27 +83,27 @@ impl Stage {
         })
     }
 
-    /// The machine, with the versions of what was started.
+    /// Returns the environment, with the versions of the started programs.
     pub(super) fn environment(&self) -> Environment {
         self.environment.clone()
     }
 
-    /// What was started with what.
+    /// Returns the configuration files of the started programs.
     pub(super) fn configurations(&self) -> &BTreeMap<String, String> {
         &self.configurations
     }
 
-    /// How the cores are shared, for the report.
+    /// Returns a sentence about the cores for the report.
     pub(super) fn sentence(&self) -> String {
         self.cores.sentence()
     }
 
-    /// Does something on the cores of the load.
+    /// Runs a closure on the cores of the load.
     pub(super) fn on_load_cores<T>(&self, work: impl FnOnce() -> T) -> T {
         self.cores.on(&self.cores.load, work)
     }
 
-    /// Where the upstream listens.
+    /// Returns the port of the upstream.
     fn upstream_port(&self) -> Result<u16, BenchError> {
         self.upstream_port.map_or_else(free_port, Ok)
     }
@@ -117,7 +118,7 @@ impl Stage {
         self.start("upstream", &cores, command, port, &request(path, ""))
     }
 
-    /// Starts somebody's own server as the direct baseline: a shell command that is given the port.
+    /// Starts a user's server as the direct baseline, with a shell command that contains `{port}`.
     pub(super) fn command(&mut self, line: &str, path: &str) -> Result<Server, BenchError> {
         let port = self.upstream_port()?;
         let mut command = Command::new("sh");
@@ -126,7 +127,7 @@ impl Stage {
         self.start("upstream", &cores, command, port, &request(path, ""))
     }
 
-    /// Starts Tollhouse with resources; `probe` must be answered with 200 before it counts as started.
+    /// Starts Tollhouse with resources and waits until `probe` is answered with 200.
     pub(super) fn gateway(
         &mut self,
         name: &str,
@@ -149,7 +150,7 @@ impl Stage {
         self.start(name, &cores, command, port, probe)
     }
 
-    /// Starts Tollhouse as a registry; where it speaks gRPC.
+    /// Starts Tollhouse as a registry; the returned port is that of gRPC.
     pub(super) fn registry(&mut self, name: &str) -> Result<Server, BenchError> {
         let ports = RegistryPorts {
             grpc: free_port()?,
@@ -168,7 +169,7 @@ impl Stage {
         Ok(Server { port: ports.grpc, ..server })
     }
 
-    /// Starts peers in front of an upstream, those that do not run already.
+    /// Starts peers in front of an upstream, except those already running.
     pub(super) fn peers(
         &mut self,
         peers: &[Peer],
@@ -205,7 +206,7 @@ impl Stage {
         Ok((name.to_owned(), server))
     }
 
-    /// Starts ShenYu's own gateway and leads it to the upstream.
+    /// Starts ShenYu's own gateway and configures it to forward to the upstream.
     fn shenyu(
         &mut self,
         connections: Connections,
@@ -219,7 +220,7 @@ impl Stage {
         self.configurations.insert(format!("{name}/arguments"), settings.join("\n"));
         self.environment.versions.insert("shenyu".into(), shenyu_gateway::VERSION.into());
         let cores = self.cores.gateway.clone();
-        // It answers everything with 200, also what leads nowhere yet.
+        // The gateway answers every request with 200, even without a route.
         let probe = request(upstream.path, "");
         let server = self.start(name, &cores, command, port, &probe)?;
         shenyu_gateway::set_up(port, upstream)?;
@@ -239,7 +240,7 @@ impl Stage {
         };
         fs::create_dir_all(folder).map_err(failed)?;
         fs::write(folder.join(file), text).map_err(failed)?;
-        // The folder goes away with the stage; what it was called helps nobody.
+        // The folder is temporary, so that its path is removed from the texts.
         let place = folder.display().to_string();
         self.configurations.insert(shown.to_owned(), text.replace(&place, "."));
         Ok(())
@@ -263,7 +264,7 @@ impl Stage {
     }
 }
 
-/// A gateway that runs already. Its processes are watched where they are on this machine.
+/// Describes a running gateway. Its processes are watched if it is on this machine.
 fn found(running: &Running) -> Result<Subject, BenchError> {
     let Running { name, url } = running;
     let parsed = target::parse(url)
@@ -276,7 +277,7 @@ fn found(running: &Running) -> Result<Subject, BenchError> {
     Ok((name.clone(), server))
 }
 
-/// A request that closes its connection, with further header lines.
+/// Builds a GET request with `Connection: close` and further header lines.
 pub(super) fn request(path: &str, lines: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}Connection: close\r\n\r\n")
 }

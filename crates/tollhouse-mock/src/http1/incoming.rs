@@ -1,4 +1,5 @@
-//! Requests as they come in: heads, then bodies to their end, from pieces of any size. Does no IO.
+//! Incremental decoder for requests: heads and complete bodies, from pieces of any size, without
+//! I/O.
 
 use tollhouse_http::{
     BodyLength, ChunkedDecoder, Expectation, HeadLimits, Known, RequestHead, Version,
@@ -7,48 +8,48 @@ use tollhouse_http::{
 use crate::answers::Persistence;
 use crate::worker::{ECHO_BYTES_MAX, Standing, Worker};
 
-/// How the preface of HTTP/2 begins; `PRI` is no method of HTTP/1.
+/// Beginning of the HTTP/2 preface; `PRI` is not a method of HTTP/1.
 const PREFACE_START: &[u8] = b"PRI ";
 
-/// How far the bytes that are here lead.
+/// Progress of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// More bytes are needed.
     More,
-    /// The client waits for a 100 before it sends the body.
+    /// The client waits for a 100 (Continue) before it sends the body.
     Continue,
-    /// A request is here, body included.
+    /// A request is complete, including its body.
     Whole,
-    /// The connection speaks HTTP/2.
+    /// The connection uses HTTP/2.
     Preface,
-    /// It cannot be read further.
+    /// The input is invalid.
     Malformed,
 }
 
-/// How an answer is to be written.
+/// Form of a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerForm {
-    /// Whether the head suffices.
+    /// Whether to send only the head.
     pub(super) is_head: bool,
-    /// What becomes of the connection.
+    /// Persistence of the connection.
     pub(super) persistence: Persistence,
 }
 
-/// A request, as far as it matters to a mock.
+/// Properties of a request that a mock needs.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) form: AnswerForm,
     pub(super) standing: Standing,
-    /// Its body, where it is to be echoed.
+    /// Body to echo, if configured.
     pub(super) echo: Option<Box<Echo>>,
-    /// The key of its wish for a WebSocket.
+    /// `Sec-WebSocket-Key` of a WebSocket handshake.
     pub(super) websocket_key: Option<Box<str>>,
 }
 
-/// A body to be echoed.
+/// A body to echo.
 #[derive(Debug, Default)]
 pub(super) struct Echo {
-    /// Its type.
+    /// Content type.
     pub(super) kind: Option<Vec<u8>>,
     pub(super) body: Vec<u8>,
 }
@@ -60,19 +61,19 @@ impl Default for Asked {
     }
 }
 
-/// Reads the requests of one connection.
+/// Decoder for the requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    /// Bytes read and not understood yet; empty and without memory most of the time.
+    /// Bytes not yet processed; usually empty and without allocation.
     pending: Vec<u8>,
-    /// Where they begin in `pending`.
+    /// Start of the unprocessed bytes in `pending`.
     start: usize,
     stage: Stage,
     asked: Asked,
     is_later: bool,
 }
 
-/// What is read next.
+/// Next part to decode.
 #[derive(Debug, Default)]
 enum Stage {
     #[default]
@@ -82,23 +83,23 @@ enum Stage {
 }
 
 impl Incoming {
-    /// Takes the request that was `Whole`.
+    /// Takes the request after `Whole`.
     pub(super) fn take(&mut self) -> Asked {
         std::mem::take(&mut self.asked)
     }
 
-    /// Whether bytes of a further request are here.
+    /// Whether bytes of a further request have arrived.
     pub(super) fn has_more(&self) -> bool {
         self.start < self.pending.len()
     }
 
-    /// What was read and belongs to another protocol.
+    /// Returns the bytes that belong to another protocol.
     pub(super) fn into_rest(mut self) -> Vec<u8> {
         self.pending.drain(..self.start);
         self.pending
     }
 
-    /// Goes on with the bytes that are here.
+    /// Continues with the buffered bytes.
     #[inline]
     pub(super) fn step(&mut self, worker: &Worker) -> Step {
         if !self.has_more() {
@@ -107,7 +108,7 @@ impl Incoming {
         let pending = std::mem::take(&mut self.pending);
         let (used, step) = self.read(worker, &pending[self.start..]);
         self.start += used;
-        // Freed when used up: what waits holds no buffer.
+        // The buffer is freed once it is consumed, so that a waiting connection holds none.
         if self.start < pending.len() {
             self.pending = pending;
         } else {
@@ -116,7 +117,7 @@ impl Incoming {
         step
     }
 
-    /// Goes on with these bytes.
+    /// Continues parsing with `bytes`, which follow those received before.
     #[inline]
     pub(super) fn feed(&mut self, worker: &Worker, bytes: &[u8]) -> Step {
         if self.has_more() {
@@ -133,7 +134,7 @@ impl Incoming {
         step
     }
 
-    /// Reads from the start of `bytes`; tells how many were used.
+    /// Decodes from the start of `bytes`; returns the number of consumed bytes.
     fn read(&mut self, worker: &Worker, bytes: &[u8]) -> (usize, Step) {
         let mut used = 0;
         if matches!(self.stage, Stage::Head) {
@@ -156,7 +157,7 @@ impl Incoming {
         }
     }
 
-    /// Reads a head, and says what the body will be; a step when that is all there is to say.
+    /// Decodes a head and determines the body; returns a step if decoding stops here.
     fn read_head(
         &mut self,
         worker: &Worker,
@@ -182,7 +183,7 @@ impl Incoming {
         (head.head_bytes, None)
     }
 
-    /// Reads what is here of the body; the stage is `Head` again when that was all.
+    /// Decodes available bytes of the body; returns to stage `Head` at its end.
     fn read_body(&mut self, bytes: &[u8]) -> Result<usize, ()> {
         match &mut self.stage {
             Stage::Head => Ok(0),
@@ -235,7 +236,7 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
     }
 }
 
-/// The key of a wish for a WebSocket (RFC 6455 §4.2.1).
+/// Returns the key of a WebSocket handshake (RFC 6455, section 4.2.1).
 fn websocket_key(head: &RequestHead, bytes: &[u8]) -> Option<Box<str>> {
     let upgrade = head.fields.first(Known::Upgrade)?.bytes_in(bytes);
     if !upgrade.eq_ignore_ascii_case(b"websocket") {
@@ -245,7 +246,7 @@ fn websocket_key(head: &RequestHead, bytes: &[u8]) -> Option<Box<str>> {
     Some(str::from_utf8(key).ok()?.into())
 }
 
-/// Keeps data of a body where it is to be echoed.
+/// Appends body data if it is to be echoed.
 fn keep(asked: &mut Asked, data: &[u8]) {
     let Some(echo) = &mut asked.echo else { return };
     if echo.body.len() + data.len() <= ECHO_BYTES_MAX {

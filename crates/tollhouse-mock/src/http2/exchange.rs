@@ -1,4 +1,4 @@
-//! One request over HTTP/2 and its answer; calls of gRPC have what they need in `grpc.rs`.
+//! A request over HTTP/2 and its response; `grpc.rs` holds the parts for gRPC calls.
 
 use bytes::Bytes;
 use tollhouse_h2::{Connection, ErrorCode, Field, SendError, StreamId};
@@ -9,41 +9,41 @@ use crate::choice::Verdict;
 use crate::grpc::{self, Call, Step};
 use crate::worker::{ECHO_BYTES_MAX, Outcome, Standing, Worker};
 
-/// Whether an exchange goes on.
+/// Progress of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It waits for the client, for room or for its time.
+    /// Waits for the client, for room, or for its deadline.
     Waiting,
-    /// Answered whole, reset, or given up by the client: the stream can be released.
+    /// Answered, reset, or cancelled by the client; the stream can be released.
     Over,
 }
 
-/// A request that is being taken in or answered.
+/// A request being received or answered.
 pub(super) struct Exchange {
     is_head_method: bool,
     is_other_path: bool,
     content_type: Option<Vec<u8>>,
     kept: Kept,
     call: Option<Box<Call>>,
-    /// What is being sent.
+    /// Data being sent.
     outgoing: Outgoing,
     has_begun: bool,
-    /// Bytes that came and are not given back to the client's window.
+    /// Received bytes not yet returned to the client's window.
     unread_bytes: usize,
-    /// Whether the answer's time has come.
+    /// Whether the response is due.
     pub(super) is_due: bool,
     /// Whether the request is complete.
     pub(super) has_ended: bool,
 }
 
-/// What is kept of a request's body.
+/// Buffered body of a request.
 #[derive(Debug, Default)]
 struct Kept {
     body: Vec<u8>,
     is_too_large: bool,
 }
 
-/// The same bytes, so many times.
+/// Bytes to send repeatedly.
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: Bytes,
@@ -56,7 +56,7 @@ impl Outgoing {
         Self { bytes, sent_bytes: 0, times }
     }
 
-    /// Sends what there is room for; whether that was all.
+    /// Sends as much as possible; returns whether everything was sent.
     fn send(
         &mut self,
         codec: &mut Connection,
@@ -99,12 +99,12 @@ impl Exchange {
         }
     }
 
-    /// Whether latency counts from the head; else from the end of the body.
+    /// Whether the latency counts from the head; otherwise from the end of the body.
     pub(super) fn is_timed_from_head(&self) -> bool {
         self.call.is_some()
     }
 
-    /// Takes a piece of the body in.
+    /// Receives a piece of the body.
     pub(super) fn feed(
         &mut self,
         worker: &Worker,
@@ -113,7 +113,7 @@ impl Exchange {
         data: &[u8],
     ) {
         if let Some(call) = &mut self.call {
-            // The window stays as small as it has become until what came is sent back.
+            // The window is not replenished until the received messages are sent back.
             call.messages.feed(data);
             self.unread_bytes += data.len();
             return;
@@ -129,7 +129,8 @@ impl Exchange {
         }
     }
 
-    /// Does all that can be done now. An error of sending means that the client has given the stream up.
+    /// Makes all possible progress. An error of sending means that the client has cancelled the
+    /// stream.
     pub(super) fn advance(
         &mut self,
         worker: &Worker,
@@ -161,7 +162,7 @@ impl Exchange {
         Ok(if is_all { Progress::Over } else { Progress::Waiting })
     }
 
-    /// Sends the head of the answer and puts its body ready.
+    /// Sends the head of the response and prepares its body.
     fn begin(
         &mut self,
         worker: &Worker,
@@ -227,7 +228,7 @@ impl Exchange {
                 }
                 Verdict::Answer(_) => Some(worker.shared.grpc.status).filter(|status| *status != 0),
             };
-            // Type and compression of the call, since its messages come back.
+            // Content type and compression of the call, because its messages are sent back.
             let kind = self.content_type.as_deref().map(|kind| Field::new(b"content-type", kind));
             let encoding = call.encoding.as_deref();
             let encoding = encoding.map(|encoding| Field::new(b"grpc-encoding", encoding));

@@ -1,19 +1,19 @@
-//! What a mock looks at in the head of a request.
+//! Request head, as far as a mock needs it.
 
 use tollhouse_h2::{Field, FieldKind, FieldSink, HeadKind, StreamId};
 
-/// The fields that an answer depends on, of the head that came last; its length is bounded by the codec.
+/// Fields of the latest head that influence the response; the codec limits their length.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) is_head_method: bool,
-    /// With the query.
+    /// Path, including the query.
     path: Vec<u8>,
     pub(super) content_type: Option<Vec<u8>>,
     pub(super) grpc_encoding: Option<Vec<u8>>,
 }
 
 impl Head {
-    /// The path without its query.
+    /// Returns the path without its query.
     pub(super) fn path(&self) -> &[u8] {
         self.path.split(|byte| *byte == b'?').next().unwrap_or_default()
     }

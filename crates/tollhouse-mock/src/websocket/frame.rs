@@ -1,14 +1,15 @@
-//! Frames of a WebSocket (RFC 6455 §5) as a server reads and writes them. Does no IO, knows no extension.
+//! WebSocket frames (RFC 6455, section 5) for a server: encoder and decoder without I/O or
+//! extensions.
 
 use std::ops::Range;
 
-/// Longest frame that is echoed; it is held in memory whole.
+/// Maximum length of an echoed frame, which is held in memory as a whole.
 const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Longest payload of a control frame (RFC 6455 §5.5).
+/// Maximum payload of a control frame (RFC 6455, section 5.5).
 const CONTROL_BYTES_MAX: usize = 125;
 
-/// Close codes (RFC 6455 §7.4.1).
+/// Close codes (RFC 6455, section 7.4.1).
 pub(super) const PROTOCOL_ERROR: u16 = 1002;
 pub(super) const TOO_BIG: u16 = 1009;
 pub(super) const INTERNAL_ERROR: u16 = 1011;
@@ -27,18 +28,18 @@ const LENGTH_BITS: u8 = 0x7f;
 const LENGTH_16: u8 = 126;
 const LENGTH_64: u8 = 127;
 
-/// A frame of a client, at the start of a buffer.
+/// Frame from a client, at the start of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) opcode: u8,
-    /// Whether it ends its message.
+    /// Whether the frame ends its message.
     pub(super) is_final: bool,
     mask: [u8; 4],
     payload: Range<usize>,
 }
 
-/// Takes the frame at the start of `bytes` apart; `None` when more bytes are needed. The error is the code
-/// to close the connection with.
+/// Parses the frame at the start of `bytes`; `None` if more bytes are needed. The error is the code
+/// with which to close the connection.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<Frame>, u16> {
     let [first, second, ..] = *bytes else { return Ok(None) };
     let opcode = first & OPCODE_BITS;
@@ -64,7 +65,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Frame>, u16> {
     if is_control && (!is_final || length > CONTROL_BYTES_MAX) {
         return Err(PROTOCOL_ERROR);
     }
-    // Refused by the length that is announced, before a byte of it is waited for.
+    // Rejected by the announced length, before any payload is awaited.
     if length > FRAME_BYTES_MAX {
         return Err(TOO_BIG);
     }
@@ -77,12 +78,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Frame>, u16> {
 }
 
 impl Frame {
-    /// How many bytes of the buffer it takes.
+    /// Returns the total length of the frame in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.payload.end
     }
 
-    /// Appends the same payload as a frame of a server, with `opcode`.
+    /// Appends the same payload as a server frame with `opcode`.
     pub(super) fn write_back(&self, buffer: &[u8], opcode: u8, out: &mut Vec<u8>) {
         write_start(out, opcode | if self.is_final { FINAL_BIT } else { 0 }, self.payload.len());
         let payload = buffer.get(self.payload.clone()).unwrap_or_default();
@@ -91,7 +92,7 @@ impl Frame {
     }
 }
 
-/// Appends a frame that closes the connection.
+/// Appends a close frame.
 pub(super) fn write_close(out: &mut Vec<u8>, code: u16) {
     write_start(out, CLOSE | FINAL_BIT, 2);
     out.extend_from_slice(&code.to_be_bytes());

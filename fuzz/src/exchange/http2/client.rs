@@ -1,4 +1,5 @@
-//! The client that attacks with frames, what must hold of what it reads, and the one that comes after it.
+//! The client that attacks with frames, the checks of what it reads, and the client that comes
+//! after it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,24 +12,24 @@ use super::{
     Frame, FrameReader, Line, check_fields, check_length, value, write_field, write_frame,
 };
 
-/// What a client of HTTP/2 has read.
+/// Everything that an HTTP/2 client has read.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// What came on each stream.
+    /// Answers by stream.
     by_stream: BTreeMap<u32, Answer>,
-    /// What must not be.
+    /// Violations that were found.
     pub findings: Vec<String>,
-    /// Whether no more answers come.
+    /// Whether no more answers can follow.
     is_over: bool,
 }
 
-/// What came on one stream.
+/// Answer on one stream.
 #[derive(Debug, Default)]
 pub struct Answer {
     status: u16,
     head: Vec<Line>,
     body: Vec<u8>,
-    /// Whether it was said that nothing follows.
+    /// Whether the answer was marked as complete.
     is_whole: bool,
     is_reset: bool,
 }
@@ -39,7 +40,7 @@ impl Answer {
     }
 }
 
-/// Sends an attack and reads until everything is answered, or nothing comes any more.
+/// Sends an attack, and reads until every request is answered or no more bytes arrive.
 pub fn attack(stream: &mut TcpStream, attack: &Attack) -> Streams {
     for piece in attack.pieces.iter().filter(|piece| !piece.is_empty()) {
         if stream.write_all(piece).is_err() {
@@ -50,7 +51,7 @@ pub fn attack(stream: &mut TcpStream, attack: &Attack) -> Streams {
     listen(stream, reader, &attack.methods)
 }
 
-/// Sends one request that is in order, with `lines` behind its head.
+/// Sends one valid request with `lines` after its head.
 pub fn ask(stream: &mut TcpStream, path: &str, lines: &[(&str, &str)]) {
     let mut out = PREFACE.to_vec();
     write_frame(&mut out, (kind::SETTINGS, 0), 0, &[]);
@@ -84,7 +85,7 @@ fn listen(
         let read = match stream.read(&mut bytes) {
             Ok(0) => break,
             Ok(read) => read,
-            // The fuzzer's own alarm cuts reads short.
+            // The fuzzer's own alarm signal interrupts reads.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
@@ -129,7 +130,7 @@ impl Streams {
             Frame::Settings | Frame::Ping(_) | Frame::Other => return Ok(()),
         };
         let is_reset = matches!(frame, Frame::Reset { .. });
-        // What is refused without a request may have been DATA.
+        // Frames that are refused without a request may have been DATA.
         if !methods.contains_key(&stream) && !is_reset {
             return Err(format!("an answer to nothing on stream {stream}"));
         }
@@ -156,10 +157,10 @@ impl Streams {
         answer.check(method).map_err(|finding| format!("stream {stream}: {finding}"))
     }
 
-    /// Whose answer the answers of the node are: each stream's its own.
+    /// Checks that each stream got its own answer from the node.
     ///
     /// # Errors
-    /// Which is not.
+    /// If a stream got the answer of another one; the message names the stream.
     pub fn check_owners(&self) -> Result<(), String> {
         for (stream, answer) in &self.by_stream {
             let text = String::from_utf8_lossy(&answer.body);
@@ -172,10 +173,10 @@ impl Streams {
         Ok(())
     }
 
-    /// The only answer of a client that comes after an attack: its status and its body.
+    /// Returns the status and body of the only answer to a client that comes after an attack.
     ///
     /// # Errors
-    /// That there is none that is whole.
+    /// If a complete answer is missing.
     pub fn only(&self) -> Result<(u16, &[u8]), String> {
         match self.by_stream.get(&1) {
             Some(answer) if answer.is_whole => Ok((answer.status, &answer.body)),
@@ -185,7 +186,7 @@ impl Streams {
 }
 
 impl Answer {
-    /// Heads of interim answers, the answer's, and its trailers.
+    /// Takes the head of an interim answer or of the answer, or trailers.
     fn take_head(&mut self, stream: u32, fields: Vec<Line>, ends: bool) -> Result<(), String> {
         check_fields(&fields).map_err(|finding| format!("stream {stream}: {finding}"))?;
         let pseudo: Vec<_> = fields.iter().filter(|(name, _)| name.starts_with(b":")).collect();
@@ -193,11 +194,11 @@ impl Answer {
             self.is_whole = ends;
             return match (pseudo.is_empty(), ends) {
                 (true, true) => Ok(()),
-                _ => Err(format!("stream {stream} has no such trailers: {fields:?}")),
+                _ => Err(format!("stream {stream} has invalid trailers: {fields:?}")),
             };
         }
         let [(name, told)] = &pseudo[..] else {
-            return Err(format!("stream {stream} has not one status: {fields:?}"));
+            return Err(format!("stream {stream} must have one status: {fields:?}"));
         };
         let status = std::str::from_utf8(told).ok().and_then(|told| told.parse().ok());
         match status.filter(|status| name == b":status" && (100..1000).contains(status)) {
@@ -210,11 +211,11 @@ impl Answer {
                 self.is_whole = ends;
                 Ok(())
             }
-            None => Err(format!("stream {stream} has no such status: {pseudo:?}")),
+            None => Err(format!("stream {stream} has an invalid status: {pseudo:?}")),
         }
     }
 
-    /// That a whole answer has the body that its head says.
+    /// Checks that a complete answer has the body that its head describes.
     fn check(&self, method: &[u8]) -> Result<(), String> {
         if method.is_empty() {
             return Ok(());

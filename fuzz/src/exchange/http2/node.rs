@@ -1,5 +1,5 @@
-//! The origin over HTTP/2: it reads what the gateway sends as strictly as over HTTP/1.1, and answers with
-//! frames that an input spells.
+//! The origin over HTTP/2. It reads the gateway's frames as strictly as over HTTP/1.1, and answers
+//! with the frames of an input.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ pub struct Http2Connection<'s> {
     last_stream: u32,
 }
 
-/// A request that is not answered.
+/// A request that is not answered yet.
 #[derive(Default)]
 struct Request {
     fields: Vec<Line>,
@@ -31,21 +31,21 @@ struct Request {
     answer: Option<Answer>,
 }
 
-/// What came of a step.
+/// Decision after a step.
 enum Step {
     Go,
     End,
 }
 
 impl<'s> Http2Connection<'s> {
-    /// One that has read `bytes` with the preface.
+    /// Creates a connection from which `bytes`, with the preface, have been read.
     pub fn new(shared: &'s Shared, stream: TcpStream, bytes: &[u8]) -> Self {
         let mut reader = FrameReader::lenient();
         reader.feed(&bytes[PREFACE.len()..]);
         Self { shared, stream, reader, requests: BTreeMap::new(), last_stream: 0 }
     }
 
-    /// Serves it to its end.
+    /// Serves the connection until its end.
     pub fn serve(mut self) {
         let mut hello = Vec::new();
         write_frame(&mut hello, (kind::SETTINGS, 0), 0, &[]);
@@ -118,7 +118,7 @@ impl<'s> Http2Connection<'s> {
                 Step::Go
             }
             Frame::Goaway(0) | Frame::Other => Step::Go,
-            // What the node did wrong it did on purpose.
+            // The node's own errors are intended.
             Frame::Goaway(_) => Step::End,
         }
     }
@@ -145,7 +145,7 @@ impl<'s> Http2Connection<'s> {
         if ends { self.end(stream) } else { Step::Go }
     }
 
-    /// All of a request is there.
+    /// Handles the end of a request.
     fn end(&mut self, stream: u32) -> Step {
         let Some(request) = self.requests.get(&stream) else { return Step::Go };
         if let Err(finding) = request.check_body() {
@@ -175,7 +175,7 @@ impl<'s> Http2Connection<'s> {
             if !is_head {
                 write_frame(&mut out, (kind::DATA, flag::END_STREAM), stream, &body);
             }
-            // An early answer is asked for again at the end of the request, when it has been given.
+            // An early answer would be sent again at the end of the request.
             self.requests.remove(&stream);
             return self.write(&out);
         }
@@ -184,7 +184,8 @@ impl<'s> Http2Connection<'s> {
         self.play(stream, &answer)
     }
 
-    /// Writes what was spelled, the last of it later where an honest node's answer is held back.
+    /// Writes the frames of an answer. An honest node writes the last ones later if the answer is
+    /// held back.
     fn play(&mut self, stream: u32, answer: &Answer) -> Step {
         let is_honest = answer.frames.iter().all(|frame| frame.is_honest);
         let held_back = answer.frames.len() * usize::from(answer.held_back) / 256;
@@ -202,7 +203,7 @@ impl<'s> Http2Connection<'s> {
                 return Step::End;
             }
         }
-        // Nobody waits for the rest of an answer that has none.
+        // The rest of an incomplete answer will never follow.
         if answer.frames.last().is_some_and(|frame| frame.ends) {
             return if answer.closes { Step::End } else { Step::Go };
         }
@@ -217,17 +218,17 @@ impl<'s> Http2Connection<'s> {
 }
 
 impl Request {
-    /// That the body is as long as was said, and of this request.
+    /// Checks that the body has the length in its head, and belongs to this request.
     fn check_body(&self) -> Result<(), String> {
         check_length(&self.fields, self.body.len())?;
         check_owner(value(&self.fields, STREAM), &self.body)
     }
 }
 
-/// That a body that names its stream came with the head of that stream.
+/// Checks that a body which names its stream arrived with the head of that stream.
 ///
 /// # Errors
-/// Whose it is.
+/// If the body belongs to another stream; the message names it.
 pub fn check_owner(stream: Option<&[u8]>, body: &[u8]) -> Result<(), String> {
     let Some(stream) = stream else { return Ok(()) };
     let text = String::from_utf8_lossy(body);
@@ -238,19 +239,19 @@ pub fn check_owner(stream: Option<&[u8]>, body: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What a head for a node must be.
+/// Checks that a head for a node is valid.
 fn check_request(fields: &[Line], mark: Option<&str>) -> Result<(), String> {
     check_fields(fields)?;
     let one = |name: &str| {
         let mut found = fields.iter().filter(|(found, _)| found == name.as_bytes());
         match (found.next(), found.next()) {
             (Some((_, value)), None) => Ok(&value[..]),
-            _ => Err(format!("a request has not one {name}")),
+            _ => Err(format!("a request must have one {name}")),
         }
     };
     let method = one(":method")?;
     if method.is_empty() || method == b"CONNECT" {
-        return Err("a request has a method that is none".to_owned());
+        return Err("a request has an invalid method".to_owned());
     }
     let path = one(":path")?;
     if !path.starts_with(b"/") && path != b"*" {
@@ -272,14 +273,14 @@ fn check_request(fields: &[Line], mark: Option<&str>) -> Result<(), String> {
             .map(|it| if it.is_ascii_alphanumeric() { char::from(*it) } else { '-' })
             .collect();
         let is_identity = folded.starts_with("x-consumer-") || folded.starts_with("x-credential-");
-        // What the gateway tells of its own consumer is another name.
+        // The gateway itself only writes the name of its own consumer, `one`.
         if is_identity && value != b"one" {
-            return Err("a client says who it is".to_owned());
+            return Err("a client sets its own identity".to_owned());
         }
     }
     match mark {
         Some(mark) if one("x-mark")? != mark.as_bytes() => {
-            Err("a request reaches the node that the gateway has not made".to_owned())
+            Err("a request without the gateway's mark reaches the node".to_owned())
         }
         _ => Ok(()),
     }

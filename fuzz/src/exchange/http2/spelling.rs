@@ -1,4 +1,5 @@
-//! From codes to frames: what a mutation changes is a field, a flag or an order more often than a length.
+//! Frames from codes. A mutation of a code changes a field, a flag or an order more often than a
+//! length.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +7,40 @@ use tollhouse_h2::frame::{PREFACE, flag, kind};
 
 use super::{write_field, write_frame};
 
-/// Ends a frame within an answer of the node.
+/// End of a frame within an answer of the node.
 const FRAME: u8 = 0xfb;
-/// Ends the name of a field.
+/// End of a field's name.
 const VALUE: u8 = 0xfc;
-/// Ends a field.
+/// End of a field.
 const FIELD: u8 = 0xfd;
-/// The first of the bytes that stand for words.
+/// The first of the bytes that represent words.
 const WORDS: u8 = 0x80;
 
-/// Says on which stream a request came; its answer repeats it.
+/// Field with the stream of a request; the answer repeats it.
 pub const STREAM: &str = "x-s";
 
-/// What no input may spell: whoever reads it reads what this program wrote.
+/// Text that inputs must not contain, so that it always comes from this program.
 pub const SECRET: &[u8] = b"71ac0e";
 
-/// What stands before the stream in bodies of requests that name their own.
+/// Text before the stream in request bodies that name their stream.
 pub const BODY: &str = "s71ac0e-";
 
-/// What stands before the stream in the node's own answers.
+/// Text before the stream in the node's own answers.
 pub const REPLY: &str = "for71ac0e:";
 
 /// Frames that a client sends.
 #[derive(Debug, Default)]
 pub struct Attack {
-    /// A write each.
+    /// Bytes by write.
     pub pieces: Vec<Vec<u8>>,
-    /// The streams that a head was sent on, with its method; without one where that is not known.
+    /// Methods by stream with a head; empty if the method is unknown.
     pub methods: BTreeMap<u32, Vec<u8>>,
-    /// Whether it sends settings of its own.
+    /// Whether the client sends its own settings.
     pub has_settings: bool,
 }
 
 impl Attack {
-    /// Spells the pieces of a client: a frame each.
+    /// Spells the pieces of a client, with one frame each.
     pub fn spell(codes: &[&[u8]]) -> Self {
         let mut attack = Self::default();
         let mut opening = PREFACE.to_vec();
@@ -149,7 +150,7 @@ impl Attack {
     }
 }
 
-/// How a frame is sent: flags, and what it is joined with.
+/// Form of a frame: its flags, and whether it is joined with the previous one.
 #[derive(Clone, Copy)]
 struct Form(u8);
 
@@ -187,18 +188,18 @@ impl Form {
     }
 }
 
-/// What an answer of a node begins with and whether it goes on; frames are on the stream of the request,
-/// but for those of the connection and those that nobody opened.
+/// A frame of a node's answer. It is on the stream of the request, except for frames of the
+/// connection and frames on streams that were never opened.
 #[derive(Debug, Clone)]
 pub struct NodeFrame {
-    /// Its bytes, on [`Self::shift`] streams behind the request's.
+    /// Type of the frame. Its stream is [`Self::shift`] above the request's.
     kind: u8,
     flags: u8,
     shift: u32,
     payload: Vec<u8>,
-    /// Whether a node that means well sends it.
+    /// Whether a correct node could send it.
     pub is_honest: bool,
-    /// Whether the answer is over with it.
+    /// Whether it ends the answer.
     pub ends: bool,
 }
 
@@ -235,7 +236,7 @@ impl NodeFrame {
                 _ => return None,
             },
         };
-        // A stream that the gateway may open later is another request's.
+        // The higher number avoids streams that the gateway may open later for other requests.
         let shift = if first & 0x80 != 0 && kind != kind::GOAWAY { 1000 } else { 0 };
         Some(Self {
             kind,
@@ -248,7 +249,7 @@ impl NodeFrame {
         })
     }
 
-    /// Appends it for the request of `stream`.
+    /// Appends the frame for the request of `stream`.
     pub fn write(&self, out: &mut Vec<u8>, stream: u32) {
         let is_of_connection = matches!(self.kind, kind::GOAWAY | kind::SETTINGS | kind::PING);
         let stream = if is_of_connection { 0 } else { stream + self.shift };
@@ -256,7 +257,7 @@ impl NodeFrame {
     }
 }
 
-/// What every well-formed request has, and the stream that it is on.
+/// Returns the fields of a well-formed request, with the number of its stream.
 fn request(method: &'static [u8], stream: u32) -> [(&'static [u8], &'static [u8]); 5] {
     const STREAMS: [&[u8]; 8] = [b"1", b"3", b"5", b"7", b"9", b"11", b"13", b"15"];
     [
@@ -270,7 +271,7 @@ fn request(method: &'static [u8], stream: u32) -> [(&'static [u8], &'static [u8]
 
 fn block(prelude: &[(&[u8], &[u8])], fields: &[super::Line], form: Form) -> Vec<u8> {
     let mut block = Vec::new();
-    // What the code spells of pseudo-headers takes the place of what stands there.
+    // Pseudo-headers in the code replace those of the prelude.
     for (name, value) in prelude {
         let other = fields.iter().find(|(other, _)| name.starts_with(b":p") && other == name);
         let value = other.map_or(*value, |(_, value)| value);
@@ -297,7 +298,7 @@ fn fields(code: &[u8], words: &[&[u8]]) -> Vec<super::Line> {
         .collect()
 }
 
-/// Plain bytes stand for themselves, the others for words.
+/// Replaces each byte from [`WORDS`] on with a word; other bytes remain unchanged.
 fn spell(code: &[u8], words: &[&[u8]]) -> Vec<u8> {
     super::super::script::spell(code, WORDS, words)
 }

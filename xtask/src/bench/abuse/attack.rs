@@ -1,4 +1,5 @@
-//! Clients that misbehave, at a bounded rate and with bounded numbers: raw bytes that cost this side little.
+//! Misbehaving clients with limited rate and number. They write raw bytes, which is cheap on this
+//! side.
 
 use super::frames::{
     self, DATA, END_HEADERS, FRAME_BYTES_MAX, HEADERS, Head, PREFACE, RST_STREAM, SETTINGS,
@@ -13,25 +14,27 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// From one burst to the next; with the sizes below, one or two thousand acts a second.
+/// Interval between bursts; with the sizes below, one or two thousand attacks per second.
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
-/// Requests that are taken back in one burst.
+/// Cancelled requests per burst.
 const RESETS_PER_BURST: u32 = 10;
-/// Requests over one connection before the attacker comes back with another: no rule about one connection bounds it.
+/// Number of requests after which the attacker reconnects, so that limits per connection do not
+/// stop it.
 const RESETS_PER_CONNECTION: u32 = 900;
-/// Silent connections: as many as were once enough to shut the port, and the oldest close as newer ones come.
+/// Number of idle connections: as many as were once enough to block the port. The oldest close as
+/// new ones are opened.
 const SILENT_CONNECTIONS: usize = 4_116;
 const SILENT_PER_BURST: usize = 20;
-/// Connections, streams per connection, and bytes per stream, whose bodies no node reads.
+/// Number of connections, streams per connection, and bytes per stream of unread bodies.
 const UNREAD_CONNECTIONS: usize = 40;
 const UNREAD_STREAMS: u32 = 128;
 const UNREAD_BYTES: usize = 64_000;
 const DATAGRAMS_PER_BURST: u16 = 20;
 const DEPARTED_PER_BURST: usize = 5;
-/// Departed clients of each burst that stay and say nothing instead.
+/// Number of clients per burst that stay idle instead of disconnecting.
 const SILENT_OF_DEPARTED: usize = 1;
 
-/// Attacks until `is_over`; returns the number of acts.
+/// Attacks until `is_over`; returns the number of attacks.
 pub(super) fn run(attack: Attack, ports: Ports, is_over: &AtomicBool) -> u64 {
     match attack {
         Attack::ResetsOverSharedConnection => resets(ports.http, "/shared", is_over),
@@ -43,7 +46,7 @@ pub(super) fn run(attack: Attack, ports: Ports, is_over: &AtomicBool) -> u64 {
     }
 }
 
-/// Runs `burst` at an even pace; it returns the number of acts.
+/// Runs `burst`, which returns its number of attacks, at a constant pace.
 fn bursts(is_over: &AtomicBool, mut burst: impl FnMut() -> u64) -> u64 {
     let mut acts = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -60,7 +63,7 @@ fn connect(port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Opens a connection of HTTP/2; settings are acknowledged unseen.
+/// Opens an HTTP/2 connection and acknowledges the settings without reading them.
 fn connect_http2(port: u16) -> Result<TcpStream> {
     let mut stream = connect(port)?;
     let mut hello = PREFACE.to_vec();
@@ -70,7 +73,7 @@ fn connect_http2(port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Throws away what has come; an error means that the connection is over.
+/// Discards received data; an error means that the connection has ended.
 fn drain(stream: &mut TcpStream) -> Result<()> {
     let mut bytes = [0; FRAME_BYTES_MAX];
     loop {
@@ -93,7 +96,8 @@ fn resets(port: u16, path: &str, is_over: &AtomicBool) -> u64 {
         else {
             return 0;
         };
-        // First all requests, then all resets: each has reached its node, or waits for a connection to it.
+        // All requests precede all resets, so that each has reached its node or waits for a
+        // connection to it.
         let ids = (streams..streams + RESETS_PER_BURST).map(|number| 2 * number + 1);
         let (mut requests, mut resets) = (Vec::new(), Vec::new());
         for id in ids {
@@ -133,7 +137,7 @@ fn unread(port: u16, is_over: &AtomicBool) -> u64 {
     let mut open = || -> Result<u64> {
         let mut stream = connect_http2(port)?;
         let mut bytes = Vec::new();
-        // The window of the connection is the gateway's to grow; what does not fit in it is not sent.
+        // The gateway grows the connection's window; data beyond it is not sent.
         Head::new(WINDOW_UPDATE, 0, 0).write(&0x00ff_ffff_u32.to_be_bytes(), &mut bytes);
         for number in 0..UNREAD_STREAMS {
             let id = 2 * number + 1;
@@ -145,7 +149,7 @@ fn unread(port: u16, is_over: &AtomicBool) -> u64 {
             for _ in 0..4 {
                 Head::new(DATA, 0, 2 * number + 1).write(&piece, &mut data);
             }
-            // A gateway that takes no more is right.
+            // A gateway may rightly refuse more.
             if stream.write_all(&data).is_err() {
                 break;
             }
@@ -168,7 +172,7 @@ fn datagrams(port: u16, is_over: &AtomicBool) -> u64 {
         for _ in 0..DATAGRAMS_PER_BURST {
             number = number.wrapping_add(1);
             let [high, low] = number.to_be_bytes();
-            // Every address of this network is this machine's.
+            // All addresses of this network belong to this machine.
             let source = SocketAddr::from((Ipv4Addr::new(127, 9, high, low), 0));
             let socket = UdpSocket::bind(source);
             let done = socket.and_then(|it| it.send_to(b"x", (Ipv4Addr::LOCALHOST, port)));
@@ -191,7 +195,7 @@ fn departed(port: u16, is_over: &AtomicBool) -> u64 {
                 continue;
             }
             let asked = stream.write_all(b"GET /silent HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            // Half of them leave by a reset, the others in order.
+            // Half of the clients close with a reset, the others in order.
             if asked.is_ok() && number % 2 == 0 {
                 let _ = set_socket_linger(&stream, Some(Duration::ZERO));
             }

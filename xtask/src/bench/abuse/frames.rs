@@ -1,5 +1,5 @@
-//! Raw frames of HTTP/2 (RFC 9113 §4.1), as little as attackers and their node need: literal header fields without
-//! Huffman coding, and no state.
+//! Raw HTTP/2 frames (RFC 9113, section 4.1), as far as attackers and nodes need them: stateless,
+//! with literal header fields without Huffman coding.
 
 use std::io::{Read, Result};
 
@@ -17,12 +17,12 @@ pub(super) const ACK: u8 = 1;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
-/// Longest frame payload unless a peer asks for more.
+/// Maximum frame payload, by default.
 pub(super) const FRAME_BYTES_MAX: usize = 16_384;
 
 const HEAD_BYTES: usize = 9;
 
-/// Kind, flags and stream of a frame.
+/// Type, flags and stream of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: u8,
@@ -35,7 +35,7 @@ impl Head {
         Self { kind, flags, stream }
     }
 
-    /// Appends a frame.
+    /// Appends the frame with its payload.
     pub(super) fn write(self, payload: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
         out.extend_from_slice(&[self.kind, self.flags]);
@@ -44,7 +44,7 @@ impl Head {
     }
 }
 
-/// Reads one frame; its payload replaces what is in `payload`.
+/// Reads one frame; its payload replaces the content of `payload`.
 pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> Result<Head> {
     let mut head = [0; HEAD_BYTES];
     from.read_exact(&mut head)?;
@@ -54,7 +54,8 @@ pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> Result<Head> 
     Ok(Head { kind, flags, stream: u32::from_be_bytes(stream) & 0x7fff_ffff })
 }
 
-/// The header block of a POST (RFC 7541): method, scheme and names from the static table, values as they are.
+/// Returns the header block of a POST (RFC 7541): method, scheme and names from the static table,
+/// literal values.
 pub(super) fn request_block(path: &str) -> Vec<u8> {
     let mut block = vec![METHOD_POST, SCHEME_HTTP];
     write_literal(&mut block, PATH_NAME, path);
@@ -62,25 +63,25 @@ pub(super) fn request_block(path: &str) -> Vec<u8> {
     block
 }
 
-/// `:method: POST` of the static table.
+/// `:method: POST` in the static table.
 const METHOD_POST: u8 = 0x83;
-/// `:status: 200`.
+/// `:status: 200` in the static table.
 const STATUS_200: u8 = 0x88;
 
 const SCHEME_HTTP: u8 = 0x86;
 const AUTHORITY_NAME: u8 = 1;
 const PATH_NAME: u8 = 4;
-/// `content-length` in the static table, beyond what four bits hold.
+/// `content-length` in the static table; its index does not fit into four bits.
 const CONTENT_LENGTH_NAME: [u8; 2] = [0x0f, 13];
 
-/// A literal without indexing, whose name has a number below 15.
+/// Writes a literal field without indexing, with a name index below 15.
 fn write_literal(block: &mut Vec<u8>, name: u8, value: &str) {
     block.push(name);
     block.push(value.len() as u8);
     block.extend_from_slice(value.as_bytes());
 }
 
-/// The header block of an answer with so many bytes.
+/// Returns the header block of a response with this content length.
 pub(super) fn answer_block(length: usize) -> Vec<u8> {
     let mut block = vec![STATUS_200];
     block.extend_from_slice(&CONTENT_LENGTH_NAME);

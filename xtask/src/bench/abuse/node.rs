@@ -1,5 +1,6 @@
-//! Nodes of the attacked routes: one over HTTP/2 that counts resets as common servers do, one that accepts and says
-//! nothing, one that answers datagrams. They run in this program and end with it.
+//! Nodes of the attacked routes: an HTTP/2 node that counts resets like common servers, one that
+//! accepts connections without responding, and one that answers datagrams. They run in this
+//! process.
 
 use super::frames::{
     self, ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Head, PING, RST_STREAM, SETTINGS,
@@ -11,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Resets that a connection may see in a window before it is ended: the default of a widespread server.
+/// Number of resets per window at which a connection is closed: the default of a widespread server.
 const RESETS_MAX: u32 = 200;
 const RESETS_WINDOW: Duration = Duration::from_secs(30);
-/// ENHANCE_YOUR_CALM (RFC 9113 §7).
+/// ENHANCE_YOUR_CALM (RFC 9113, section 7).
 const CALM: u32 = 0xb;
-/// Connections that the silent node holds; those beyond push the oldest out.
+/// Maximum number of connections of the silent node; the oldest are closed beyond it.
 const SILENT_MAX: usize = 8192;
 
 /// Running nodes.
@@ -28,7 +29,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts all of them.
+    /// Starts all nodes.
     pub(super) fn start() -> Result<Self> {
         let accepted = Arc::new(AtomicU64::new(0));
         let counting = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -52,7 +53,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of accepted connections.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -72,12 +73,12 @@ fn hold(listener: &TcpListener, accepted: &AtomicU64) {
 fn echo(socket: &UdpSocket) {
     let mut datagram = [0; 2048];
     while let Ok((bytes, from)) = socket.recv_from(&mut datagram) {
-        // Of a client that has left.
+        // Ignored, because the client may be gone.
         let _ = socket.send_to(&datagram[..bytes], from);
     }
 }
 
-/// Answers every request that has ended, until the connection ends or has seen too many resets.
+/// Answers every complete request until the connection ends or exceeds the number of resets.
 fn answer(stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut writer = stream.try_clone()?;

@@ -1,4 +1,4 @@
-//! The client that does nothing wrong: one request at a time at an even pace, and how long each took.
+//! Well-behaved client: one request at a time at a constant pace, with the latency of each.
 
 use super::super::client::{Connection, get_request};
 use super::super::prober::at_share;
@@ -9,25 +9,25 @@ use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// From one request to the next.
+/// Interval between requests.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// A request that takes longer has failed.
+/// Time limit of a request; a slower one has failed.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Pattern of an ordinary client's requests.
+/// Pattern of the client's requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ordinary {
-    /// Requests over one connection.
+    /// All requests over one connection.
     Kept { port: u16, path: &'static str },
-    /// A connection for each request.
+    /// A new connection for each request.
     Fresh { port: u16, path: &'static str },
     /// A connection to the TLS port, up to the server's first message.
     Hello { port: u16 },
-    /// A session of datagrams for each question.
+    /// A new datagram session for each question.
     Datagrams { port: u16 },
 }
 
-/// How long its requests took.
+/// Latencies of the client's requests.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     sorted_us: Vec<f64>,
@@ -35,7 +35,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// The 99th percentile, failures included with the time they took.
+    /// Returns the 99th percentile, including failed requests with the time they took.
     pub(super) fn p99_us(&self) -> f64 {
         at_share(&self.sorted_us, 0.99).unwrap_or(f64::NAN)
     }
@@ -46,7 +46,7 @@ impl Waits {
 }
 
 impl Ordinary {
-    /// Asks until the time is up, or `is_over`.
+    /// Sends requests until the time is up, or `is_over`.
     pub(super) fn run(&self, time: Duration, is_over: &AtomicBool) -> Result<Waits> {
         let mut waits = Waits::default();
         let mut kept = None;
@@ -95,7 +95,7 @@ fn ask_by_datagram(port: u16) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
     let mut answer = [0; 16];
-    // A second question shows that the session serves more than one.
+    // A second question checks that the session serves more than one.
     for question in [b"one", b"two"] {
         socket.send_to(question, (Ipv4Addr::LOCALHOST, port))?;
         let bytes = socket.recv(&mut answer)?;
@@ -112,11 +112,12 @@ fn say_hello(port: u16) -> Result<()> {
     stream.write_all(&client_hello())?;
     let mut record = [0; 6];
     stream.read_exact(&mut record).context("the server's first message")?;
-    // A handshake record with a ServerHello (RFC 8446 §4, §5.1).
+    // A handshake record with a ServerHello (RFC 8446, sections 4 and 5.1).
     if record[0] == 22 && record[5] == 2 { Ok(()) } else { bail!("no ServerHello: {record:?}") }
 }
 
-/// A ClientHello of TLS 1.3 for `bench.test` (RFC 8446 §4.1.2). Its key share is made up: the handshake ends there.
+/// Returns a TLS 1.3 ClientHello for `bench.test` (RFC 8446, section 4.1.2). The key share is a
+/// dummy, because the handshake ends there.
 fn client_hello() -> Vec<u8> {
     let with_length = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
     let extension = |kind: u16, body: &[u8]| [&kind.to_be_bytes()[..], &with_length(body)].concat();

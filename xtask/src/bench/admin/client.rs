@@ -1,4 +1,4 @@
-//! Writes through the Admin API: one request, or very many over several connections at once.
+//! Writes through the Admin API: single requests, or many over several connections.
 
 use crate::bench::client::Connection;
 use crate::bench::gateway::ADMIN_KEY;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Clients that write at the same time, each over one kept connection.
+/// Number of concurrent clients, each with one persistent connection.
 pub(crate) const CLIENTS: usize = 16;
 
 /// A connection to the Admin API.
@@ -16,12 +16,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Connects.
     pub(crate) fn open(port: u16) -> Result<Self> {
         Ok(Self { connection: Connection::open(port)? })
     }
 
-    /// Puts an object at a path below the Admin API's, and insists that it is taken.
+    /// Puts an object at a path of the Admin API; fails unless it is accepted.
     pub(crate) fn put(&mut self, path: &str, object: &Value) -> Result<()> {
         self.connection.send(put_request(path, object).as_bytes())?;
         let (status, body) = self.connection.receive_answer()?;
@@ -41,8 +40,8 @@ fn put_request(path: &str, object: &Value) -> String {
     )
 }
 
-/// Puts the objects with numbers below `count`, all clients taking the next number in turn. Returns
-/// how long that took, and when the last answer came.
+/// Puts the objects with numbers below `count`, distributed over all clients. Returns the duration
+/// and the time of the last response.
 pub(crate) fn put_all<F>(port: u16, count: usize, object: F) -> Result<(Duration, Instant)>
 where
     F: Fn(usize) -> (String, Value) + Sync,
@@ -52,7 +51,7 @@ where
         (0..CLIENTS).map(|_| Writer::open(port)).collect::<Result<_>>()?;
     let work = |writer: &mut Writer| -> Result<()> {
         loop {
-            // Relaxed: the number alone is shared, nothing is published with it.
+            // Relaxed, because only the number is shared and no data is published with it.
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= count {
                 return Ok(());

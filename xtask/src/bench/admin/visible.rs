@@ -1,5 +1,5 @@
-//! How soon a write serves: one new route after the other is put, and after each answer every one of
-//! several connections to the data plane asks for it until it is there.
+//! Measures the time until a write takes effect: puts one new route after the other and, after each
+//! response, requests it over several data plane connections until all succeed.
 
 use super::client::Writer;
 use crate::bench::budget::{Budget, Figure};
@@ -8,13 +8,13 @@ use crate::bench::gateway::{route_json, route_path};
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
-/// Enough that every core has some: the kernel spreads connections over the cores' sockets, and all
-/// of them at one of two cores is a chance of one in thirty thousand.
+/// Enough that every core has some: the kernel distributes connections over the cores' sockets, and
+/// the probability that all reach one of two cores is 1 in 30,000.
 const CONNECTIONS: usize = 16;
-/// A write that does not serve by then is lost.
+/// Time limit until a write takes effect.
 const VISIBLE_MAX: Duration = Duration::from_secs(10);
 
-/// Where to write, and where to ask.
+/// Ports for writing and for requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     pub(crate) admin: u16,
@@ -22,8 +22,8 @@ pub(crate) struct Ports {
     pub(crate) origin: u16,
 }
 
-/// From the Admin API's answer to the last connection's first 200, in milliseconds, for each of
-/// `count` new routes numbered from `first` on.
+/// Returns the milliseconds from the Admin API's response to the last connection's first 200, for
+/// each of `count` new routes numbered from `first`.
 pub(crate) fn delays_ms(ports: Ports, first: usize, count: usize) -> Result<Vec<f64>> {
     let mut writer = Writer::open(ports.admin)?;
     let mut connections = connections(ports.data)?;
@@ -39,12 +39,12 @@ pub(crate) fn delays_ms(ports: Ports, first: usize, count: usize) -> Result<Vec<
     Ok(delays)
 }
 
-/// Connections to the data plane.
+/// Opens connections to the data plane.
 pub(crate) fn connections(port: u16) -> Result<Vec<Connection>> {
     (0..CONNECTIONS).map(|_| Connection::open(port)).collect()
 }
 
-/// All connections ask at once, and those that were told that nothing serves them ask again.
+/// Sends a request on all connections, and repeats it on those that did not find the route yet.
 pub(crate) fn wait_for_all(
     connections: &mut [Connection],
     path: &str,
@@ -60,7 +60,7 @@ pub(crate) fn wait_for_all(
         for connection in waiting {
             match connection.receive()? {
                 200 => {}
-                // Not there yet, or only the half of it that has no node.
+                // The route is missing, or present without its node.
                 404 | 503 => still_waiting.push(connection),
                 status => bail!("status {status}"),
             }
@@ -73,7 +73,7 @@ pub(crate) fn wait_for_all(
     bail!("a route does not serve after {VISIBLE_MAX:?}")
 }
 
-/// What waits of so many milliseconds come to, with a budget for the longest ones.
+/// Returns median, p99 and maximum of waiting times, with a budget for the latter two.
 pub(crate) fn waits(what: &str, mut waits_ms: Vec<f64>, over: &str, budget: Budget) -> [Figure; 3] {
     waits_ms.sort_by(f64::total_cmp);
     let title = |part: &str| format!("{what}, {part}, ms, {over}");
@@ -84,7 +84,7 @@ pub(crate) fn waits(what: &str, mut waits_ms: Vec<f64>, over: &str, budget: Budg
     [median, judged("p99", 99), judged("max", 100)]
 }
 
-/// The value below which so many hundredths of the values are.
+/// Returns the value below which this many hundredths of the values are.
 pub(crate) fn percentile(sorted: &[f64], hundredths: usize) -> f64 {
     let index = (sorted.len() * hundredths).div_ceil(100).saturating_sub(1);
     sorted.get(index).copied().unwrap_or(f64::NAN)

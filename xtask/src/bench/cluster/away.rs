@@ -1,5 +1,6 @@
-//! A store that is away for a minute: the registry's database, the gateways' etcd. Requests go on to be served, Discover
-//! and heartbeats to be answered, changes are refused in time, and taken again once it is back.
+//! Part with a store that is down for a minute: the registry's database, or the gateways' etcd.
+//! Requests must still be served, Discover and heartbeats answered, changes refused within their
+//! deadline and accepted again once the store is back.
 
 use super::losses::{SETTLED_MAX, STEADY_SERVICE, steady};
 use super::nodes::{Engines, Node};
@@ -17,17 +18,17 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tollhouse_testkit::Etcd;
 
-/// How long a store is away.
+/// Downtime of a store.
 const AWAY: Duration = Duration::from_secs(60);
 const QUICK_AWAY: Duration = Duration::from_secs(8);
-/// Requests between two looks at what else has to be answered.
+/// Number of requests between two calls of `look`.
 const REQUESTS_A_LOOK: u64 = 50;
 
 fn away(plan: &Plan) -> Duration {
     if plan.is_quick { QUICK_AWAY } else { AWAY }
 }
 
-/// What came of requests.
+/// Counts of sent and lost requests.
 #[derive(Default)]
 struct Requests {
     sent: u64,
@@ -35,7 +36,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// Sends one a millisecond or so, and looks at something else now and then.
+    /// Sends about one request per millisecond, and calls `look` periodically.
     fn send(
         time: Duration,
         (port, path): (u16, &str),
@@ -65,7 +66,7 @@ impl Requests {
     }
 }
 
-/// Kills the database of a registry's node, and brings it back.
+/// Kills the database of a registry node and restarts it.
 pub(super) fn without_database(plan: &Plan) -> Result<Vec<Figure>> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let mut engines = Engines::start()?;
@@ -100,13 +101,13 @@ pub(super) fn without_database(plan: &Plan) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Whether a heartbeat and a Discover are, with what is known.
+/// Whether a heartbeat and a Discover succeed, from the node's own data.
 fn is_answered(caller: &mut Caller) -> Result<bool> {
     let is_known = caller.instance_count(STEADY_SERVICE)? == 1;
     Ok(is_known && caller.call("Heartbeat", &steady(0)).is_ok())
 }
 
-/// Kills the etcd of two gateways, and brings it back: what is written at one serves on the other again.
+/// Kills the etcd of two gateways and restarts it. A change at one must then reach the other.
 pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let mut etcd = Etcd::durable().context("etcd is not installed")?;
@@ -146,7 +147,7 @@ pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// On a connection of its own: one that was idle for a minute is closed.
+/// Opens a new connection, because one that was idle for a minute is closed.
 fn serves(port: u16, path: &str) -> Result<()> {
     match Connection::open(port)?.get(path)? {
         200 => Ok(()),
@@ -154,7 +155,7 @@ fn serves(port: u16, path: &str) -> Result<()> {
     }
 }
 
-/// Milliseconds until something works.
+/// Repeats an action until it succeeds; returns the milliseconds.
 fn taken_again(what: &str, mut act: impl FnMut() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     while let Err(error) = act() {

@@ -1,4 +1,4 @@
-//! What calls cost the nodes' CPU, and how many a second there are.
+//! CPU time that calls cost the nodes, and the number of calls a second.
 
 use super::nodes::{Engines, Node};
 use crate::bench::budget::{self, Figure};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 const CALLS: u64 = 40_000;
 const QUICK_CALLS: u64 = 2_000;
-/// Instances that beat as fast as they are answered, all at one of the nodes.
+/// Instances that send heartbeats as fast as these are answered, all to the same node.
 const BEATING: u64 = 20_000;
 const QUICK_BEATING: u64 = 1_000;
 const BEAT_SECONDS: u64 = 5;
 const BEATS: Duration = Duration::from_secs(20);
 const QUICK_BEATS: Duration = Duration::from_secs(3);
-/// Calls under way at a time, as in the published report.
+/// Concurrent calls, as in the published report.
 const IN_FLIGHT: u64 = 64;
 
-/// Measures one node on its engines, then three.
+/// Measures first one node on its engines, then three.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
     let mut figures = Vec::new();
@@ -74,7 +74,7 @@ fn beats(plan: &Plan, engines: &Engines, first: Node) -> Result<Vec<Figure>> {
         "health_check": { "type": 1, "heartbeat": { "ttl": BEAT_SECONDS } },
     });
     let grpc = nodes[0].ports.grpc;
-    // Of all three: nodes that get no call pay for those of the others.
+    // The sum over all three, because nodes that get no calls pay for those of the others.
     let cpu = || nodes.iter().map(Node::cpu_time).sum::<Result<Duration>>();
     Load::closed("RegisterInstance", instance, IN_FLIGHT, End::Calls(beating))
         .run_at(plan, grpc, &cpu)?;

@@ -1,5 +1,5 @@
-//! What is lost with nodes: three of a registry of which one is killed every ten seconds while clients register and
-//! beat at whichever lives.
+//! Loss of data when nodes die: one of three registry nodes is killed every ten seconds while
+//! clients register and send heartbeats to those that run.
 
 use super::nodes::{Engines, Node};
 use crate::bench::budget::{self, Figure};
@@ -13,33 +13,33 @@ use std::time::{Duration, Instant};
 
 const KILLING: Duration = Duration::from_secs(600);
 const QUICK_KILLING: Duration = Duration::from_secs(25);
-/// How often one is killed, and after how long it is started again.
+/// Interval between two kills, and the time until the killed node is started again.
 const KILL_INTERVAL: Duration = Duration::from_secs(10);
 const DOWN: Duration = Duration::from_secs(4);
-/// Instances that beat once a second and may be silent for six.
+/// Instances that send heartbeats once a second and expire after six seconds of silence.
 const STEADY: usize = 40;
 const STEADY_TTL: u64 = 2;
 pub(super) const STEADY_SERVICE: &str = "steady";
-/// What has not come to be by then is not going to.
+/// Longest time to wait for an expected state.
 pub(super) const SETTLED_MAX: Duration = Duration::from_secs(30);
 
-/// Clients of three nodes, which ask whichever answers, as SDKs do.
+/// Clients of three nodes, which call whichever node answers, as SDKs do.
 struct Clients {
     ports: Vec<u16>,
     callers: Vec<Option<Caller>>,
     turn: usize,
 }
 
-/// What who beats has seen.
+/// Observations of the client that sends heartbeats.
 #[derive(Default)]
 struct Beats {
     rounds: u64,
-    /// The longest time between two rounds that were answered.
+    /// Longest time between two rounds that were answered.
     longest: Duration,
     false_expiries: u64,
 }
 
-/// Kills them.
+/// Kills nodes while clients use them, and counts the losses.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
     let nodes = (0..3).map(|_| Node::start_registry(plan, &engines, &json!({})));
@@ -56,9 +56,10 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
         let registering = scope.spawn(|| register(&ports, &is_over));
         let kills = kill(plan, &mut nodes, time);
         is_over.store(true, Ordering::Relaxed);
-        let beats = beating.join().map_err(|_| anyhow!("who beats has panicked"))??;
+        let beats =
+            beating.join().map_err(|_| anyhow!("the client with heartbeats panicked"))??;
         let registered =
-            registering.join().map_err(|_| anyhow!("who registers has panicked"))??;
+            registering.join().map_err(|_| anyhow!("the client that registers panicked"))??;
         Ok((kills?, registered, beats))
     })?;
     let lost = lost(&ports, registered)?;
@@ -76,7 +77,7 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Kills one node after the other, and starts it again; how many were.
+/// Kills one node after the other, starts each again, and returns the number of kills.
 fn kill(plan: &Plan, nodes: &mut [Node], time: Duration) -> Result<u32> {
     let (start, mut kills) = (Instant::now(), 0);
     while start.elapsed() + KILL_INTERVAL <= time {
@@ -90,7 +91,7 @@ fn kill(plan: &Plan, nodes: &mut [Node], time: Duration) -> Result<u32> {
     Ok(kills)
 }
 
-/// Registers instances, one after the other; how many were acknowledged.
+/// Registers one instance after the other, and returns how many registrations were acknowledged.
 fn register(ports: &[u16], is_over: &AtomicBool) -> Result<u64> {
     let mut clients = Clients::new(ports);
     let mut registered = 0;
@@ -105,7 +106,8 @@ fn register(ports: &[u16], is_over: &AtomicBool) -> Result<u64> {
     Ok(registered)
 }
 
-/// Has the steady beat once a second, each at the next node, and looks at one of them whether they are healthy there.
+/// Sends heartbeats for the steady instances once a second, each to the next node, and counts the
+/// instances that a node shows as unhealthy.
 fn beat(ports: &[u16], is_over: &AtomicBool) -> Result<Beats> {
     let mut clients = Clients::new(ports);
     let mut beats = Beats::default();
@@ -129,7 +131,7 @@ fn beat(ports: &[u16], is_over: &AtomicBool) -> Result<Beats> {
     Ok(beats)
 }
 
-/// How many of the registrations are not on all nodes in the end.
+/// Returns how many of the registrations are missing on at least one node in the end.
 fn lost(ports: &[u16], registered: u64) -> Result<u64> {
     let start = Instant::now();
     loop {
@@ -151,7 +153,7 @@ impl Clients {
         Self { ports: ports.to_vec(), callers, turn: 0 }
     }
 
-    /// Asks the next node, and another one where that fails.
+    /// Calls the next node, and further ones if the call fails.
     fn call(&mut self, method: &str, message: &Value) -> Result<Value> {
         let start = Instant::now();
         loop {
@@ -173,7 +175,7 @@ impl Clients {
     }
 }
 
-/// An instance that beats.
+/// Returns an instance that sends heartbeats.
 pub(super) fn steady(number: usize) -> Value {
     json!({
         "id": format!("steady-{number}"), "service": STEADY_SERVICE, "namespace": NAMESPACE,

@@ -1,4 +1,4 @@
-//! The engines, and nodes that share them.
+//! The database and Redis, and the nodes that share them.
 
 use crate::bench::gateway::ADMIN_KEY;
 use crate::bench::plan::Plan;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollhouse_testkit::{Database, Etcd, RedisServer};
 
-/// A database that flushes every commit, and a Redis.
+/// A database that flushes every commit, and a Redis server.
 pub(super) struct Engines {
     pub(super) database: Database,
     redis: RedisServer,
@@ -23,7 +23,7 @@ impl Engines {
         Ok(Self { database, redis })
     }
 
-    /// What the bootstrap file of a registry's node says of them.
+    /// Returns the part of a registry node's bootstrap file that describes the engines.
     fn settings(&self) -> String {
         let (database, redis) = (self.database.address(), self.redis.port);
         format!(
@@ -33,7 +33,7 @@ impl Engines {
     }
 }
 
-/// What a node listens on.
+/// Ports that a node listens on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ports {
     pub(super) grpc: u16,
@@ -42,7 +42,7 @@ pub(super) struct Ports {
     pub(super) admin: u16,
 }
 
-/// A node, and where it keeps its name.
+/// A node, with the folder of its configuration and name.
 pub(super) struct Node {
     running: Option<Running>,
     home: TempDir,
@@ -50,7 +50,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// A node of the registry, with these resources for its gateway.
+    /// Starts a registry node, with these resources for its gateway.
     pub(super) fn start_registry(
         plan: &Plan,
         engines: &Engines,
@@ -74,7 +74,7 @@ impl Node {
         Self::with(plan, home, ports, &text)
     }
 
-    /// A gateway on this etcd.
+    /// Starts a gateway on this etcd.
     pub(super) fn start_gateway(plan: &Plan, etcd: &Etcd) -> Result<Self> {
         let ports = Ports { grpc: 0, http: 0, gateway: free_port()?, admin: free_port()? };
         let home = process::folder_on_disk()?;
@@ -102,7 +102,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Starts it, or starts it again under its name.
+    /// Starts the node, for the first time or again under its old name.
     pub(super) fn start(&mut self, plan: &Plan) -> Result<()> {
         let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
         command.args(["run", "--config"]).arg(self.home.path().join("tollhouse.yaml"));
@@ -118,7 +118,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends it without a word.
+    /// Kills the node without a shutdown.
     pub(super) fn kill(&mut self) {
         if let Some(running) = &mut self.running {
             running.kill();
@@ -126,12 +126,12 @@ impl Node {
         self.running = None;
     }
 
-    /// A connection to its registry for single calls.
+    /// Opens a connection to the node's registry for single calls.
     pub(super) fn caller(&self) -> Result<Caller> {
         Caller::open(self.ports.http)
     }
 
-    /// CPU time that it has used.
+    /// Returns the CPU time that the node has used.
     pub(super) fn cpu_time(&self) -> Result<Duration> {
         self.running.as_ref().context("it does not run")?.cpu_time()
     }

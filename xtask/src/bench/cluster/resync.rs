@@ -1,5 +1,6 @@
-//! What plain requests cost while a gateway reads everything anew: its etcd is killed and comes back as it was some
-//! changes ago, so that all routes are listed, compared and put into service beside the requests.
+//! Latency of plain requests while a gateway reads all its resources again. Its etcd is killed and
+//! comes back in the state of some changes ago, so that all routes are listed, compared and put
+//! into service beside the requests.
 
 use super::nodes::Node;
 use crate::bench::admin::{Writer, percentile, put_all};
@@ -18,11 +19,11 @@ use tollhouse_testkit::Etcd;
 const ROUTES: usize = 10_000;
 const QUICK_ROUTES: usize = 500;
 
-/// How long it is measured while nothing happens.
+/// Duration of the measurement without any change.
 const QUIET: Duration = Duration::from_secs(10);
 const QUICK_QUIET: Duration = Duration::from_secs(2);
 
-/// What has not been read anew by then is not going to be.
+/// Longest time to wait until everything is read again.
 const RESYNC_MAX: Duration = Duration::from_secs(120);
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
@@ -37,10 +38,11 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     put_all(gateway.ports.admin, routes, route)?;
     etcd.kill();
     etcd.copy();
-    // Its own start is no business of the gateway's, and would be on another machine.
+    // etcd's own start must not take CPU time from the gateway; it would run on another machine.
     etcd.give_way();
     etcd.run();
-    // It is not in the copy, and so tells when that is served. The first tries may come too early for the gateway.
+    // This route is not in the copy, and therefore shows when the copy is served. The first
+    // attempts may come too early for the gateway.
     let end = Instant::now() + RESYNC_MAX;
     let (path, last) = route(routes);
     while let Err(error) = Writer::open(gateway.ports.admin)?.put(&path, &last) {
@@ -75,7 +77,8 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Kills etcd, and brings it back as it was; milliseconds until the gateway serves what it has.
+/// Kills etcd and brings it back in its old state; returns the milliseconds until the gateway
+/// serves that state.
 fn resync(etcd: &mut Etcd, port: u16, gone: &str) -> Result<f64> {
     let began = Instant::now();
     etcd.kill();
@@ -86,13 +89,17 @@ fn resync(etcd: &mut Etcd, port: u16, gone: &str) -> Result<f64> {
         if began.elapsed() > RESYNC_MAX {
             bail!("the gateway still serves what its etcd does not have");
         }
-        // One look in a while: it is no load of its own.
+        // Requests are rare, so that they add no load of their own.
         std::thread::park_timeout(Duration::from_millis(20));
     }
     Ok(began.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Milliseconds of each request of one client, for so long or until it is over. None may be lost.
+/// Returns the milliseconds of each request of one client, for at most `longest` or until
+/// `is_over`.
+///
+/// # Errors
+/// If a request is not answered with 200.
 fn latencies(port: u16, is_over: impl Fn() -> bool, longest: Duration) -> Result<Vec<f64>> {
     let (mut client, path, began) = (Connection::open(port)?, route_path(0), Instant::now());
     let mut all = Vec::new();

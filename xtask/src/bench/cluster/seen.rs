@@ -1,4 +1,4 @@
-//! How soon one node knows what another was told.
+//! Delay until one node knows of a change that was made at another.
 
 use super::nodes::{Engines, Node};
 use crate::bench::admin::{Writer, percentile};
@@ -16,7 +16,7 @@ use tollhouse_testkit::Etcd;
 
 const CHANGES: usize = 300;
 const QUICK_CHANGES: usize = 20;
-/// What has not been seen by then is not going to be.
+/// Longest time to wait until a change is visible.
 const SEEN_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
@@ -70,7 +70,7 @@ fn routes(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
     Ok(delays)
 }
 
-/// Milliseconds until it is so.
+/// Waits until the condition holds, and returns the milliseconds.
 fn wait(mut is_so: impl FnMut() -> Result<bool>) -> Result<f64> {
     let start = Instant::now();
     while !is_so()? {

@@ -1,5 +1,5 @@
-//! The proxies with HTTP/2, TLS and gRPC switched on, as their operators would write it: one worker, kept
-//! connections on both sides, session tickets, no access log.
+//! The proxies with HTTP/2, TLS and gRPC, configured as their operators would do it: one worker,
+//! kept connections on both sides, session tickets, no access log.
 
 use crate::bench::gateway::route_json;
 use crate::bench::peer::{Peer, nginx_command};
@@ -11,19 +11,19 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The name in the certificate; clients that come by an address name none.
+/// Name in the certificate. Clients that connect to an address send no name.
 const NAME: &str = "bench.test";
 
-/// A certificate with a key on P-256, signed by itself.
+/// A self-signed certificate with a P-256 key.
 pub(crate) struct Certificate {
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
-    /// Both in one file, as HAProxy reads them.
+    /// Chain and key in one file, as HAProxy reads them.
     both: PathBuf,
 }
 
 impl Certificate {
-    /// Makes one in `folder`.
+    /// Creates a certificate in `folder`.
     pub(crate) fn make(folder: &Path) -> Result<Self> {
         let made = Self {
             chain: folder.join("chain.pem"),
@@ -45,23 +45,23 @@ impl Certificate {
     }
 }
 
-/// Where requests go.
+/// Ports of the nodes that requests go to.
 pub(super) struct Nodes {
     pub(super) http_port: u16,
     pub(super) grpc_port: u16,
 }
 
-/// A proxy that listens.
+/// A proxy that accepts connections.
 pub(super) struct EdgeProxy {
     pub(super) peer: Peer,
-    /// HTTP/2 in clear text.
+    /// Port for HTTP/2 in clear text.
     pub(super) plain_port: u16,
-    /// TLS, with HTTP/2 and HTTP/1.1 by ALPN.
+    /// Port for TLS, with HTTP/2 and HTTP/1.1 by ALPN.
     pub(super) tls_port: u16,
     pub(super) running: Running,
 }
 
-/// Its two ports.
+/// The two ports of a proxy.
 #[derive(Clone, Copy)]
 struct Ports {
     plain: u16,
@@ -69,7 +69,7 @@ struct Ports {
 }
 
 impl EdgeProxy {
-    /// Starts it on the core of the proxies.
+    /// Starts the proxy on the core of the proxies.
     pub(super) fn start(
         plan: &Plan,
         peer: Peer,
@@ -98,7 +98,7 @@ impl EdgeProxy {
                 command
             }
         };
-        // The port with TLS opens last in some peers, so that both are waited for.
+        // Some peers open the TLS port last, so that both ports have to be waited for.
         let mut running = Running::start(command, folder)?;
         running.wait_until_it_listens(ports.tls).with_context(|| peer.name())?;
         running.wait_until_it_listens(ports.plain).with_context(|| peer.name())?;
@@ -115,7 +115,8 @@ fn resources(nodes: &Nodes, certificate: &Certificate) -> Result<String> {
             "type": "roundrobin",
             "scheme": "grpc",
             "nodes": { format!("127.0.0.1:{}", nodes.grpc_port): 1 },
-            // As the others, which keep theirs for as long as the case takes.
+            // Long times, as for the other proxies, which keep their connections for the whole
+            // case.
             "keepalive_pool": { "size": 320, "idle_timeout": 600, "requests": 1_000_000_000 },
         },
     });

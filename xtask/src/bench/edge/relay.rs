@@ -1,5 +1,6 @@
-//! A TCP relay beside HAProxy's: what a MiB of one long connection costs it, and what one of many short
-//! connections does. Both ends of the connections are in this program, on the core of the load.
+//! Comparison of our TCP relay with HAProxy's: CPU time for a MiB of one long connection, and for
+//! one of many short connections. Both ends of the connections are in this program, on the core of
+//! the load.
 
 use super::Cost;
 use crate::bench::measure::median;
@@ -16,21 +17,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// MiB that pass in a round: a second's work of a relay, or some of it for a first try.
+/// MiB per round: about one second of work for a relay.
 const MIB_PER_ROUND: u64 = 2048;
 const MIB_PER_QUICK_ROUND: u64 = 256;
-/// Connections that are opened in a round, each for one byte.
+/// Connections per round, each for one byte.
 const CONNECTIONS_PER_ROUND: u64 = 8000;
 const CONNECTIONS_PER_QUICK_ROUND: u64 = 2000;
-/// Clients that open short connections at the same time, each one after the other: with one alone the
-/// relay's core would sleep between any two steps, and waking it up would be most of what is measured.
+/// Clients that open short connections at the same time, each one after the other. With a single
+/// client the relay's core would sleep between any two steps, and most of the measured time would
+/// be for waking it up.
 const CLIENTS: u64 = 16;
-/// Read and written at a time by both ends.
+/// Bytes that both ends read or write at once.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// What takes longer is lost.
+/// Longest time to wait for a read or a write.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is measured of a relay.
+/// Unit of work that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     Mib,
@@ -47,7 +49,7 @@ impl Measure {
         }
     }
 
-    /// How many of them a round has.
+    /// Returns the number of units per round.
     fn count(self, is_quick: bool) -> u64 {
         match (self, is_quick) {
             (Self::Mib, false) => MIB_PER_ROUND,
@@ -58,7 +60,7 @@ impl Measure {
     }
 }
 
-/// Runs both relays by turns, round after round.
+/// Measures both relays in turn, round after round.
 pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
     let far = FarEnd::start()?;
     let peers = plan.peers.iter().copied();
@@ -74,7 +76,7 @@ pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
             .map(|relay| relay.round(measure, measure.count(plan.is_quick || round == 0)))
             .collect();
         let costs = costs.with_context(|| measure.label())?;
-        // The first one warms up.
+        // The first round is the warm-up.
         if round > 0 {
             rounds.push(costs);
         }
@@ -87,7 +89,7 @@ pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
     Ok(costs.collect())
 }
 
-/// A relay that listens.
+/// A relay that accepts connections.
 struct Relay {
     peer: Peer,
     port: u16,
@@ -116,7 +118,7 @@ impl Relay {
         Ok(Self { peer, port, running })
     }
 
-    /// CPU microseconds for each, and how many a second.
+    /// Returns the CPU microseconds per unit, and the units per second.
     fn round(&self, measure: Measure, count: u64) -> Result<(f64, f64)> {
         let (before, start) = (self.running.cpu_time()?, Instant::now());
         match measure {
@@ -129,7 +131,7 @@ impl Relay {
     }
 }
 
-/// Opens a connection, asks the far end for bytes, takes them, and closes it.
+/// Opens a connection, asks the far end for bytes, reads them, and closes the connection.
 fn fetch(port: u16, bytes: u64) -> Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_nodelay(true)?;
@@ -147,7 +149,7 @@ fn fetch(port: u16, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Opens so many connections for a byte each.
+/// Opens `count` connections for one byte each.
 fn fetch_often(port: u16, count: u64) -> Result<()> {
     let client = |index: u64| {
         let share = count / CLIENTS + u64::from(index < count % CLIENTS);
@@ -160,7 +162,8 @@ fn fetch_often(port: u16, count: u64) -> Result<()> {
     })
 }
 
-/// Sends as many bytes as it is asked for, to as many clients at a time as there are, until it is dropped.
+/// A server that sends as many bytes as a client asks for, to [`CLIENTS`] clients at a time, until
+/// it is dropped.
 struct FarEnd {
     port: u16,
     is_over: Arc<AtomicBool>,
@@ -185,7 +188,7 @@ impl Drop for FarEnd {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for _ in &self.threads {
-            // Wakes one of them; where it has gone already there is nothing to wake.
+            // The connection wakes one of the threads; it may fail if the thread has ended already.
             let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
         }
         for thread in self.threads.drain(..) {
@@ -213,7 +216,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let buffer = vec![b'x'; BUFFER_BYTES];
     let mut asked = [0; size_of::<u64>()];
-    // A connection that only looks whether the relay listens says nothing and ends.
+    // A connection that only checks whether the relay listens sends nothing and ends.
     stream.read_exact(&mut asked)?;
     let mut left = u64::from_be_bytes(asked);
     while left > 0 {
@@ -221,7 +224,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
         stream.write_all(&buffer[..count as usize])?;
         left -= count;
     }
-    // Until the other side has ended: the relay closes its connection, not this end.
+    // Waits until the other side has ended the connection, so that the relay closes it first.
     let ended = stream.read(&mut asked)?;
     debug_assert_eq!(ended, 0, "a client asks once");
     Ok(())
@@ -244,7 +247,7 @@ fn bootstrap(port: u16, place: &impl std::fmt::Display) -> String {
     )
 }
 
-/// With splicing where HAProxy finds it worth while, as ours does.
+/// Enables splicing where HAProxy considers it worthwhile, as our relay does.
 fn haproxy(port: u16, far_port: u16) -> String {
     format!(
         "global\n  nbthread 1\n  maxconn 16000\n  no strict-limits\n\

@@ -1,5 +1,5 @@
-//! What a connection at rest takes of a proxy's memory: thousands over TLS after their handshake, and
-//! thousands of HTTP/2 after one answered request, against the memory before.
+//! Memory that a connection at rest takes in a proxy: thousands over TLS after their handshake, and
+//! thousands of HTTP/2 after one answered request, compared with the memory before.
 
 use super::PATH;
 use super::proxy::EdgeProxy;
@@ -11,19 +11,21 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Enough that what a program holds beside connections does not show.
+/// Connections to open: enough to make the program's other memory negligible.
 const CONNECTIONS: usize = 4000;
 const CONNECTIONS_QUICK: usize = 1000;
-/// Before the first look as many are opened and closed, so that pools and arenas are there already.
+/// Connections that are opened and closed before the first measurement, so that pools and arenas
+/// exist already.
 const WARM_UP_CONNECTIONS: usize = 100;
-/// What the generator opens a second over TLS.
+/// Connections over TLS that the generator opens per second.
 const HANDSHAKES_PER_SECOND: usize = 500;
-/// Connections come to rest: what is given back after a while is given back.
+/// Time that connections rest before a measurement, so that memory which is released late is
+/// released.
 const REST: Duration = Duration::from_secs(3);
-/// What takes longer is lost.
+/// Longest time to wait for an answer or for connections.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What rests.
+/// Kind of connections at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tls,
@@ -39,7 +41,7 @@ impl Kind {
     }
 }
 
-/// Bytes of memory in user space for each connection.
+/// Returns the bytes of user-space memory per connection.
 pub(super) fn bytes_per_connection(plan: &Plan, kind: Kind, proxy: &EdgeProxy) -> Result<f64> {
     let count = if plan.is_quick { CONNECTIONS_QUICK } else { CONNECTIONS };
     drop(Held::open(plan, kind, proxy, WARM_UP_CONNECTIONS)?);
@@ -63,9 +65,9 @@ impl Kind {
     }
 }
 
-/// Connections that are open until they are dropped.
+/// Connections that stay open until this is dropped.
 enum Held {
-    /// By the program under test, as a generator.
+    /// Connections held by the program under test, which acts as the generator.
     Tls {
         _holder: Running,
     },
@@ -91,7 +93,7 @@ impl Held {
     }
 }
 
-/// Speaks HTTP/2 by prior knowledge, and waits for one answer.
+/// Opens an HTTP/2 connection by prior knowledge, and waits for one answer.
 fn open_http2(port: u16) -> Result<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_nodelay(true)?;
@@ -106,7 +108,7 @@ fn open_http2(port: u16) -> Result<TcpStream> {
         }
         seen.extend_from_slice(&buffer[..count]);
     }
-    // Both sides know each other's settings from here on.
+    // From here on both sides know each other's settings.
     stream.write_all(&frame(SETTINGS, ACK, 0, &[]))?;
     Ok(stream)
 }
@@ -116,7 +118,7 @@ const SETTINGS: u8 = 4;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// Of a frame's header (RFC 9113 §4.1).
+/// Length of a frame header (RFC 9113 §4.1).
 const FRAME_HEADER_BYTES: usize = 9;
 
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
@@ -125,7 +127,8 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&length[..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// Preface, settings and one request (RFC 7541 appendix A: method GET, scheme http, then path and authority).
+/// Returns the preface, the settings and one request (RFC 7541 appendix A: method GET, scheme http,
+/// then path and authority).
 fn request() -> Vec<u8> {
     let text = |index: u8, value: &str| [&[index, value.len() as u8], value.as_bytes()].concat();
     let block = [&[0x82, 0x86][..], &text(0x04, PATH), &text(0x01, "localhost")].concat();
@@ -134,14 +137,14 @@ fn request() -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &head].concat()
 }
 
-/// Whether a frame has come that ends the first stream.
+/// Checks whether a frame that ends the first stream has arrived.
 fn has_ended(mut bytes: &[u8]) -> bool {
     while let Some(([l0, l1, l2, kind, flags, .., stream], rest)) =
         bytes.split_first_chunk::<FRAME_HEADER_BYTES>()
     {
         let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
         let Some(after) = rest.get(length..) else { return false };
-        // DATA or HEADERS.
+        // Only DATA and HEADERS frames can end a stream.
         if *stream == 1 && *kind <= HEADERS && flags & END_STREAM != 0 {
             return true;
         }
@@ -150,7 +153,7 @@ fn has_ended(mut bytes: &[u8]) -> bool {
     false
 }
 
-/// Waits until as many connections to a port are open as `is_enough` wants.
+/// Waits until `is_enough` accepts the number of open connections to a port.
 fn wait_for_connections(port: u16, is_enough: impl Fn(usize) -> bool) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -165,7 +168,7 @@ fn wait_for_connections(port: u16, is_enough: impl Fn(usize) -> bool) -> Result<
     }
 }
 
-/// Connections of `/proc/net/tcp` that a port has taken and that are open.
+/// Counts the open connections to a local port in `/proc/net/tcp`.
 fn established(table: &str, port: u16) -> usize {
     let local = format!(":{port:04X}");
     let is_one = |line: &&str| {

@@ -1,24 +1,24 @@
 //! The origin of the gate and of the training of published binaries: answers every request with 128
-//! bytes, one thread a connection.
+//! bytes, with one thread per connection.
 //!
-//! Part of this program, so that the gate needs nothing but valgrind. Knows bodies as the gateway and
-//! our own requests write them, and no others.
+//! This origin runs inside this program, so that the gate only needs valgrind. It only reads bodies
+//! in the form that the gateway and our own requests write.
 
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 const BODY_BYTES: usize = 128;
-/// A request from a proxy fits; a larger one ends the connection.
+/// Limit for a request, large enough for those of a proxy; a larger one ends the connection.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
-/// A running origin; its threads end with the program.
+/// A running origin, whose threads end with the program.
 pub(crate) struct Origin {
     port: u16,
 }
 
 impl Origin {
-    /// Listens on a free port.
+    /// Starts an origin on a free port.
     pub(crate) fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
@@ -30,13 +30,14 @@ impl Origin {
         Ok(Self { port })
     }
 
-    /// Where it listens.
+    /// Returns the port that the origin listens on.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 }
 
-/// Answers until the peer closes; an error is the end of the connection and of no interest.
+/// Answers requests until the peer closes the connection; errors end the connection and are
+/// ignored.
 fn serve(mut stream: TcpStream) {
     let body = "x".repeat(BODY_BYTES);
     let answer = format!(
@@ -76,7 +77,7 @@ fn request_end(buffer: &[u8]) -> Option<usize> {
     Some(head_end)
 }
 
-/// Where `needle` ends.
+/// Returns the index after `needle`.
 fn find(buffer: &[u8], needle: &[u8]) -> Option<usize> {
     buffer.windows(needle.len()).position(|window| window == needle).map(|at| at + needle.len())
 }

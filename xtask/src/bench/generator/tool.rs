@@ -1,5 +1,5 @@
-//! The generators: how each is called so that both of a duel send the same, and where it says how many
-//! requests were answered.
+//! The generators: their command lines, chosen so that both sides of a duel send the same, and the
+//! place of the number of answered requests in their output.
 
 use super::super::wrk;
 use crate::bench::plan::Plan;
@@ -9,18 +9,17 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What is sent to.
+/// Server that the requests go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
-    /// nginx, `return 200`.
+    /// nginx with `return 200`.
     Http1,
-    /// The same by prior knowledge of HTTP/2.
+    /// The same with HTTP/2 by prior knowledge.
     Http2,
-    /// A server that sends a message back.
+    /// A gRPC server that returns the message that it gets.
     Grpc,
 }
 
-/// A generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     Wrk,
@@ -33,14 +32,14 @@ pub(super) enum Tool {
     OurGrpc,
 }
 
-/// Requests under way at a time; over HTTP/2 as connections times streams.
+/// Concurrent requests; over HTTP/2 they are the product of connections and streams.
 const CONNECTIONS: &str = "64";
 const MULTIPLEXED_CONNECTIONS: &str = "8";
 const STREAMS: &str = "8";
-/// ab reserves memory for as many requests as it may send; more than any machine answers in a round.
+/// Requests for ab, more than any machine answers in a round; ab reserves memory for all of them.
 const AB_REQUESTS: &str = "2000000";
 
-/// The file with the service below, and the one that our figures go to.
+/// File with the service below, and the file for the results of our generator.
 const PROTO_FILE: &str = "echo.proto";
 const RESULT_FILE: &str = "result.json";
 const PROTO: &str = "syntax = \"proto3\";\npackage bench;\n\
@@ -49,7 +48,7 @@ const PROTO: &str = "syntax = \"proto3\";\npackage bench;\n\
 const CALL: &str = "bench.Echo.Say";
 const MESSAGE: &str = "{\"text\":\"hello\"}";
 
-/// What was answered.
+/// Number of requests that a generator counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) requests: u64,
@@ -57,7 +56,7 @@ pub(super) struct Counted {
 }
 
 impl Tool {
-    /// How tables call it.
+    /// Returns the generator's name in tables.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Wrk => "wrk",
@@ -71,7 +70,7 @@ impl Tool {
         }
     }
 
-    /// The program to look for; ours is the one under test.
+    /// Returns the program to look for; our own is the one under test.
     pub(super) fn program(self) -> &'static str {
         match self {
             Self::Wrk => "wrk",
@@ -82,7 +81,7 @@ impl Tool {
         }
     }
 
-    /// The command of one run on the core of the load; its files are in `folder`.
+    /// Returns the command of one run on the core of the load; its files are in `folder`.
     pub(super) fn command(
         self,
         plan: &Plan,
@@ -126,7 +125,7 @@ impl Tool {
         words.into_iter().map(ToOwned::to_owned).collect()
     }
 
-    /// Reads what it printed, or the file that it wrote.
+    /// Reads the output of the generator, or the file that it wrote.
     pub(super) fn read(self, text: &str, folder: &Path) -> Result<Counted> {
         let found = match self {
             Self::Wrk | Self::OurWrk => wrk::parse(text)
@@ -142,7 +141,7 @@ impl Tool {
     }
 }
 
-/// The number after a name at the beginning of a line.
+/// Returns the number that follows a name at the beginning of a line.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
@@ -156,7 +155,7 @@ fn read_ab(text: &str) -> Option<Counted> {
     })
 }
 
-/// `requests: 9 total, 9 started, 9 done, 8 succeeded, 1 failed, 0 errored, 0 timeout`.
+/// Reads `requests: 9 total, 9 started, 9 done, 8 succeeded, 1 failed, 0 errored, 0 timeout`.
 fn read_h2load(text: &str) -> Option<Counted> {
     let line = text.lines().find_map(|line| line.strip_prefix("requests: "))?;
     let of = |name: &str| {
@@ -169,13 +168,13 @@ fn read_h2load(text: &str) -> Option<Counted> {
     })
 }
 
-/// `Count: 9` and, under the status codes, `[OK] 9 responses`.
+/// Reads `Count: 9` and, under the status codes, `[OK] 9 responses`.
 fn read_ghz(text: &str) -> Option<Counted> {
     let (all, good) = (number_after(text, "Count:")?, number_after(text, "[OK]")?);
     Some(Counted { requests: good, errors: all.saturating_sub(good) })
 }
 
-/// The result as Tollhouse keeps it.
+/// Reads the result in Tollhouse's format.
 fn read_result(text: &str) -> Option<Counted> {
     let report: Value = serde_json::from_str(text).ok()?;
     let counts = &report["results"][0]["counts"];

@@ -1,5 +1,6 @@
-//! How soon a change is seen: from the answer to a registration until a question shows it, and until the
-//! gateway in the same process sends requests to it; and the same for one that goes.
+//! Delay until a change is visible: from the answer to a registration until Discover returns the
+//! instance, and until the gateway in the same process sends requests to it. The delay after a
+//! deregistration is measured too.
 
 use super::server::{NAMESPACE, Registry};
 use crate::bench::admin::percentile;
@@ -15,10 +16,10 @@ use std::time::{Duration, Instant};
 const CHANGES: usize = 200;
 const QUICK_CHANGES: usize = 20;
 const SERVICE: &str = "converge";
-/// What has not been seen by then is not going to be.
+/// Longest time to wait until a change is visible.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 
-/// Delays in milliseconds, by who sees which change.
+/// Delays in milliseconds, by change and observer.
 #[derive(Default)]
 struct Delays {
     discover: Vec<f64>,
@@ -49,7 +50,7 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
 }
 
 impl Delays {
-    /// One instance comes and goes.
+    /// Registers and deregisters one instance, and measures the delays.
     fn change(&mut self, registry: &Registry, port: u16) -> Result<()> {
         let mut caller = registry.caller()?;
         let mut reader = registry.caller()?;

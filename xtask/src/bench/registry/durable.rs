@@ -1,4 +1,4 @@
-//! The two calls that write, by one client that waits for each answer.
+//! The two calls that write, made by one client that waits for each answer.
 
 use super::generator::{End, Load};
 use super::server::{NAMESPACE, Registry};
@@ -12,7 +12,7 @@ const CALLS: u64 = 1_000;
 const QUICK_CALLS: u64 = 200;
 const SERVICE: &str = "durable";
 
-/// Measures both, beside what a forced write to the same disk takes.
+/// Measures both calls, and for comparison a forced write to the same disk.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let registry = Registry::start(plan, &json!({}))?;
     let disk = disk_write_us(registry.data())?;

@@ -1,5 +1,5 @@
-//! One run of the load generator against the registry: a plan file of one case, and from its result what
-//! was answered and what it took on both sides.
+//! A run of the load generator against the registry: a plan file with one case, and the answers
+//! and times read from its result.
 
 use super::server::{DONE, Registry};
 use crate::bench::plan::Plan;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The messages that the calls send and read.
+/// File with the messages that the calls send and read.
 const PROTO: &str = "crates/tollhouse-load/src/suite/polaris.proto";
 
-/// When a run ends.
+/// Condition that ends a run.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum End {
     Calls(u64),
@@ -24,14 +24,14 @@ pub(in crate::bench) struct Load {
     pub(in crate::bench) method: &'static str,
     pub(in crate::bench) message: Value,
     pub(in crate::bench) connections: u64,
-    /// Calls under way on each connection.
+    /// Concurrent calls on each connection.
     pub(in crate::bench) streams: u64,
-    /// Calls a second; as fast as they are answered where none is given.
+    /// Calls a second; if absent, calls are sent as fast as they are answered.
     pub(in crate::bench) rate: Option<f64>,
     pub(in crate::bench) end: End,
 }
 
-/// What a run found. Times are in microseconds.
+/// Result of a run. Times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Sample {
     pub(in crate::bench) calls: f64,
@@ -39,12 +39,13 @@ pub(in crate::bench) struct Sample {
     pub(in crate::bench) p50: f64,
     pub(in crate::bench) p99: f64,
     pub(in crate::bench) max: f64,
-    /// CPU of the registry a call, user and kernel.
+    /// CPU time of the registry per call, user and kernel.
     pub(in crate::bench) server_cpu: f64,
 }
 
 impl Load {
-    /// As fast as possible, with so many calls under way over eight connections.
+    /// Returns a load that runs as fast as possible, with `in_flight` concurrent calls over eight
+    /// connections.
     pub(in crate::bench) fn closed(
         method: &'static str,
         message: Value,
@@ -57,12 +58,12 @@ impl Load {
         Self { method, message, connections, streams, rate: None, end }
     }
 
-    /// Runs it against a registry.
+    /// Runs the load against a registry.
     pub(super) fn run(&self, plan: &Plan, registry: &Registry) -> Result<Sample> {
         self.run_at(plan, registry.grpc, &|| registry.cpu_time())
     }
 
-    /// Runs it against the registry on a port, whose CPU time is asked for before and after.
+    /// Runs the load against the registry on a port, and reads its CPU time before and after.
     pub(in crate::bench) fn run_at(
         &self,
         plan: &Plan,
@@ -84,7 +85,7 @@ impl Load {
         })?;
         let report: Value = serde_json::from_str(&text)?;
         let sample = Sample::read(&report, server);
-        let sample = sample.with_context(|| format!("a result of another shape:\n{text:.2000}"))?;
+        let sample = sample.with_context(|| format!("an unexpected result:\n{text:.2000}"))?;
         let counts = &report["results"][0]["counts"];
         if counts["failed"].as_f64() != Some(0.0) {
             bail!("{}: {} calls failed: {}", self.method, counts["failed"], counts["messages"]);
@@ -92,7 +93,7 @@ impl Load {
         Ok(sample)
     }
 
-    /// The plan file; JSON is YAML.
+    /// Returns the plan file as JSON, which is also YAML.
     fn plan(&self, port: u16) -> Value {
         let mut load = json!({
             "connections": self.connections, "streams": self.streams, "workers": 1,

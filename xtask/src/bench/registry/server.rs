@@ -1,5 +1,5 @@
-//! The registry of a measurement: started on the core of the program under test, with its store on a disk,
-//! and asked over HTTP where a single answer is wanted.
+//! The registry of a measurement: it runs on the core of the program under test, with its store on
+//! a disk, and single calls to it go over HTTP.
 
 use crate::bench::client::{Connection, get_request};
 use crate::bench::plan::Plan;
@@ -10,23 +10,23 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What every call that did what was asked is answered with.
+/// Code of the answer to every call that succeeded.
 pub(super) const DONE: u64 = 200_000;
 /// The namespace of the published files.
 pub(in crate::bench) const NAMESPACE: &str = "default";
 
-/// A running registry and the ports that it is reached at.
+/// A running registry and its ports.
 pub(super) struct Registry {
     running: Running,
     data: TempDir,
     pub(super) grpc: u16,
     pub(super) http: u16,
-    /// The data plane of the same process.
+    /// Port of the data plane in the same process.
     pub(super) gateway: u16,
 }
 
 impl Registry {
-    /// Starts one; `resources` are those of its gateway.
+    /// Starts a registry; `resources` are those of its gateway.
     pub(super) fn start(plan: &Plan, resources: &Value) -> Result<Self> {
         let data = process::folder_on_disk()?;
         let folder = process::fresh_folder()?;
@@ -38,33 +38,34 @@ impl Registry {
         command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
         let mut running = Running::start(command, folder)?;
         running.wait_until_it_answers(http, "/")?;
-        // The registry is there first: others may wait for it before the gateway is ready.
+        // The registry listens first, because other programs may wait for it before the gateway is
+        // ready.
         running.wait_until_it_listens(gateway)?;
         Ok(Self { running, data, grpc, http, gateway })
     }
 
-    /// Where its store is.
+    /// Returns the folder of the registry's store.
     pub(super) fn data(&self) -> &Path {
         self.data.path()
     }
 
-    /// CPU time that it has used.
+    /// Returns the CPU time that the registry has used.
     pub(super) fn cpu_time(&self) -> Result<Duration> {
         self.running.cpu_time()
     }
 
-    /// Memory that it holds, in MiB.
+    /// Returns the memory that the registry holds, in MiB.
     pub(super) fn memory_mib(&self) -> Result<f64> {
         Ok(self.running.memory_bytes()? as f64 / f64::from(1 << 20))
     }
 
-    /// A connection for single calls.
+    /// Opens a connection for single calls.
     pub(super) fn caller(&self) -> Result<Caller> {
         Caller::open(self.http)
     }
 }
 
-/// Single calls over HTTP, one after the other.
+/// Client for single calls over HTTP, one after the other.
 pub(in crate::bench) struct Caller {
     connection: Connection,
 }
@@ -75,7 +76,7 @@ impl Caller {
         Ok(Self { connection: Connection::open(port)? })
     }
 
-    /// How many instances of a service are shown.
+    /// Returns the number of visible instances of a service.
     pub(in crate::bench) fn instance_count(&mut self, service: &str) -> Result<usize> {
         let service = json!({ "name": service, "namespace": NAMESPACE });
         let question = json!({ "type": "INSTANCE", "service": service });
@@ -83,7 +84,7 @@ impl Caller {
         Ok(answer["instances"].as_array().map_or(0, Vec::len))
     }
 
-    /// One call; its answer must be of code 200000.
+    /// Makes one call, whose answer must have the code 200000.
     pub(in crate::bench) fn call(&mut self, method: &str, body: &Value) -> Result<Value> {
         let (code, answer) = self.ask(method, body)?;
         if code != Some(DONE) {
@@ -99,11 +100,12 @@ impl Caller {
         self.connection.send(request.as_bytes())?;
         self.connection.send(body.as_bytes())?;
         let (_, answer) = self.connection.receive_answer()?;
-        let answer: Value = serde_json::from_slice(&answer).context("an answer that is no JSON")?;
+        let answer: Value =
+            serde_json::from_slice(&answer).context("an answer that is not JSON")?;
         Ok((answer["code"].as_u64(), answer))
     }
 
-    /// The answer with the instances of a service.
+    /// Returns the answer with the instances of a service.
     pub(super) fn discover(&mut self, service: &str) -> Result<Value> {
         let service = json!({ "name": service, "namespace": NAMESPACE });
         self.call("Discover", &json!({ "type": "INSTANCE", "service": service }))

@@ -1,4 +1,5 @@
-//! A storm: every instance beats once in five seconds, and none may be taken for silent.
+//! A storm of heartbeats: every instance sends one each five seconds, and the registry must not
+//! consider any of them silent.
 
 use super::generator::{End, Load};
 use super::server::{NAMESPACE, Registry};
@@ -10,14 +11,15 @@ use std::time::Duration;
 
 const INSTANCES: u64 = 100_000;
 const QUICK_INSTANCES: u64 = 5_000;
-/// Between two beats of an instance, and its TTL: three times this without one is silence.
+/// Interval between two heartbeats of an instance, and its TTL; three times this without a
+/// heartbeat makes the instance unhealthy.
 const BEAT_SECONDS: u64 = 5;
-/// Instances of a service.
+/// Number of instances of a service.
 const OF_A_SERVICE: u64 = 100;
-/// How long it lasts: long enough for whoever does not beat to fall silent.
+/// Duration of the storm, long enough for an instance without heartbeats to become unhealthy.
 const STORM: Duration = Duration::from_secs(30);
 const QUICK_STORM: Duration = Duration::from_secs(5);
-/// Services that are looked at in the end.
+/// Number of services that are checked in the end.
 const SERVICES_LOOKED_AT: u64 = 20;
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
@@ -65,7 +67,7 @@ fn beat(instances: u64) -> Value {
     json!({ "id": format!("storm-{{{{mod .RequestNumber {instances}}}}}") })
 }
 
-/// Nobody who has beaten is unhealthy.
+/// Checks that every instance is healthy after its heartbeats.
 fn look_for_silence(registry: &Registry, instances: u64) -> Result<()> {
     let mut caller = registry.caller()?;
     let services = instances / OF_A_SERVICE;

@@ -1,5 +1,5 @@
-//! What a process of the coordinator does: reads its order, does it on one thread, tells how it goes,
-//! and ends when its input does, so that none outlives the coordinator.
+//! Main function of a child process: reads its order, executes it on one thread, reports progress,
+//! and ends when its input ends, so that it never outlives the coordinator.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::rc::Rc;
@@ -17,20 +17,20 @@ use crate::connections::server::{Listening, Server};
 use crate::error::BenchError;
 use crate::preflight::raise_descriptors;
 
-/// How often the counts are told.
+/// Interval between reports of the counts.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
-/// Lines of the coordinator that may wait: it sends one.
+/// Maximum number of queued lines from the coordinator, which sends one.
 const LINES_MAX: usize = 4;
 
-/// Does what the first line of the input says until the input ends.
+/// Executes the order in the first line of the input until the input ends.
 ///
 /// # Errors
-/// What cannot be done; the coordinator has been told.
+/// If the order is invalid or cannot be executed; the coordinator has been told the reason.
 pub fn serve_part(input: impl Read + Send + 'static, output: impl Write) -> Result<(), BenchError> {
     let mut output = output;
     let done = follow(input, &mut output);
     if let Err(error) = &done {
-        // A coordinator that has gone away needs no explanation.
+        // Ignored, because the coordinator may be gone.
         let _ = say(&mut output, &Update::Failed(error.to_string()));
     }
     done
@@ -45,7 +45,7 @@ fn follow(input: impl Read + Send + 'static, output: &mut dyn Write) -> Result<(
     let mut line = String::new();
     input
         .by_ref()
-        // The other end is this program, but whoever finds the option may write anything.
+        // The size is bounded because a user may start this hidden command with arbitrary input.
         .take(LINE_BYTES_MAX)
         .read_line(&mut line)
         .map_err(system("reading what to hold"))?;
@@ -58,7 +58,7 @@ fn follow(input: impl Read + Send + 'static, output: &mut dyn Write) -> Result<(
     let (lines, control) = mpsc::channel(LINES_MAX);
     std::thread::Builder::new()
         .name("control".into())
-        // Reading standard input blocks, and what must not wait runs on this thread alone.
+        // Reading standard input blocks, so that it needs a separate thread.
         .spawn(move || listen(input, &lines))
         .map_err(system("starting a thread"))?;
     let runtime =
@@ -72,7 +72,7 @@ fn follow(input: impl Read + Send + 'static, output: &mut dyn Write) -> Result<(
     })
 }
 
-/// Passes lines on until the input ends; the end of the channel is the end of the work.
+/// Forwards lines until the input ends; closing the channel ends the work.
 fn listen(input: BufReader<impl Read>, lines: &mpsc::Sender<()>) {
     for line in input.lines() {
         if line.is_err() || lines.blocking_send(()).is_err() {
@@ -110,7 +110,7 @@ async fn serve(
     finish(output, server.done())
 }
 
-/// Tells the counts until there is nobody to tell them to.
+/// Reports the counts periodically until the control channel closes.
 async fn report_until_end(
     mut control: mpsc::Receiver<()>,
     output: &mut dyn Write,

@@ -1,5 +1,5 @@
-//! Takes a call's answer in: its head, its messages, the status at its end; and says what it means when
-//! it is not gRPC.
+//! Receives the response of a call: head, messages, final status; and classifies responses that are
+//! not gRPC.
 
 use super::frame::{Encoding, FrameError, Frames};
 use super::status::{Code, decode_message};
@@ -7,26 +7,26 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::http2::fields::Fields;
 use crate::protocol::http2::intake::{Flow, Intake};
 
-/// The status of a call.
+/// gRPC status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: Code,
     pub(super) message: String,
 }
 
-/// How an answer ended.
+/// End of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// The peer said so.
+    /// The peer sent a status.
     Status(Status),
-    /// As many messages as wanted were there.
+    /// The requested number of messages has arrived.
     Enough,
 }
 
-/// A call's answer while it arrives.
+/// Response of a call, while it is received.
 pub(super) struct Answer {
     pub(super) frames: Frames,
-    /// Messages after which the rest of the stream is not wanted.
+    /// Number of messages after which the rest of the stream is not needed.
     pub(super) enough: Option<u64>,
     end: Option<End>,
 }
@@ -36,7 +36,7 @@ impl Answer {
         Self { frames, enough: None, end: None }
     }
 
-    /// How it ended; `None` while it has not.
+    /// Takes the end of the response; `None` while it continues.
     pub(super) fn take_end(&mut self) -> Option<End> {
         self.end.take()
     }
@@ -84,7 +84,7 @@ impl Intake for Answer {
     }
 }
 
-/// A failure in the words that gRPC clients print.
+/// Creates a failure with the wording of gRPC clients.
 pub(super) fn with_code(class: FailureClass, code: Code, message: &str) -> Failure {
     let text = format!("rpc error: code = {} desc = {message}", code.name());
     Failure::answered(class, u16::from(code.0), text)
@@ -104,7 +104,7 @@ fn frame_failure(error: FrameError) -> Failure {
     }
 }
 
-/// The status that a head or trailers hold.
+/// Returns the status in a head or in trailers.
 fn status_of(fields: &Fields) -> Option<Status> {
     let code = std::str::from_utf8(fields.get("grpc-status")?).ok();
     let code = code.and_then(|text| text.parse().ok()).unwrap_or(Code::UNKNOWN.0);
@@ -112,7 +112,7 @@ fn status_of(fields: &Fields) -> Option<Status> {
     Some(Status { code: Code(code), message })
 }
 
-/// An answer without a status in its head has to be one of gRPC.
+/// Checks that a response without a status in its head is a gRPC response.
 fn check_head(status: u16, fields: &Fields) -> Result<(), Failure> {
     let content_type = fields.get("content-type").unwrap_or_default();
     if status == 200 && content_type.starts_with(b"application/grpc") {
@@ -121,7 +121,8 @@ fn check_head(status: u16, fields: &Fields) -> Result<(), Failure> {
     let shown = String::from_utf8_lossy(content_type);
     let what = if shown.is_empty() { "no content-type".into() } else { shown };
     let message = format!("the answer is not gRPC: HTTP status {status}, {what}");
-    // A gateway that answers for a service it cannot reach has answered, as far as it can.
+    // A gateway that responds for an unreachable service has responded with a status, so that this
+    // is not malformed.
     let class = if status == 200 { FailureClass::Malformed } else { FailureClass::Status };
     Err(with_code(class, Code::from_http(status), &message))
 }

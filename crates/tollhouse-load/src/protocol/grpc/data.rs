@@ -1,5 +1,5 @@
-//! The messages of a case: from JSON, a file of JSON, or a file of encoded messages, and which of them a
-//! call sends. What does not change is encoded and framed once.
+//! Messages of a case, from JSON, a JSON file or a file of encoded messages, and their selection
+//! for a call. Constant messages are encoded and framed once.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use crate::case::{GrpcCall, GrpcData};
 use crate::error::BenchError;
 use go_template::{Template, TemplateError, Variables};
 
-/// The messages of a case, by turns.
+/// Messages of a case, used in turn.
 pub(super) struct Data {
     source: Source,
     encoding: Encoding,
 }
 
 enum Source {
-    /// Framed once and for all.
+    /// Constant messages, already framed.
     Ready(Vec<Bytes>),
-    /// Some values are filled in anew.
+    /// Messages with some values expanded per request.
     Compiled(Vec<Message>),
-    /// The text is no JSON until it is filled in.
+    /// Text that is valid JSON only after template expansion.
     Text(Box<TextSource>),
 }
 
@@ -35,33 +35,31 @@ struct TextSource {
     descriptor: MessageDescriptor,
 }
 
-/// Why what a call sends could not be made.
+/// Error while building a call's message or headers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FillError {
-    /// A text cannot be filled in.
+    /// A template cannot be expanded.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// A filled-in text is no message.
+    /// The expanded text is not a valid message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// One of several is none.
+    /// A message in a list is invalid.
     #[error("message {place}: {error}")]
     Listed {
-        /// Which, from 1.
+        /// Number of the message, from 1.
         place: usize,
-        /// What is wrong with it.
         error: MessageError,
     },
-    /// A text is no JSON as it stands.
+    /// The text is not JSON, and is not expanded.
     #[error("is not JSON: {0}")]
     NotJson(String),
-    /// A text is no JSON once it is filled in.
+    /// The expanded text is not JSON.
     #[error("the filled-in text is not JSON: {0}")]
     NotJsonFilledIn(String),
-    /// A list without messages, for a call that needs one.
-    #[error("there is no message")]
+    /// The list of messages is empty, but the call needs one.
+    #[error("the list of messages is empty")]
     None,
-    /// A header cannot be sent.
     #[error(transparent)]
     Header(#[from] MetadataError),
 }
@@ -70,7 +68,8 @@ impl Data {
     /// Reads and compiles the messages of a case.
     ///
     /// # Errors
-    /// A file cannot be read, or a text is no message of the method: where, and what is wrong.
+    /// If a file cannot be read, or a text is not a message of the method; the message names the
+    /// place.
     pub(super) fn prepare(call: &GrpcCall, method: &MethodDescriptor) -> Result<Self, BenchError> {
         let encoding = if call.compression { Encoding::Gzip } else { Encoding::Identity };
         let source = match &call.data {
@@ -93,7 +92,7 @@ impl Data {
         Ok(Self { source, encoding })
     }
 
-    /// How many messages were compiled.
+    /// Returns the number of compiled messages; 0 for a text source.
     fn len(&self) -> u64 {
         match &self.source {
             Source::Ready(messages) => messages.len() as u64,
@@ -102,7 +101,7 @@ impl Data {
         }
     }
 
-    /// The message that stands at `turn`, framed; they take turns.
+    /// Returns the framed message for `turn`; the messages are used in turn.
     pub(super) fn message(&self, turn: u64, fill: &mut Fill<'_, '_>) -> Result<Bytes, FillError> {
         let at = |count: usize| (turn % count as u64) as usize;
         match &self.source {
@@ -121,7 +120,7 @@ impl Data {
         }
     }
 
-    /// All messages, each once, for a stream.
+    /// Returns all messages once each, for a stream.
     pub(super) fn all(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Bytes>, FillError> {
         if let Source::Text(source) = &self.source {
             let messages = source.fill(fill)?;
@@ -132,7 +131,7 @@ impl Data {
 }
 
 impl TextSource {
-    /// The encoded messages of the filled-in text.
+    /// Expands the text and encodes its messages.
     fn fill(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Vec<u8>>, FillError> {
         let text = fill.render(&self.template)?;
         let json: Json = serde_json::from_str(text)
@@ -154,8 +153,8 @@ fn ready(encoding: Encoding, message: &[u8]) -> Bytes {
     }
 }
 
-/// A text that is JSON as it stands is compiled; one that has to be filled in first (`{"n": {{…}}}`,
-/// `{{if …}}` around fields) is filled in whole, which costs its JSON on every request.
+/// Compiles a text. Valid JSON is compiled once. A text that needs expansion first (`{"n": {{…}}}`,
+/// `{{if …}}` around fields) is expanded and parsed anew for every request.
 fn json_source(
     text: &str,
     call: &GrpcCall,
@@ -175,7 +174,7 @@ fn json_source(
     if !text.contains("{{") {
         return Err(first);
     }
-    // A sample tells whether this is a text to be filled in, or one with a mistake in it.
+    // A sample expansion distinguishes a template from invalid JSON.
     let template = Template::parse_with(text, functions).map_err(FillError::from);
     let source = template.map(|template| TextSource { template, descriptor });
     match source.and_then(|source| source.sample().map(|()| source)) {
@@ -186,7 +185,7 @@ fn json_source(
 }
 
 impl TextSource {
-    /// Fills the text in once.
+    /// Checks that the expanded text is valid, with sample values.
     fn sample(&self) -> Result<(), FillError> {
         let method = go_template::Method::default();
         let mut random = Random::seeded(0);
@@ -196,7 +195,7 @@ impl TextSource {
     }
 }
 
-/// An object is one message, a list as many as it has.
+/// Compiles an object as one message, a list as one message per item.
 fn compile_all(
     json: &Json,
     descriptor: &MessageDescriptor,
@@ -223,7 +222,7 @@ fn source_of(messages: Vec<Message>, encoding: Encoding) -> Source {
     all_ready.map_or(Source::Compiled(messages), Source::Ready)
 }
 
-/// A file of messages with their lengths in front, or of a single one without.
+/// Reads a file of length-prefixed messages, or of a single message without prefix.
 fn binary_source(
     path: &Path,
     method: &MethodDescriptor,
@@ -245,7 +244,7 @@ fn binary_source(
     Ok(Source::Ready(parts.into_iter().map(|part| ready(encoding, part)).collect()))
 }
 
-/// Messages with varint lengths in front; `None` when the bytes do not add up.
+/// Splits messages with varint length prefixes; `None` if the lengths do not match the data.
 fn delimited(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut parts = Vec::new();
     let mut rest = bytes;

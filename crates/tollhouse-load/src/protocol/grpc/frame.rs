@@ -1,4 +1,4 @@
-//! Messages on the wire: a flag, a length, the message; compressed when asked to. Sans-IO, both ways.
+//! gRPC message frames: flag, length, message, optionally compressed. Sans-I/O encoder and decoder.
 
 use std::io::{Read, Write};
 
@@ -7,22 +7,22 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-/// A flag and a length in front of every message.
+/// Length of the frame header: one byte of flags, four bytes of length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// Whether messages are compressed.
+/// Compression of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Identity,
     Gzip,
 }
 
-/// Makes a frame of a message that `write` appends to a buffer.
+/// Encodes a frame with the message that `write` appends to a buffer.
 pub(super) fn frame<E>(
     encoding: Encoding,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
 ) -> Result<Bytes, E> {
-    /// Most messages fit; larger ones grow the buffer.
+    /// Initial capacity; larger messages grow the buffer.
     const BYTES_USUAL: usize = 256;
     let mut framed = Vec::with_capacity(BYTES_USUAL);
     framed.extend_from_slice(&[0; PREFIX_BYTES]);
@@ -31,13 +31,13 @@ pub(super) fn frame<E>(
         framed = gzip(&framed[PREFIX_BYTES..]);
         framed[0] = 1;
     }
-    // A message is bounded by the memory that made it; gRPC's own limit is the field's 32 bits.
+    // Messages are limited by memory; the format itself limits the length to 32 bits.
     let length = u32::try_from(framed.len() - PREFIX_BYTES).unwrap_or(u32::MAX);
     framed[1..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
     Ok(framed.into())
 }
 
-/// The compressed message, with room for its prefix.
+/// Compresses a message, leaving space for the frame header.
 fn gzip(message: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(vec![0; PREFIX_BYTES], Compression::default());
     encoder
@@ -46,7 +46,7 @@ fn gzip(message: &[u8]) -> Vec<u8> {
         .expect("writing into memory does not fail")
 }
 
-/// Takes the frames of an answer apart, however they arrive in pieces.
+/// Incremental decoder for the frames of a response.
 #[derive(Debug)]
 pub(super) struct Frames {
     bytes_max: usize,
@@ -54,32 +54,32 @@ pub(super) struct Frames {
     encoding: Encoding,
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
-    /// Bytes of the current message that are still to come.
+    /// Bytes of the current message still to come.
     left: usize,
     is_compressed: bool,
-    /// The current message, when it has to be looked at.
+    /// Content of the current message, if needed.
     message: Vec<u8>,
-    /// The last whole message, decompressed, when messages are kept.
+    /// Last complete message, decompressed, if messages are kept.
     last: Vec<u8>,
     messages: u64,
     message_bytes: u64,
 }
 
-/// Whether the content of messages matters.
+/// Retention of message content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeps {
-    /// The last message is kept, to be judged.
+    /// Keeps the last message, for checks.
     Last,
-    /// Only lengths count.
+    /// Keeps only lengths.
     Nothing,
 }
 
-/// What is wrong with an answer's messages.
+/// Error in the messages of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FrameError {
-    /// A message is longer than the case takes.
+    /// A message exceeds the size limit of the case.
     TooLong { bytes: usize, bytes_max: usize },
-    /// It is not of the protocol.
+    /// The frame violates the protocol.
     Malformed(String),
 }
 
@@ -100,7 +100,7 @@ impl Frames {
         }
     }
 
-    /// Starts with an answer whose compressed messages are of this encoding.
+    /// Starts a new response; `encoding` applies to its compressed messages.
     pub(super) fn begin(&mut self, encoding: Encoding) {
         self.encoding = encoding;
         self.prefix_bytes = 0;
@@ -111,27 +111,27 @@ impl Frames {
         self.message_bytes = 0;
     }
 
-    /// Whole messages so far.
+    /// Returns the number of complete messages so far.
     pub(super) fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Bytes of messages so far, as they were sent.
+    /// Returns the total length of the messages so far, as transmitted.
     pub(super) fn message_bytes(&self) -> u64 {
         self.message_bytes
     }
 
-    /// The last whole message, when messages are kept.
+    /// Returns the last complete message; empty unless messages are kept.
     pub(super) fn last(&self) -> &[u8] {
         &self.last
     }
 
-    /// Whether it ended between two messages.
+    /// Whether the data so far ends at a message boundary.
     pub(super) fn is_whole(&self) -> bool {
         self.prefix_bytes == 0
     }
 
-    /// Takes the next bytes in.
+    /// Processes the next bytes.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), FrameError> {
         while !bytes.is_empty() {
             if self.prefix_bytes < PREFIX_BYTES {
@@ -194,11 +194,12 @@ impl Frames {
     }
 }
 
-/// No further than the limit: a small frame must not fill the memory.
+/// Decompresses up to the size limit, so that a small frame cannot exhaust the memory.
 fn decompress(bytes: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let mut decoder = GzDecoder::new(bytes).take(bytes_max as u64 + 1);
     let read = decoder.read_to_end(out);
-    let read = read.map_err(|error| FrameError::Malformed(format!("no gzip: {error}")))?;
+    let read =
+        read.map_err(|error| FrameError::Malformed(format!("invalid gzip data: {error}")))?;
     if read > bytes_max {
         return Err(FrameError::TooLong { bytes: read, bytes_max });
     }
@@ -241,7 +242,7 @@ mod tests {
         let cases: [(Encoding, &[u8], &str); 5] = [
             (Encoding::Identity, &[1, 0, 0, 0, 0], "without an encoding"),
             (Encoding::Identity, &[7, 0, 0, 0, 0], "flag 7"),
-            (Encoding::Gzip, &[1, 0, 0, 0, 1, 9], "no gzip"),
+            (Encoding::Gzip, &[1, 0, 0, 0, 1, 9], "invalid gzip data"),
             (Encoding::Identity, &[0, 0, 0, 0, 101], "TooLong"),
             (Encoding::Gzip, &gzip, "TooLong"),
         ];

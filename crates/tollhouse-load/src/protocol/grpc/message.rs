@@ -1,8 +1,8 @@
-//! A message that is encoded over and over: compiled once from JSON into pieces that are ready and pieces
-//! that are filled in anew, so that a request costs no JSON.
+//! Message template: compiled once from JSON into constant pieces and pieces that are expanded
+//! anew, so that a request needs no JSON processing.
 //!
-//! How JSON becomes pieces is [`compile`]; how one value is written is [`scalar`]. Which message is due
-//! when is not decided here ([`super::data`]).
+//! [`compile`] converts JSON to pieces; [`scalar`] encodes single values. [`super::data`] selects
+//! the message for a request.
 
 mod any;
 mod compile;
@@ -17,58 +17,57 @@ use tollhouse_stdx::Random;
 use go_template::{Template, TemplateError, Variables};
 use scalar::{Input, Scalar, Unfit};
 
-/// A compiled message.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     pieces: Vec<Piece>,
 }
 
-/// A part of an encoded message.
+/// Part of an encoded message.
 #[derive(Debug, Clone)]
 enum Piece {
     Ready(Vec<u8>),
-    /// A value with `{{…}}` in it.
+    /// Value with `{{…}}` in it.
     Value(Box<Value>),
-    /// Something with a length in front: a message, a map entry, a packed list.
+    /// Length-prefixed part: a message, a map entry or a packed list.
     Sized {
         key: Vec<u8>,
         pieces: Vec<Piece>,
     },
 }
 
-/// A value that is filled in anew for every message.
+/// Value that is expanded anew for every message.
 #[derive(Debug, Clone)]
 struct Value {
-    /// The field's key; empty inside a packed list.
+    /// Encoded field key; empty inside a packed list.
     key: Vec<u8>,
     scalar: Scalar,
-    /// Whether a zero is left out, as fields without presence have it.
+    /// Handling of a zero: omitted for fields without presence.
     zero: Zero,
     template: Template,
-    /// Where in the message, for its author.
+    /// Path within the message, for error messages.
     path: String,
 }
 
-/// What becomes of a value that is its type's default.
+/// Handling of a value equal to its type's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Zero {
     Written,
     LeftOut,
 }
 
-/// What a message is filled in with.
+/// Inputs for expanding a message.
 pub(super) struct Fill<'a, 'v> {
     pub(super) variables: &'a Variables<'v>,
     pub(super) random: &'a mut Random,
-    /// For the text of one value; content does not matter.
+    /// Scratch buffer for the text of one value.
     pub(super) text: &'a mut String,
 }
 
 impl Fill<'_, '_> {
-    /// A template filled in.
+    /// Expands a template.
     ///
     /// # Errors
-    /// What the template says.
+    /// If the template fails.
     pub(super) fn render(&mut self, template: &Template) -> Result<&str, TemplateError> {
         self.text.clear();
         template.render(self.variables, self.random, self.text)?;
@@ -76,17 +75,17 @@ impl Fill<'_, '_> {
     }
 }
 
-/// What is wrong with a message, and where in it.
+/// Error in a message, with its path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{why}", if path.is_empty() { String::new() } else { format!("`{path}`: ") })]
 pub(super) struct MessageError {
-    /// Such as `health_check.heartbeat.ttl`; empty for the message itself.
+    /// Path such as `health_check.heartbeat.ttl`; empty for the message itself.
     pub(super) path: String,
     pub(super) why: String,
 }
 
 impl Message {
-    /// The encoded message, when nothing in it changes.
+    /// Returns the encoded message if it is constant.
     pub(super) fn as_static(&self) -> Option<&[u8]> {
         match self.pieces.as_slice() {
             [] => Some(&[]),
@@ -98,7 +97,7 @@ impl Message {
     /// Appends the encoded message.
     ///
     /// # Errors
-    /// A template failed, or gave a text that is no value of its field.
+    /// If a template fails, or its text is not a valid value of the field.
     pub(super) fn write(
         &self,
         fill: &mut Fill<'_, '_>,
@@ -137,7 +136,7 @@ impl Value {
     }
 }
 
-/// Appends key and value; neither for a zero that is left out.
+/// Appends key and value; neither for an omitted zero.
 fn put_field(
     key: &[u8],
     scalar: &Scalar,
@@ -149,21 +148,22 @@ fn put_field(
     out.extend_from_slice(key);
     let value_from = out.len();
     scalar.put(input, out)?;
-    // Every encoding of a default is made of zero bytes, and no other value's is: lengths and minus signs
-    // are bits that are set.
+    // The encoding of a default value consists of zero bytes only, and no other encoding does,
+    // because lengths and sign bits are nonzero.
     if zero == Zero::LeftOut && out[value_from..].iter().all(|byte| *byte == 0) {
         out.truncate(from);
     }
     Ok(())
 }
 
-/// Leaves room for a length of one byte, which most messages need.
+/// Reserves one byte for the length, which suffices for most messages.
 fn begin_sized(out: &mut Vec<u8>) -> usize {
     out.push(0);
     out.len()
 }
 
-/// Puts the length of what came since [`begin_sized`]; moves it when the length takes more room.
+/// Writes the length of the data since [`begin_sized`]; moves the data if the length needs more
+/// bytes.
 fn end_sized(from: usize, out: &mut Vec<u8>) {
     const ONE_BYTE_MAX: usize = 0x7f;
     let length = out.len() - from;

@@ -1,4 +1,4 @@
-//! The headers of a call: the generator's own, and the case's metadata, filled in where it holds `{{…}}`.
+//! Headers of a call: the generator's own and the case's metadata, with `{{…}}` expanded.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,55 +16,40 @@ use crate::error::BenchError;
 use crate::protocol::request::USER_AGENT as GENERATOR;
 use go_template::{Template, TemplateError};
 
-/// Names that belong to the protocol.
+/// Header names reserved by the protocol.
 const RESERVED: [&str; 4] = ["content-type", "te", "host", "connection"];
 
-/// Why metadata cannot be sent as headers.
+/// Reason why metadata cannot be sent as headers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MetadataError {
-    /// It is no object, nor a list of them.
+    /// The metadata is neither an object nor a list of objects.
     #[error("takes an object of texts, or a list of them, not {0}")]
     Shape(Json),
-    /// A value is a list or an object itself.
+    /// A value is a list or an object.
     #[error("`{key}` takes a text, not {json}")]
-    Value {
-        /// Under which name.
-        key: String,
-        /// What stands there.
-        json: Json,
-    },
-    /// A value is no template.
+    Value { key: String, json: Json },
+    /// A value is not a valid template.
     #[error("`{key}`: {error}")]
-    Template {
-        /// Under which name.
-        key: String,
-        /// What is wrong with it.
-        error: TemplateError,
-    },
-    /// A name belongs to the protocol.
+    Template { key: String, error: TemplateError },
+    /// The name is reserved by the protocol.
     #[error("`{0}` belongs to the protocol and cannot be metadata")]
     Reserved(String),
-    /// A name is none of a header.
+    /// The name is not a valid header name.
     #[error("`{0}` is not a header name")]
     Name(String),
-    /// A value of bytes is no base64.
+    /// The value of a binary header is not base64.
     #[error("the value of `{name}` is not base64: {error}")]
-    NotBase64 {
-        /// Under which name.
-        name: HeaderName,
-        /// What is wrong with it.
-        error: base64::DecodeError,
-    },
-    /// A value holds what no header can.
+    NotBase64 { name: HeaderName, error: base64::DecodeError },
+    /// A value contains characters that headers cannot carry.
     #[error(
         "the value of `{0}` holds what headers cannot; text beyond ASCII needs a name that ends in -bin"
     )]
     Unsendable(HeaderName),
 }
 
-/// The headers of calls, by turns.
+/// Prepared headers, used in turn.
 pub(super) struct Metadata {
-    /// One for each object of metadata; one when there is none.
+    /// Headers for each metadata object; a single entry without metadata.
     turns: Vec<Headers>,
 }
 
@@ -77,7 +62,7 @@ impl Metadata {
     /// Prepares the headers of a case.
     ///
     /// # Errors
-    /// The metadata is no object of texts, or cannot be sent as headers.
+    /// If the metadata is not an object of texts or a list of them, or cannot be sent as headers.
     pub(super) fn prepare(case: &Case, call: &GrpcCall) -> Result<Self, BenchError> {
         let base = own_headers(case.load.timeout, call);
         let templates = Templates::from_call(call);
@@ -94,12 +79,12 @@ impl Metadata {
         Ok(Self { turns })
     }
 
-    /// Whose turn it is with a request.
+    /// Returns the index of the headers for a request.
     pub(super) fn turn_of(&self, request_number: u64) -> u64 {
         request_number % self.turns.len() as u64
     }
 
-    /// The headers of a call.
+    /// Returns the expanded headers of a call.
     pub(super) fn headers(&self, fill: &mut Fill<'_, '_>) -> Result<Cow<'_, HeaderMap>, FillError> {
         let headers = &self.turns[self.turn_of(fill.variables.request_number) as usize];
         if headers.filled.is_empty() {
@@ -114,10 +99,10 @@ impl Metadata {
     }
 }
 
-/// The headers that reflection requests go with.
+/// Returns the headers of reflection requests.
 ///
 /// # Errors
-/// They cannot be sent as headers.
+/// If the metadata cannot be sent as headers.
 pub(super) fn reflection_headers(case: &Case, call: &GrpcCall) -> Result<HeaderMap, BenchError> {
     let mut headers = own_headers(case.load.timeout, call);
     headers.remove("grpc-encoding");
@@ -146,7 +131,7 @@ fn own_headers(timeout: Duration, call: &GrpcCall) -> HeaderMap {
     headers
 }
 
-/// At most eight digits and a unit.
+/// Formats a `grpc-timeout`: at most eight digits and a unit.
 fn timeout_text(timeout: Duration) -> String {
     const DIGITS_MAX: u128 = 99_999_999;
     let milliseconds = timeout.as_millis().max(1);
@@ -178,7 +163,7 @@ fn headers(
         };
         let template =
             template.map_err(|error| MetadataError::Template { key: key.clone(), error })?;
-        // What no template fills is made once, here, and not at every call.
+        // Constant values are built once here instead of at every call.
         if !template.is_static() {
             all.filled.push((name, template));
             continue;
@@ -198,7 +183,8 @@ fn name(key: &str) -> Result<HeaderName, MetadataError> {
     HeaderName::from_bytes(lower.as_bytes()).map_err(|_| MetadataError::Name(key.to_owned()))
 }
 
-/// Names that end in `-bin` hold bytes: base64 with or without padding, which travels without.
+/// Converts a metadata value. Names that end in `-bin` carry base64, accepted with or without
+/// padding and sent without.
 fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, MetadataError> {
     if name.as_str().ends_with("-bin") {
         let unpadded = text.trim_end_matches('=');

@@ -1,7 +1,7 @@
-//! Asks a server for the descriptors of a service: the reflection protocol, `v1` first, then `v1alpha`,
-//! which differ in their name only.
+//! Fetches the descriptors of a service from the server with the reflection protocol: `v1` first,
+//! then `v1alpha`, which differ only in their name.
 //!
-//! It runs once, before the load, on a connection and a runtime of its own.
+//! Runs once before the load, on a separate connection and runtime.
 
 mod wire;
 
@@ -33,30 +33,31 @@ use crate::protocol::http2::session::{Call, RequestHead, Session};
 use tollhouse_net::clock::Clock;
 use wire::{ErrorAnswer, Question, ServerAnswer, ServerQuestion};
 
-/// The services, newest first.
+/// Packages of the reflection service, newest first.
 const SERVICES: [&str; 2] = ["grpc.reflection.v1", "grpc.reflection.v1alpha"];
-/// Files that a service and its imports may have.
+/// Maximum number of files for a service and its imports.
 const FILES_MAX: usize = 4_096;
-/// Bytes of one answer: the descriptors of a large API take a few megabytes.
+/// Size limit of a response; the descriptors of a large API take a few megabytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Bytes read at once.
+/// Size of the read buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// A server that does not answer must not hold the run up for longer, whatever its requests may take.
+/// Time limit for reflection, regardless of the request timeout, so that an unresponsive server
+/// does not delay the run.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why the server's descriptors cannot be had.
+/// Reason why the server's descriptors are unavailable.
 #[derive(Debug)]
 enum Refusal {
-    /// It does not know this version of reflection.
+    /// The server does not support this version of reflection.
     Unimplemented,
-    /// It answered with a gRPC status, or broke the protocol.
+    /// The server sent a gRPC error status or broke the protocol.
     Other(String),
 }
 
-/// Asks the case's target for the descriptors of its call (blocking).
+/// Fetches the descriptors of a call from the case's target (blocking).
 ///
 /// # Errors
-/// It cannot be reached, has no reflection, or does not know the service.
+/// If the server is unreachable, does not support reflection, or does not know the service.
 pub(super) fn pool_of_server(
     case: &Case,
     call: &GrpcCall,
@@ -70,7 +71,7 @@ pub(super) fn pool_of_server(
         let in_time = tokio::time::timeout(case.load.timeout.min(PATIENCE), asked).await;
         in_time.unwrap_or_else(|_| Err("no answer to the reflection request in time".into()))
     };
-    // A thread of its own, because a runtime cannot be started inside of another.
+    // In a separate thread, because a runtime cannot be started within another.
     let files = std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -112,12 +113,12 @@ async fn ask(
     let buffer = RefCell::new(vec![0; BUFFER_BYTES]);
     tokio::select! {
         asked = asked => asked,
-        // The asking side learns of it, and says what was missing.
+        // The exchange receives the failure too and reports the missing response.
         ended = drive(Rc::clone(&session), stream, &buffer, Clock::start()) => Err(ended.message),
     }
 }
 
-/// The file that declares a service, and everything it imports.
+/// Fetches the file that declares a service, and all its imports.
 async fn files_of(
     session: &Rc<Session>,
     uri: &Uri,
@@ -129,7 +130,7 @@ async fn files_of(
     let mut asked = BTreeSet::new();
     talk.ask(Question::FileContainingSymbol(service.to_owned()), &mut files).await?;
     loop {
-        // Those of `google.protobuf` are known anyway.
+        // Files of `google.protobuf` are built in.
         let wanted = |name: &&str| !name.starts_with("google/protobuf/") && !asked.contains(*name);
         let Some(name) = missing(&files).find(wanted).map(str::to_owned) else { break };
         talk.ask(Question::FileByFilename(name.clone()), &mut files).await?;
@@ -138,16 +139,16 @@ async fn files_of(
     Ok(files)
 }
 
-/// The stream of questions and answers.
+/// Stream of reflection requests and responses.
 struct Talk {
     call: Call,
     heard: Rc<RefCell<Heard>>,
 }
 
-/// What the server has said.
+/// Data received from the server.
 #[derive(Default)]
 struct Heard {
-    /// Messages that nobody has looked at yet.
+    /// Messages not yet processed.
     bytes: Vec<u8>,
     refusal: Option<Refusal>,
 }
@@ -183,7 +184,7 @@ impl Intake for Heard {
 }
 
 impl Heard {
-    /// The next whole message, or that there will be none.
+    /// Returns the next complete message, or the error that ended the stream.
     fn take(&mut self) -> Option<Result<Vec<u8>, Refusal>> {
         match whole(&self.bytes) {
             Ok(None) => self.refusal.take().map(Err),
@@ -208,12 +209,12 @@ impl Talk {
         Ok(Self { call, heard })
     }
 
-    /// Asks one thing, and adds the files that come back.
+    /// Sends a question and adds the files of its response.
     async fn ask(&mut self, question: Question, files: &mut Files) -> Result<(), Refusal> {
         let question = ServerQuestion { host: String::new(), question: Some(question) };
         let framed = frame(Encoding::Identity, |out| question.encode(out))
             .map_err(|error| Refusal::Other(error.to_string()))?;
-        // Where the server has ended the stream, it has said why.
+        // A failed send is ignored: if the server ended the stream, its status gives the reason.
         self.call.send(framed).await;
         let answer = self.next().await?;
         if let Some(ErrorAnswer { code, message }) = answer.error {
@@ -223,7 +224,7 @@ impl Talk {
         }
         for encoded in answer.files.unwrap_or_default().files {
             let file = FileDescriptorProto::decode(encoded.as_slice())
-                .map_err(|error| Refusal::Other(format!("a descriptor of it is none: {error}")))?;
+                .map_err(|error| Refusal::Other(format!("an invalid descriptor: {error}")))?;
             files.insert(file.name().to_owned(), file);
         }
         if files.len() > FILES_MAX {
@@ -232,7 +233,7 @@ impl Talk {
         Ok(())
     }
 
-    /// The next answer.
+    /// Receives the next response.
     async fn next(&self) -> Result<ServerAnswer, Refusal> {
         let message = self.call.until(|| self.heard.borrow_mut().take()).await;
         let message = message.map_err(|broken| {
@@ -243,13 +244,13 @@ impl Talk {
     }
 }
 
-/// What is said of a server that answers whatever it is asked.
+/// Error message for a server that sends an undecodable reflection response.
 const NO_ANSWER: &str = "it answers what is asked of its reflection with something else; name the \
                          method's file with --proto or --protoset";
 
 type MessageAndRest<'a> = (&'a [u8], &'a [u8]);
 
-/// The first message, when all of it is there, and what follows.
+/// Returns the first message, if complete, and the bytes after it.
 fn whole(bytes: &[u8]) -> Result<Option<MessageAndRest<'_>>, Refusal> {
     let Some((&[_flag, length @ ..], rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);
@@ -261,7 +262,7 @@ fn whole(bytes: &[u8]) -> Result<Option<MessageAndRest<'_>>, Refusal> {
     Ok(rest.split_at_checked(length))
 }
 
-/// Refuses what is no success.
+/// Rejects unsuccessful statuses.
 fn check(http_status: u16, fields: &Fields) -> Result<(), Refusal> {
     let code =
         fields.get("grpc-status").and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());

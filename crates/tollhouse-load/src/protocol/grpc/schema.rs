@@ -1,5 +1,5 @@
-//! The descriptors of a call: from a `.proto` file, a protoset, or files that a server handed out. Which
-//! service and method are meant is decided here; asking a server is [`super::reflection`].
+//! Descriptors of a call, from a `.proto` file, a protoset, or files sent by a server
+//! ([`super::reflection`]), and the lookup of service and method.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,20 +12,19 @@ use tollhouse_stdx::nearest;
 use crate::case::GrpcCall;
 use crate::error::BenchError;
 
-/// A call as it is written: `package.Service.Method` or `package.Service/Method`.
+/// Name of a method: `package.Service.Method` or `package.Service/Method`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallName<'a> {
-    /// The service with its package.
+    /// Full name of the service, with its package.
     pub service: &'a str,
-    /// The method.
     pub method: &'a str,
 }
 
 impl<'a> CallName<'a> {
-    /// Takes the text apart.
+    /// Parses the text.
     ///
     /// # Errors
-    /// It is not of that form.
+    /// If it does not have that form.
     pub fn parse(call: &'a str) -> Result<Self, BenchError> {
         let text = call.strip_prefix('/').unwrap_or(call);
         let parts = text.rsplit_once('/').or_else(|| text.rsplit_once('.'));
@@ -38,10 +37,10 @@ impl<'a> CallName<'a> {
     }
 }
 
-/// Reads the case's files; `None` when it names neither, so that the server has to be asked.
+/// Reads the case's files; `None` if the case names neither kind, so that reflection is needed.
 ///
 /// # Errors
-/// The file cannot be read or is wrong: file, line and column where they are known.
+/// If the file cannot be read or is invalid; the message holds file, line and column where known.
 pub fn pool_of_files(call: &GrpcCall) -> Result<Option<DescriptorPool>, BenchError> {
     if let Some(path) = &call.protoset {
         return protoset(path).map(Some);
@@ -58,13 +57,13 @@ fn protoset(path: &Path) -> Result<DescriptorPool, BenchError> {
     pool_of(files).map_err(|why| error(format!("{why}; make it with --include_imports")))
 }
 
-/// Files by their names.
+/// Descriptor files by name.
 pub type Files = BTreeMap<String, FileDescriptorProto>;
 
-/// Files as a pool; those of `google.protobuf` may be left out.
+/// Builds a pool from files; files of `google.protobuf` may be left out.
 ///
 /// # Errors
-/// They do not fit together, or one is missing.
+/// If a file is missing or the files are inconsistent.
 pub fn pool_of(mut files: Files) -> Result<DescriptorPool, String> {
     loop {
         let known = missing(&files).find_map(google_file);
@@ -77,19 +76,20 @@ pub fn pool_of(mut files: Files) -> Result<DescriptorPool, String> {
     Ok(pool)
 }
 
-/// Imports that are not there.
+/// Returns the imports that are missing.
 pub fn missing(files: &Files) -> impl Iterator<Item = &str> {
     let imports = files.values().flat_map(|file| file.dependency.iter());
     imports.map(String::as_str).filter(|name| !files.contains_key(*name))
 }
 
-/// Files of `google.protobuf` are the same everywhere.
+/// Returns a built-in file of `google.protobuf`.
 fn google_file(name: &str) -> Option<FileDescriptorProto> {
     let known = DescriptorPool::global().get_file_by_name(name)?;
     name.starts_with("google/protobuf/").then(|| known.file_descriptor_proto().clone())
 }
 
-/// Imports are looked for in the given folders, then beside the file, then in `.`.
+/// Compiles a `.proto` file. Imports are searched in the given folders, then in the file's folder,
+/// then in `.`.
 fn proto(path: &Path, call: &GrpcCall) -> Result<DescriptorPool, BenchError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -101,7 +101,7 @@ fn proto(path: &Path, call: &GrpcCall) -> Result<DescriptorPool, BenchError> {
             folders.push(further);
         }
     }
-    // The compiler's own message does not say which of many folders were looked in.
+    // The compiler's message does not list the searched folders.
     let error = |wrong: protox::Error| {
         let mut why = format!("{wrong:?}").replace('\n', " ");
         if wrong.is_file_not_found() && path.exists() {
@@ -118,10 +118,10 @@ fn proto(path: &Path, call: &GrpcCall) -> Result<DescriptorPool, BenchError> {
     Ok(compiler.descriptor_pool())
 }
 
-/// The method that a call names.
+/// Looks up a method.
 ///
 /// # Errors
-/// There is no such service or method; the ones that are there are listed.
+/// If the service or method does not exist; the message lists the existing ones.
 pub fn method(pool: &DescriptorPool, name: CallName<'_>) -> Result<MethodDescriptor, BenchError> {
     let services: Vec<_> = pool.services().collect();
     let Some(service) = services.iter().find(|service| service.full_name() == name.service) else {
@@ -136,13 +136,13 @@ pub fn method(pool: &DescriptorPool, name: CallName<'_>) -> Result<MethodDescrip
     Err(wrong_call(unknown(&format!("method of {}", name.service), name.method, known)))
 }
 
-/// As many names as one line takes.
+/// Maximum number of names in an error message.
 const LISTED_MAX: usize = 12;
 
 fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let listed = match known.len() {
-        0 => "there is none".to_owned(),
+        0 => "none exists".to_owned(),
         1..=LISTED_MAX => format!("there is {}", known.join(", ")),
         count => format!("there are {count}, such as {}", known[..LISTED_MAX].join(", ")),
     };

@@ -1,10 +1,10 @@
-//! gRPC status codes: their names, and which code stands for an answer that is no gRPC answer.
+//! gRPC status codes: names, mapping from HTTP statuses, decoding of messages.
 
-/// A status code of gRPC.
+/// gRPC status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub u8);
 
-/// The names by number, as Go's gRPC and the tools built on it write them.
+/// Names by number, as written by Go's gRPC and tools based on it.
 const NAMES: [&str; 17] = [
     "OK",
     "Canceled",
@@ -28,34 +28,34 @@ const NAMES: [&str; 17] = [
 impl Code {
     /// Success.
     pub const OK: Self = Self(0);
-    /// Given up by the caller.
+    /// Cancelled by the caller.
     pub const CANCELED: Self = Self(1);
-    /// Nothing better is known.
+    /// Unknown error.
     pub const UNKNOWN: Self = Self(2);
-    /// The caller may not do this.
+    /// The caller lacks permission.
     pub const PERMISSION_DENIED: Self = Self(7);
-    /// A limit was passed.
+    /// A limit was exceeded.
     pub const RESOURCE_EXHAUSTED: Self = Self(8);
-    /// There is no such method.
+    /// The method does not exist or is not implemented.
     pub const UNIMPLEMENTED: Self = Self(12);
-    /// Something broke on the way.
+    /// An invariant was broken on the way.
     pub const INTERNAL: Self = Self(13);
-    /// Nobody is there to answer.
+    /// The service is unavailable.
     pub const UNAVAILABLE: Self = Self(14);
-    /// The caller is not known.
+    /// The caller is not authenticated.
     pub const UNAUTHENTICATED: Self = Self(16);
 
-    /// Its name; `Code(n)` for numbers that have none.
+    /// Returns the name; `Code(n)` for numbers without a name.
     pub fn name(self) -> String {
         self.known_name().map_or_else(|| format!("Code({})", self.0), ToOwned::to_owned)
     }
 
-    /// Its name, if the specification gives it one.
+    /// Returns the name from the specification, if the number has one.
     pub fn known_name(self) -> Option<&'static str> {
         NAMES.get(usize::from(self.0)).copied()
     }
 
-    /// What an HTTP answer without a gRPC status means (the mapping of the gRPC specification).
+    /// Maps an HTTP status without gRPC status to a code, as the gRPC specification defines.
     pub fn from_http(status: u16) -> Self {
         match status {
             400 => Self::INTERNAL,
@@ -68,7 +68,7 @@ impl Code {
     }
 }
 
-/// A `grpc-message` as text: percent-encoding undone, what is no UTF-8 replaced.
+/// Decodes a `grpc-message`: percent-encoding is decoded, invalid UTF-8 is replaced.
 pub fn decode_message(value: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value;

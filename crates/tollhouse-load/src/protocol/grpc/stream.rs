@@ -1,5 +1,5 @@
-//! What a call sends beside its first message: the messages of client and bidirectional streams, their
-//! rhythm, and when to stop.
+//! Sending side of streaming calls: the messages of client and bidirectional streams, their pauses
+//! and limits.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -11,19 +11,18 @@ use bytes::Bytes;
 use crate::case::GrpcCall;
 use crate::protocol::http2::session::Call;
 
-/// The bounds of a stream.
+/// Pauses and limits of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
-    /// The pause between two messages sent.
+    /// Pause between two sent messages.
     pub(super) interval: Option<Duration>,
-    /// Ends the stream.
+    /// Time after which the stream ends.
     pub(super) duration: Option<Duration>,
-    /// Messages to send, or to receive.
+    /// Number of messages to send or to receive.
     pub(super) count: Option<u64>,
 }
 
 impl Rhythm {
-    /// No bounds.
     pub(super) const NONE: Self = Self { interval: None, duration: None, count: None };
 
     pub(super) fn from_call(call: &GrpcCall) -> Self {
@@ -35,11 +34,12 @@ impl Rhythm {
     }
 }
 
-/// Sends messages until there is none left or the time is over, then closes this side of the stream.
-/// `next` makes message n; its error resets the stream.
+/// Sends messages until none are left or the time is over, then closes this side of the stream.
+/// `next` creates message n; its error resets the stream.
 ///
 /// # Errors
-/// That of `next`. A stream that the peer has ended is none: its status says why.
+/// If `next` fails. A stream ended by the peer is not an error here, because its status gives the
+/// reason.
 pub(super) async fn send_messages<E>(
     call: &Call,
     rhythm: Rhythm,
@@ -59,7 +59,7 @@ pub(super) async fn send_messages<E>(
     Ok(())
 }
 
-/// Whether the stream is still open afterwards.
+/// Sends all messages; returns whether the stream is still open.
 async fn send_all<E>(
     call: &Call,
     interval: Option<Duration>,
@@ -89,7 +89,7 @@ async fn send_all<E>(
     true
 }
 
-/// Runs something for at most a time; `None` when the time was over first.
+/// Runs a future with an optional time limit; `None` if the limit is reached first.
 pub(super) async fn within<T>(
     duration: Option<Duration>,
     work: impl Future<Output = T>,
@@ -100,8 +100,8 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Sends and receives at the same time; done when the answer is, whether or not everything was sent. An
-/// error of sending ends both.
+/// Sends and receives at the same time. Completes when receiving does, even if not everything was
+/// sent. An error of sending ends both.
 pub(super) async fn both<T, E>(
     sending: impl Future<Output = Result<(), E>>,
     receiving: impl Future<Output = T>,

@@ -1,4 +1,4 @@
-//! Takes one HTTP/1 answer in, however it arrives in pieces. Sans-IO.
+//! Incremental decoder for an HTTP/1 response. Sans-I/O.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,18 +6,19 @@ use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, ResponseHead};
 
 use crate::failure::{Failure, FailureClass};
 
-/// Bytes of a body that are kept to be judged; a check looks no further.
+/// Maximum number of body bytes kept for checks; checks ignore the rest.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Limits on heads: far above what servers send, so that only nonsense meets them.
+/// Limits of a response head, far above those of real servers, so that only malformed responses
+/// exceed them.
 const LIMITS: HeadLimits =
     HeadLimits { line_bytes: 32 * 1024, head_bytes: 60 * 1024, header_count: 200 };
 
-/// Whether the answer is whole.
+/// State of completion of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// More is to come.
+    /// More bytes are needed.
     More,
-    /// It is whole.
+    /// The response is complete.
     Done,
 }
 
@@ -30,28 +31,29 @@ enum State {
     Done,
 }
 
-/// One answer at a time; reused for all of a lane.
+/// A response. The object is reused for all responses of a lane.
 #[derive(Debug)]
 pub(super) struct Answer {
     head: ResponseHead,
     state: State,
     is_to_head: bool,
     keeps_body: bool,
-    /// The beginning of a head that did not arrive in one piece.
+    /// Beginning of a head that arrived in pieces.
     pending: Vec<u8>,
     body: Vec<u8>,
     body_bytes: u64,
-    /// Bytes came after the end of the answer, which nobody asked for.
+    /// Whether unsolicited bytes followed the response.
     has_surplus: bool,
-    /// The header lines of the case's first answer, whichever lane took it.
+    /// Header lines of the case's first response on any lane.
     first_head: FirstHead,
 }
 
-/// The header lines of the first answer of all lanes, as received.
+/// Header lines of the first response of all lanes, as received.
 pub(super) type FirstHead = Arc<OnceLock<Vec<(String, String)>>>;
 
 impl Answer {
-    /// An answer; keeps the body when it has to be judged, and the first head of all.
+    /// Creates a decoder. `keeps_body` keeps the body for checks; `first_head` receives the first
+    /// head of the case.
     pub(super) fn new(keeps_body: bool, first_head: FirstHead) -> Self {
         Self {
             head: ResponseHead::default(),
@@ -66,7 +68,7 @@ impl Answer {
         }
     }
 
-    /// Gets ready for the answer to a request, which was HEAD or not.
+    /// Prepares for the next response; `is_to_head` tells whether the request was HEAD.
     pub(super) fn begin(&mut self, is_to_head: bool) {
         self.head.reset();
         self.state = State::Head;
@@ -81,12 +83,12 @@ impl Answer {
         self.head.status
     }
 
-    /// Bytes of the body, framing excluded.
+    /// Length of the body in bytes, without framing.
     pub(super) fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// The body, when it is kept.
+    /// Returns the body, if kept.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
@@ -96,7 +98,7 @@ impl Answer {
         self.head.keep_alive && !self.has_surplus
     }
 
-    /// Takes the next bytes in; `bytes` must not be empty.
+    /// Processes the next bytes, which must not be empty.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
         match self.state {
             State::Head => self.take_head(bytes),
@@ -104,7 +106,7 @@ impl Answer {
         }
     }
 
-    /// Takes the end of the connection.
+    /// Processes the end of the connection.
     pub(super) fn end_of_stream(&mut self) -> Result<Progress, Failure> {
         match self.state {
             State::UntilClose => {
@@ -134,14 +136,15 @@ impl Answer {
             Some(body_start) => self.after_head(&whole[body_start..]),
             None => Ok(Progress::More),
         };
-        // The rest of an interim answer has been kept by `after_head`; a head still unfinished has not.
+        // `after_head` has stored the rest after an interim response; an incomplete head is stored
+        // here.
         if parsed.is_none() {
             self.pending = whole;
         }
         progress
     }
 
-    /// Where the body starts, when the head is whole.
+    /// Parses the head; returns the start of the body if the head is complete.
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         let method: &[u8] = if self.is_to_head { b"HEAD" } else { b"GET" };
         let parsed = self.head.parse(bytes, &LIMITS, method);
@@ -152,7 +155,7 @@ impl Answer {
             let lines = self.head.fields.iter().map(|field| {
                 (text(field.name().bytes_in(bytes)), text(field.value().bytes_in(bytes)))
             });
-            // Another lane may have been first after all.
+            // Fails if another lane was first.
             let _ = self.first_head.set(lines.collect());
         }
         Ok(is_whole.then_some(self.head.head_bytes))

@@ -1,6 +1,5 @@
-//! HTTP/2 connections as lanes share them: opened once for all of them, driven by a task of their own,
-//! opened again when the peer sends GOAWAY or the connection breaks. What is sent over them is not
-//! decided here; HTTP/2 and gRPC both use this.
+//! HTTP/2 connections shared by lanes: opened once for all of them, driven by a separate task, and
+//! reopened after GOAWAY or a failure. Used by both HTTP/2 and gRPC.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,20 +16,20 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::Marks;
 use crate::worker::{OpenConnection, Worker};
 
-/// How often a request that the peer says it has not touched is sent again: as often as gRPC clients do.
+/// Maximum number of retries of a request that the peer did not process, as in gRPC clients.
 const UNPROCESSED_RETRIES_MAX: u32 = 2;
 
-/// The connection that some lanes of a worker share.
+/// Connection shared by several lanes of a worker.
 struct Group {
     connection: RefCell<Option<Rc<Connection>>>,
-    /// Whether a lane opens the connection, while the others wait.
+    /// Whether a lane is opening the connection while the others wait.
     is_opening: Cell<bool>,
-    /// Wakes all who wait at once: what they have to send then leaves in one write, and is answered and followed
-    /// in one for as long as the run lasts.
+    /// Wakes all waiting lanes at once, so that their requests leave in one write. Their responses
+    /// then arrive together too, for the whole run.
     opened: Notify,
 }
 
-/// A lane's turn to open the connection; it ends however that goes.
+/// A lane's turn to open the connection. It ends on drop, whether or not opening succeeded.
 struct OpeningTurn<'a>(&'a Group);
 
 impl Drop for OpeningTurn<'_> {
@@ -40,7 +39,7 @@ impl Drop for OpeningTurn<'_> {
     }
 }
 
-/// An open connection; nobody opens streams on it any more when it is dropped.
+/// An open connection; no more streams are opened on it once it is dropped.
 struct Connection {
     session: Rc<Session>,
     has_carried: Cell<bool>,
@@ -53,30 +52,30 @@ impl Drop for Connection {
     }
 }
 
-/// A lane's way to its connection.
+/// Access of a lane to its connection.
 pub(in crate::protocol) struct Channel {
     worker: Rc<Worker>,
     group: Rc<Group>,
-    /// Which connection of the worker it is, for taking turns over addresses.
+    /// Index of the connection within the worker, which selects the target's address.
     index: usize,
     keep_alive: bool,
     current: Option<Rc<Connection>>,
 }
 
-/// Where a lane belongs.
+/// Position of a lane.
 pub(in crate::protocol) struct Place {
-    /// Its number within the worker.
+    /// Number of the lane within the worker.
     pub(in crate::protocol) lane: usize,
-    /// How many lanes share a connection.
+    /// Number of lanes that share a connection.
     pub(in crate::protocol) streams: usize,
     pub(in crate::protocol) keep_alive: bool,
 }
 
-/// Groups by worker and connection.
+/// Groups by worker and connection index.
 type Groups = HashMap<(*const Worker, usize), Weak<Group>>;
 
 thread_local! {
-    /// The groups of the workers of this thread; each lives as long as its lanes.
+    /// Groups of the workers of this thread; each lives as long as its lanes.
     static GROUPS: RefCell<Groups> = RefCell::default();
 }
 
@@ -89,7 +88,7 @@ impl Group {
         })
     }
 
-    /// The group of a connection: an existing one, when one of its lanes is there already.
+    /// Returns the group of a connection, and creates it for its first lane.
     fn shared(worker: &Rc<Worker>, index: usize) -> Rc<Self> {
         GROUPS.with_borrow_mut(|groups| {
             let known = groups.entry((Rc::as_ptr(worker), index)).or_default();
@@ -101,7 +100,7 @@ impl Group {
         })
     }
 
-    /// The turn to open the connection; `None` while another lane has it.
+    /// Takes the turn to open the connection; `None` while another lane has it.
     fn take_turn(&self) -> Option<OpeningTurn<'_>> {
         (!self.is_opening.replace(true)).then(|| OpeningTurn(self))
     }
@@ -112,19 +111,19 @@ impl Group {
 }
 
 impl Channel {
-    /// A channel for a lane; opens nothing yet.
+    /// Creates a channel for a lane without connecting.
     pub(in crate::protocol) fn new(worker: &Rc<Worker>, place: &Place) -> Self {
         let index = place.lane / place.streams.max(1);
-        // A connection that carries one request cannot be shared.
+        // A connection that carries only one request cannot be shared.
         let group = if place.keep_alive { Group::shared(worker, index) } else { Group::new() };
         let keep_alive = place.keep_alive;
         Self { worker: Rc::clone(worker), group, index, keep_alive, current: None }
     }
 
-    /// Sends the head of a request, and with `body` all of it.
+    /// Sends the head of a request, together with `body` if given.
     ///
     /// # Errors
-    /// No connection can be opened, or the request cannot be sent.
+    /// If no connection can be opened, or the request cannot be sent.
     pub(in crate::protocol) async fn start(
         &mut self,
         connector: &Connector,
@@ -141,10 +140,10 @@ impl Channel {
                 marks.sent_ns = self.worker.now_ns();
                 marks.is_reused = has_carried;
             }
-            // The peer's limit of streams is part of the answer's time.
+            // Waiting for the peer's stream limit counts as response time.
             match connection.session.open(head, body.clone(), intake).await {
                 Ok(call) => return Ok(call),
-                // The connection ended before.
+                // The connection ended before the request was sent.
                 Err(broken) if broken.is_unprocessed && tries < UNPROCESSED_RETRIES_MAX => {
                     tries += 1;
                 }
@@ -153,12 +152,12 @@ impl Channel {
         }
     }
 
-    /// Sends a whole request and waits for its answer, which `intake` takes in. What the peer says it has
-    /// not touched (a refused stream, one beyond GOAWAY) is sent again, as every client does; its time goes
-    /// on.
+    /// Sends a complete request and passes its response to `intake`. A request that the peer did
+    /// not process (refused stream, stream beyond GOAWAY) is sent again, as other clients do,
+    /// without resetting its time.
     ///
     /// # Errors
-    /// There is no whole answer, or `intake` cannot use it.
+    /// If the response is incomplete or rejected by `intake`.
     pub(in crate::protocol) async fn request(
         &mut self,
         connector: &Connector,
@@ -180,8 +179,9 @@ impl Channel {
         }
     }
 
-    /// Ends an exchange, however it went: takes over the bytes that went over the wire meanwhile. Frames of
-    /// several exchanges mix on a connection, so they go to the one that ends; the sums are exact.
+    /// Ends an exchange, successful or not, and records the traffic since the previous one. Frames
+    /// of several exchanges mix on a connection; their bytes are attributed to the exchange that
+    /// ends, so that only the sums are exact.
     pub(in crate::protocol) fn finish(&mut self, marks: &mut Marks) {
         if let Some(current) = &self.current {
             (marks.sent_bytes, marks.received_bytes) = current.session.take_traffic();
@@ -189,7 +189,7 @@ impl Channel {
         self.abandon();
     }
 
-    /// Forgets an exchange that was dropped: its stream resets itself.
+    /// Discards a dropped exchange, whose stream resets itself.
     pub(in crate::protocol) fn abandon(&mut self) {
         if !self.keep_alive {
             self.current = None;
@@ -200,7 +200,7 @@ impl Channel {
     /// Opens the connection, unless it is open.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// If it cannot be opened.
     pub(in crate::protocol) async fn open(
         &mut self,
         connector: &Connector,
@@ -209,7 +209,8 @@ impl Channel {
         self.ready(connector, marks).await.map(drop)
     }
 
-    /// The connection, opened when need be; lanes of a group wait for the one that opens it.
+    /// Returns the connection, opened if necessary; the lanes of a group wait for the one that
+    /// opens it.
     async fn ready(
         &mut self,
         connector: &Connector,
@@ -237,7 +238,7 @@ impl Channel {
         connector: &Connector,
         marks: &mut Marks,
     ) -> Result<Rc<Connection>, Failure> {
-        // What is under way on the one before goes on.
+        // Exchanges in flight on the previous connection continue.
         *self.group.connection.borrow_mut() = None;
         marks.connect_from_ns = self.worker.now_ns();
         let stream = connector.open(self.index).await?;
@@ -251,8 +252,8 @@ impl Channel {
             _open: open,
         });
         let worker = Rc::clone(&self.worker);
-        // Its owner is the connection: it ends when the last lane has let go of that. How it ended is told
-        // to every exchange, which is where it counts.
+        // The connection owns the task: it ends when the last lane has dropped the connection. Its
+        // result is ignored because every exchange receives the failure too.
         tokio::task::spawn_local(async move {
             drive(session, stream, worker.scratch(), worker.clock()).await;
         });
@@ -261,7 +262,7 @@ impl Channel {
     }
 }
 
-/// Over TLS the peer has to agree to HTTP/2.
+/// Checks that the peer agreed to HTTP/2 by ALPN, if the connection uses TLS.
 pub(in crate::protocol) fn check_alpn(stream: &Stream) -> Result<(), Failure> {
     if !matches!(stream, Stream::Tls(_)) || stream.alpn() == Some(b"h2") {
         return Ok(());

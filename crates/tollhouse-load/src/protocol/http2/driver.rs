@@ -1,5 +1,5 @@
-//! Moves the bytes of one connection between its socket and its [`Session`]: what all exchanges have to say
-//! leaves in one write, and one read answers many of them.
+//! Transfers bytes between a socket and its [`Session`]. One write sends the pending data of all
+//! exchanges, and one read serves many of them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -15,10 +15,11 @@ use super::session::Session;
 use crate::connect::Stream;
 use crate::failure::Failure;
 
-/// Reads in one turn, so that a server that never stops sending leaves the others their turns.
+/// Maximum number of reads per turn, so that a server that sends continuously does not starve other
+/// tasks.
 const READS_PER_TURN: usize = 16;
 
-/// Serves a connection until it ends or nobody needs it. `buffer` is read into, and means nothing in between.
+/// Serves a connection until it ends or is no longer needed. `buffer` is scratch space for reads.
 pub(in crate::protocol) async fn drive(
     session: Rc<Session>,
     mut stream: Stream,
@@ -33,7 +34,7 @@ pub(in crate::protocol) async fn drive(
     });
     let failure = ended.await;
     session.lose(&failure);
-    // As far as it goes at once: TLS says that it has ended.
+    // Attempts a TLS close notification without waiting for it.
     poll_fn(|context| {
         let _ = Pin::new(&mut stream).poll_shutdown(context);
         Poll::Ready(())
@@ -69,7 +70,7 @@ fn poll_turn(
             return Poll::Ready(closed(session.goodbye()));
         }
         if let Err(error) = session.receive(bytes, clock.now_ns()) {
-            // The last word goes as far as the socket takes it at once.
+            // Attempts to send the final frame without waiting.
             let _ = poll_write(session, stream, context);
             return Poll::Ready(no_http2(&error));
         }

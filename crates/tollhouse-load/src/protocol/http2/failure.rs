@@ -1,4 +1,4 @@
-//! How an exchange over HTTP/2 breaks off, and what failure that is.
+//! Failures of HTTP/2 exchanges and their classification.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use tollhouse_h2::{ConnectionError, ErrorCode, ResetCause, SendError};
 
 use crate::failure::{Failure, FailureClass};
 
-/// An exchange that broke off.
+/// A broken exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::protocol) struct Broken {
-    /// What it is counted as.
+    /// Failure to be counted.
     pub(in crate::protocol) failure: Failure,
-    /// Whether the peer says that it has not touched the request, so that it may be sent again.
+    /// Whether the peer has not processed the request, so that it may be sent again.
     pub(in crate::protocol) is_unprocessed: bool,
 }
 
@@ -22,37 +22,37 @@ impl From<Failure> for Broken {
 }
 
 impl Broken {
-    /// A stream that was reset.
+    /// Failure by a stream reset.
     pub(super) fn by_reset(code: ErrorCode, cause: ResetCause) -> Self {
         if cause != ResetCause::Peer {
-            return malformed("a message that is none", code).into();
+            return malformed("a malformed message", code).into();
         }
         let failure = Failure::new(FailureClass::Reset, format!("stream reset: {code}"));
         Self { failure, is_unprocessed: code == ErrorCode::REFUSED_STREAM }
     }
 
-    /// A stream above the last one that the peer deals with.
+    /// Failure of a stream above the last one the peer will process.
     pub(super) fn by_go_away(code: ErrorCode) -> Self {
         Self { failure: go_away(code), is_unprocessed: code == ErrorCode::NO_ERROR }
     }
 
-    /// A connection that ended before the request was sent.
+    /// Failure of the connection before the request was sent.
     pub(super) fn before_sending(failure: Failure) -> Self {
         Self { failure, is_unprocessed: true }
     }
 
-    /// A request that cannot be sent as it is.
+    /// Failure of a request that cannot be encoded.
     pub(super) fn unsendable(error: SendError) -> Self {
         Failure::new(FailureClass::Write, format!("the request cannot be sent: {error}")).into()
     }
 }
 
-/// The peer takes no more requests.
+/// Failure by GOAWAY.
 pub(super) fn go_away(code: ErrorCode) -> Failure {
     Failure::new(FailureClass::Reset, format!("GOAWAY: {code}"))
 }
 
-/// The connection ended, after a GOAWAY with this code if there was one.
+/// Failure by the end of the connection, after a GOAWAY with this code if there was one.
 pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
     match goodbye {
         Some(code) if code != ErrorCode::NO_ERROR => go_away(code),
@@ -60,7 +60,7 @@ pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
     }
 }
 
-/// The socket failed.
+/// Failure of the socket.
 pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => closed(goodbye),
@@ -68,7 +68,7 @@ pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
     }
 }
 
-/// What the peer sends breaks the protocol.
+/// Failure by a protocol violation of the peer.
 pub(super) fn no_http2(error: &ConnectionError) -> Failure {
     malformed(error.reason, error.code)
 }

@@ -1,4 +1,4 @@
-//! The fields of a head or of trailers, kept in two buffers that serve all messages of a connection.
+//! Fields of a head or trailers, in two buffers reused for all messages of a connection.
 
 use std::rc::Rc;
 
@@ -6,22 +6,22 @@ use tollhouse_h2::{Field, FieldSink, HeadKind, StreamId};
 
 use super::session::Held;
 
-/// The fields that came last, without pseudo-header fields, where somebody wants them. How many bytes they
-/// may have is a limit of the codec.
+/// Fields of the latest message, without pseudo-header fields; filled only if the exchange wants
+/// them. The codec limits their size.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Fields {
     bytes: Vec<u8>,
-    /// Where each name and each value ends.
+    /// End of each name and value in `bytes`.
     ends: Vec<(usize, usize)>,
 }
 
 impl Fields {
-    /// The value of the first field of a name, which is given in lower case.
+    /// Returns the value of the first field with this lower-case name.
     pub(in crate::protocol) fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
     }
 
-    /// All of them in their order: names and values.
+    /// Iterates over names and values in order.
     pub(in crate::protocol) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(name_end, value_end)| {
@@ -44,7 +44,7 @@ impl Fields {
     }
 }
 
-/// Where the codec puts the fields of a message: nowhere, unless its exchange wants them.
+/// Receiver of the codec's fields; discards them unless the exchange wants them.
 pub(super) struct Sink<'a> {
     fields: &'a mut Fields,
     held: &'a [Option<Held>],

@@ -1,42 +1,42 @@
-//! What an exchange makes of its answer while it arrives. The connection's driver hands over what it reads, so
-//! that nothing is copied or kept on the way.
+//! Receiver of a response. The connection's driver passes on the bytes it reads, so that they are
+//! neither copied nor buffered.
 
 use super::fields::Fields;
 use crate::failure::Failure;
 
-/// Takes an answer in as it arrives, piece by piece.
+/// Receiver of a response, piece by piece.
 pub(in crate::protocol) trait Intake {
-    /// Forgets the answer before.
+    /// Resets the receiver for a new response.
     fn begin(&mut self);
 
-    /// Whether the fields of heads and trailers are looked at.
+    /// Whether the receiver needs the fields of heads and trailers.
     fn wants_fields(&self) -> bool;
 
-    /// The final head.
+    /// Receives the final head.
     ///
     /// # Errors
-    /// The answer cannot be used.
+    /// If the response is unusable.
     fn head(&mut self, status: u16, fields: &Fields) -> Result<Flow, Failure>;
 
-    /// A piece of the body.
+    /// Receives a piece of the body.
     ///
     /// # Errors
-    /// The answer cannot be used.
+    /// If the response is unusable.
     fn data(&mut self, data: &[u8]) -> Result<Flow, Failure>;
 
-    /// The end of the message, with its trailers where it has them.
+    /// Receives the end of the message, with its trailers if present.
     ///
     /// # Errors
-    /// The answer cannot be used.
+    /// If the response is unusable.
     fn end(&mut self, trailers: Option<&Fields>) -> Result<(), Failure>;
 }
 
-/// What an intake wants next.
+/// Decision of a receiver about the rest of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::protocol) enum Flow {
     More,
-    /// More, and that its exchange looks at what is there.
+    /// Continue, and wake the exchange to process the data.
     Look,
-    /// Nothing: the exchange is over.
+    /// Stop: the exchange is complete.
     Enough,
 }

@@ -1,4 +1,4 @@
-//! The requests of a case as HTTP/2 sends them: the same ones as HTTP/1's, without what only HTTP/1 has.
+//! Requests of a case in HTTP/2 form: the same as in HTTP/1, without connection-specific parts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::target::Target;
 
 use super::session::RequestHead;
 
-/// Lines that belong to a connection and have no place in HTTP/2 (RFC 9113, 8.2.2).
+/// Connection-specific header fields, which HTTP/2 forbids (RFC 9113, section 8.2.2).
 const CONNECTION_HEADERS: [&str; 6] =
     ["connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// All requests of a case.
 pub(super) struct PreparedRequests {
     requests: Requests,
-    /// In the order of the requests; `None` for those that are filled in every time.
+    /// In the order of the requests; `None` for those expanded anew every time.
     prepared: Vec<Option<PreparedRequest>>,
     target: Target,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct PreparedRequest {
-    /// Which one it is; `None` where it is filled in every time.
+    /// Index of the request; `None` if it is expanded anew every time.
     number: Option<u64>,
     method: Method,
     uri: Uri,
-    /// Shared by neighbours that have the same ones.
+    /// Shared by adjacent requests with equal headers.
     headers: Arc<HeaderMap>,
     body: Bytes,
 }
 
-/// What cannot be sent: the key of the case, and why.
+/// Key of the case and reason why it cannot be sent.
 type Problem = (&'static str, String);
 
 impl PreparedRequests {
@@ -66,7 +66,7 @@ impl PreparedRequests {
         Ok(Self { requests, prepared, target: target.clone() })
     }
 
-    /// The request that goes with a ticket; `lane` names what sends it.
+    /// Returns the request for a ticket; `lane` is the name of the sender in templates.
     #[inline]
     pub(super) fn next(
         &self,
@@ -86,7 +86,7 @@ impl PreparedRequests {
 }
 
 impl PreparedRequest {
-    /// A request; headers and body are taken from `same` where it has the same.
+    /// Creates a request; shares headers and body with `same` if given.
     fn new(
         method: &str,
         parts: &Parts,
@@ -102,7 +102,7 @@ impl PreparedRequest {
         Ok(Self { number: None, method, uri: uri_of(parts, target)?, headers, body })
     }
 
-    /// The head as the codec takes it.
+    /// Returns the head in the codec's form.
     pub(super) fn head(&self) -> RequestHead<'_> {
         let line = request_line(self.method.as_str(), &self.uri);
         RequestHead { number: self.number, line, headers: &self.headers }
@@ -113,7 +113,7 @@ impl PreparedRequest {
     }
 }
 
-/// What a request to a URI begins with.
+/// Builds the request line for a URI.
 pub(in crate::protocol) fn request_line<'a>(method: &'a str, uri: &'a Uri) -> RequestLine<'a> {
     RequestLine {
         method: method.as_bytes(),
@@ -124,7 +124,8 @@ pub(in crate::protocol) fn request_line<'a>(method: &'a str, uri: &'a Uri) -> Re
     }
 }
 
-/// Scheme and authority become `:scheme` and `:authority`; a `Host` of the case is the authority.
+/// Builds the URI for `:scheme` and `:authority`; a `Host` header of the case determines the
+/// authority.
 fn uri_of(parts: &Parts, target: &Target) -> Result<Uri, Problem> {
     let host = parts.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
     let authority = host.map_or(target.authority.as_str(), |(_, value)| value.as_str());
@@ -141,7 +142,8 @@ fn headers_of(parts: &Parts) -> Result<HeaderMap, Problem> {
         if CONNECTION_HEADERS.contains(&key.as_str()) {
             continue;
         }
-        // White space around a value is no part of it (RFC 9110 §5.5), and HTTP/2 has none.
+        // White space around a value is not part of it (RFC 9110, section 5.5), and HTTP/2 forbids
+        // it.
         let text = HeaderValue::from_bytes(value.trim_matches([' ', '\t']).as_bytes())
             .map_err(|_| ("http.headers", format!("the value of `{name}` cannot be sent")))?;
         headers.append(key, text);

@@ -1,8 +1,8 @@
-//! A connection as its exchanges share it: the codec, what each exchange has received and has still to
-//! send, and who is to be woken when that changes.
+//! Shared state of a connection: the codec, received and pending data of each exchange, and the
+//! tasks to wake.
 //!
-//! All of it lives on one thread. Nobody holds a borrow across an await, and waking a task only queues it.
-//! The bytes are moved by [`super::driver`].
+//! Single-threaded. No borrow is held across an await, and waking a task only queues it.
+//! [`super::driver`] transfers the bytes.
 
 mod call;
 mod state;
@@ -26,14 +26,14 @@ use state::{State, find};
 pub(in crate::protocol) use call::Call;
 pub(super) use state::Held;
 
-/// One connection.
+/// State of one connection.
 pub(in crate::protocol) struct Session {
     state: RefCell<State>,
-    /// The task that moves the bytes.
+    /// Waker of the driver task, which transfers the bytes.
     driver: RefCell<Option<Waker>>,
-    /// Whether that task runs, or will: it looks at what there is to be sent before it rests.
+    /// Whether the driver runs or is scheduled; it sends pending data before it sleeps.
     is_awake: Cell<bool>,
-    /// Exchanges that wait until they may open a stream.
+    /// Number of exchanges that wait to open a stream.
     waiting: Cell<usize>,
     room: Notify,
     sent_bytes: Cell<u64>,
@@ -42,14 +42,14 @@ pub(in crate::protocol) struct Session {
 
 #[derive(Clone, Copy)]
 pub(in crate::protocol) struct RequestHead<'a> {
-    /// The number of a head that is the same every time; `None` for one that was filled in.
+    /// Number of a head that is the same every time; `None` for an expanded one.
     pub(in crate::protocol) number: Option<u64>,
     pub(in crate::protocol) line: RequestLine<'a>,
     pub(in crate::protocol) headers: &'a HeaderMap,
 }
 
 impl Session {
-    /// A connection whose first bytes are still to be sent.
+    /// Creates a connection; its preface is still to be sent.
     pub(in crate::protocol) fn new() -> Rc<Self> {
         Rc::new(Self {
             state: RefCell::new(State::new()),
@@ -62,17 +62,17 @@ impl Session {
         })
     }
 
-    /// Whether it takes new requests, as far as is known.
+    /// Whether the connection accepts new requests, as far as known.
     pub(in crate::protocol) fn is_usable(&self) -> bool {
         self.state.borrow().is_usable()
     }
 
-    /// Bytes sent and received since the last call.
+    /// Returns the bytes sent and received since the last call.
     pub(in crate::protocol) fn take_traffic(&self) -> (u64, u64) {
         (self.sent_bytes.take(), self.received_bytes.take())
     }
 
-    /// Opens no more streams; the connection ends when those under way have.
+    /// Stops opening streams; the connection ends after those in flight.
     pub(in crate::protocol) fn leave(&self) {
         {
             let mut state = self.state.borrow_mut();
@@ -82,11 +82,11 @@ impl Session {
         self.wake();
     }
 
-    /// Opens a stream with a head, and sends the body behind it; without one the stream stays open for
-    /// [`Call::send`]. Waits while the peer takes no more streams.
+    /// Opens a stream with a head and sends the body. Without a body the stream stays open for
+    /// [`Call::send`]. Waits while the peer's stream limit is reached.
     ///
     /// # Errors
-    /// Nothing was sent.
+    /// If the connection is unusable or the request cannot be encoded; nothing was sent.
     pub(in crate::protocol) async fn open(
         self: &Rc<Self>,
         head: &RequestHead<'_>,
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Lets those go on that wait for a stream, when `all` everybody.
+    /// Wakes one exchange that waits for a stream, or all of them.
     fn make_room(&self, all: bool) {
         match (self.waiting.get(), all) {
             (0, _) => {}
@@ -128,9 +128,9 @@ impl Session {
     }
 }
 
-/// The driver's side.
+/// Methods for the driver.
 impl Session {
-    /// Begins a turn of the task that moves the bytes.
+    /// Begins a turn of the driver.
     pub(super) fn begin_turn(&self, context: &Context<'_>) {
         self.is_awake.set(true);
         let mut driver = self.driver.borrow_mut();
@@ -139,12 +139,13 @@ impl Session {
         }
     }
 
-    /// Ends that turn: whoever has something to send from now on wakes the task.
+    /// Ends the turn; from now on, new data to send wakes the driver.
     pub(super) fn end_turn(&self) {
         self.is_awake.set(false);
     }
 
-    /// Hands out what is to be written until there is nothing left; `write` says how much was.
+    /// Passes pending output to `write`, which returns the number of bytes written, until none is
+    /// left.
     pub(super) fn write_out(
         &self,
         mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
@@ -168,21 +169,21 @@ impl Session {
         }
     }
 
-    /// Whether bytes are to be read: not where the peer takes no answers to what it asks for.
+    /// Whether to read; false while the peer does not read the responses to its own frames.
     pub(super) fn wants_input(&self) -> bool {
         self.state.borrow().codec.wants_input()
     }
 
-    /// Whether nobody needs the connection any longer.
+    /// Whether the connection is no longer needed.
     pub(super) fn is_finished(&self) -> bool {
         let state = self.state.borrow();
         state.codec.is_finished() || (state.is_left && state.codec.open_streams() == 0)
     }
 
-    /// Takes bytes from the peer, which were there at `now_ns`.
+    /// Processes bytes from the peer, received at `now_ns`.
     ///
     /// # Errors
-    /// The connection is over once its output has been written.
+    /// If the peer violates the protocol; the connection ends after its pending output.
     pub(super) fn receive(&self, mut input: &[u8], now_ns: u64) -> Result<(), ConnectionError> {
         self.received_bytes.set(self.received_bytes.get() + input.len() as u64);
         let mut state = self.state.borrow_mut();
@@ -213,7 +214,7 @@ impl Session {
                         }
                         Ok(if ends { Flow::Enough } else { flow })
                     });
-                    // What has ended needs no window.
+                    // A finished stream needs no window update.
                     if !ends {
                         codec.consume(stream, data.len());
                     }
@@ -246,12 +247,12 @@ impl Session {
         Ok(())
     }
 
-    /// What the peer said in its GOAWAY.
+    /// Returns the error code of the peer's GOAWAY.
     pub(super) fn goodbye(&self) -> Option<ErrorCode> {
         self.state.borrow().goodbye
     }
 
-    /// The connection is over: nobody is kept waiting for an answer.
+    /// Ends the connection and fails all its exchanges, so that none waits forever.
     pub(super) fn lose(&self, failure: &Failure) {
         let mut state = self.state.borrow_mut();
         for held in state.held.iter_mut().flatten() {
@@ -263,7 +264,7 @@ impl Session {
     }
 }
 
-/// Counts an exchange that waits for a stream until it is dropped.
+/// Counts an exchange as waiting for a stream until dropped.
 struct Waiting<'a>(&'a Cell<usize>);
 
 impl<'a> Waiting<'a> {

@@ -1,4 +1,4 @@
-//! Requests with `{{…}}` in them: compiled once, filled in for every request.
+//! Requests with `{{…}}`: compiled once, expanded for every request.
 
 use tollhouse_stdx::Random;
 
@@ -8,18 +8,18 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::Ticket;
 use go_template::{Method, Template, TemplateError, Variables};
 
-/// The templates of one request.
+/// Templates of one request.
 #[derive(Debug)]
 pub(super) struct Templates {
     path: Template,
     headers: Vec<(String, Template)>,
     body: Template,
-    /// Names of a call, which HTTP requests have not.
+    /// gRPC method names for templates; empty for HTTP requests.
     method: Method,
 }
 
 impl Templates {
-    /// Compiles a request; `None` when nothing in it has to be filled in.
+    /// Compiles a request; `None` if it contains no placeholder.
     pub(super) fn compile(parts: &Parts) -> Result<Option<Self>, BenchError> {
         let compile = |key: &str, text: &str| {
             Template::parse(text).map_err(|error: TemplateError| BenchError::Case {
@@ -46,7 +46,7 @@ impl Templates {
         values_are_static && self.path.is_static() && self.body.is_static()
     }
 
-    /// Fills a request in.
+    /// Expands a request.
     pub(super) fn fill(
         &self,
         ticket: Ticket,

@@ -1,14 +1,14 @@
-//! The list of requests that take turns: its file, and who comes when.
+//! List of requests used in turn: its file format and its order.
 
 use crate::case::UrlEntry;
 use crate::error::BenchError;
 
-/// Entries of a list: more would not fit the memory that a generator should use.
+/// Maximum number of entries, to bound the generator's memory.
 const ENTRIES_MAX: usize = 1_000_000;
-/// The sum of weights, which is the length of one turn over the list.
+/// Maximum sum of the weights, which is the length of one turn through the list.
 const TURN_MAX: u64 = 4_000_000;
 
-/// Lines `[METHOD] URL [weight]`; `#` begins a comment.
+/// Parses lines of the form `[METHOD] URL [weight]`; `#` begins a comment.
 pub(super) fn parse(text: &str) -> Result<Vec<UrlEntry>, String> {
     let mut entries = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<UrlEntry>, String> {
     if entries.is_empty() { Err("holds no request".into()) } else { Ok(entries) }
 }
 
-/// One turn over the entries: each as often as its weight, spread evenly.
+/// Returns the order of one turn through the entries: each as often as its weight, spread evenly.
 pub(super) fn turn_of(entries: &[UrlEntry]) -> Result<Vec<u32>, BenchError> {
     if entries.len() == 1 {
         return Ok(Vec::new());
@@ -49,7 +49,7 @@ pub(super) fn turn_of(entries: &[UrlEntry]) -> Result<Vec<u32>, BenchError> {
     if entries.iter().all(|entry| entry.weight == 1) {
         return Ok((0..entries.len() as u32).collect());
     }
-    // The n-th of w turns of an entry stands at (n + ½)/w of the round.
+    // The n-th of w occurrences of an entry is placed at (n + ½)/w of the turn.
     let mut places: Vec<(f64, u32)> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let weight = f64::from(entry.weight);

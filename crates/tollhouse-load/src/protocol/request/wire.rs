@@ -1,20 +1,20 @@
-//! A request as HTTP/1 sends it.
+//! HTTP/1 encoding of a request.
 
 use crate::case::{Case, HttpVersion, RequestForm};
 use crate::target::Target;
 
-/// What all requests of a case have in common on the wire.
+/// Constant parts of all requests of a case.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
-    /// What stands before the path: nothing, or the origin for a proxy.
+    /// Prefix of the path: empty, or the origin for a proxy.
     origin: String,
     version: &'static str,
-    /// The `Connection` line that the case needs.
+    /// Value of the `Connection` header, if the case needs one.
     connection: Option<&'static str>,
 }
 
 impl Wire {
-    /// What the requests of a case have in common.
+    /// Determines the constant parts for a case.
     pub(super) fn new(case: &Case, target: &Target) -> Self {
         let origin = match case.http.form {
             RequestForm::Origin => String::new(),
@@ -30,7 +30,7 @@ impl Wire {
         Self { origin, version, connection: connection.filter(|_| !says) }
     }
 
-    /// Writes a request over what `out` held.
+    /// Encodes a request into `out`, replacing its content.
     pub(super) fn encode(
         &self,
         method: &str,

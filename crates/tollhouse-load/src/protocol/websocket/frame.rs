@@ -1,6 +1,7 @@
-//! Frames of a WebSocket (RFC 6455 §5) as a client writes and reads them. Does no IO, knows no extension.
+//! WebSocket frames (RFC 6455, section 5) for a client: encoder and decoder without I/O or
+//! extensions.
 
-/// The longest frame that is taken: it is held in memory whole.
+/// Size limit of a frame, which is held in memory as a whole.
 pub(super) const FRAME_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 const FINAL_BIT: u8 = 0x80;
@@ -8,12 +9,11 @@ const RESERVED_BITS: u8 = 0x70;
 const OPCODE_BITS: u8 = 0x0f;
 const MASK_BIT: u8 = 0x80;
 const LENGTH_BITS: u8 = 0x7f;
-/// In place of a length: it follows in two bytes.
+/// Length code: the length follows in two bytes.
 const LENGTH_16: u8 = 126;
-/// In place of a length: it follows in eight bytes.
+/// Length code: the length follows in eight bytes.
 const LENGTH_64: u8 = 127;
 
-/// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opcode {
     Continuation,
@@ -39,21 +39,21 @@ impl Opcode {
     }
 }
 
-/// A frame of a server, at the start of a buffer.
+/// Frame from a server, at the start of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     pub(super) opcode: Opcode,
-    /// Whether it ends its message.
+    /// Whether the frame ends its message.
     pub(super) is_final: bool,
     pub(super) payload: &'a [u8],
-    /// How much of the buffer it takes.
+    /// Total length of the frame in bytes.
     pub(super) bytes: usize,
 }
 
-/// Takes the frame at the start of a buffer apart; `None` when more bytes are needed.
+/// Parses the frame at the start of a buffer; `None` if more bytes are needed.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the frame is invalid or too large.
 pub(super) fn parse(buffer: &[u8]) -> Result<Option<Frame<'_>>, String> {
     let Some((&[first, second], rest)) = buffer.split_first_chunk() else { return Ok(None) };
     let code = first & OPCODE_BITS;
@@ -78,13 +78,13 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Option<Frame<'_>>, String> {
     if length > FRAME_BYTES_MAX {
         return Err(format!("a WebSocket frame of {length} bytes"));
     }
-    // It fits: the bound is far below what an address can hold.
+    // The cast is lossless, because the limit is far below `usize::MAX`.
     let Some(payload) = rest.get(..length as usize) else { return Ok(None) };
     let bytes = buffer.len() - rest.len() + payload.len();
     Ok(Some(Frame { opcode: *opcode, is_final: first & FINAL_BIT != 0, payload, bytes }))
 }
 
-/// Appends a whole frame, masked as a client's must be.
+/// Appends a complete frame, masked as required of clients.
 pub(super) fn put(opcode: Opcode, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
     out.push(FINAL_BIT | opcode.code());
     match payload.len() {

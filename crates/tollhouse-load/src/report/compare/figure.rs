@@ -1,43 +1,44 @@
-//! The figures that a comparison is about.
+//! Figures that a comparison covers.
 
 use crate::distribution::Distribution;
 use crate::report::Spread;
 use crate::report::figure;
 use crate::result::{CaseResult, ProcessSeries};
 
-/// Samples beyond a percentile that a comparison asks for: with fewer it is a matter of single requests.
+/// Minimum number of samples beyond a percentile for comparing it; with fewer, single requests
+/// decide.
 const BEYOND_MIN: u64 = 10;
 
-/// A figure of a result.
+/// Figure of a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// Successful requests a second.
+    /// Successful requests per second.
     Goodput,
-    /// Failed over completed.
+    /// Ratio of failed to completed requests.
     FailureShare,
-    /// The mean of the latency (open loop) or response time.
+    /// Mean of the latency (open loop) or response time.
     Mean,
-    /// A percentile of the same.
+    /// Percentile of the same times.
     Percentile(f64),
-    /// CPU seconds of the target for 1000 requests.
+    /// CPU seconds of the target per 1000 requests.
     TargetCpu,
-    /// The same of the generator.
+    /// CPU seconds of the generator per 1000 requests.
     GeneratorCpu,
-    /// The largest resident memory of the target.
+    /// Maximum resident memory of the target.
     TargetMemory,
 }
 
-/// A figure of one side.
+/// Value of a figure on one side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// Over all runs: from the merged histograms for times, the median otherwise.
+    /// Value over all runs: from merged histograms for times, otherwise the median.
     pub value: f64,
-    /// The runs one by one.
+    /// Spread of the single runs.
     pub spread: Spread,
 }
 
 impl Figure {
-    /// All, in the order of the table.
+    /// All figures, in the order of the table.
     pub const ALL: [Figure; 11] = [
         Figure::Goodput,
         Figure::FailureShare,
@@ -52,7 +53,7 @@ impl Figure {
         Figure::GeneratorCpu,
     ];
 
-    /// How tables call it.
+    /// Returns the name in tables.
     pub fn name(self) -> String {
         match self {
             Figure::Goodput => "goodput".into(),
@@ -65,7 +66,7 @@ impl Figure {
         }
     }
 
-    /// A value of it, for people.
+    /// Formats a value of this figure for display.
     pub fn format(self, value: f64) -> String {
         match self {
             Figure::Goodput => format!("{}/s", figure::rate(value)),
@@ -76,12 +77,12 @@ impl Figure {
         }
     }
 
-    /// Whether a larger value is the better one.
+    /// Whether a larger value is better.
     pub fn more_is_better(self) -> bool {
         self == Figure::Goodput
     }
 
-    /// The figure over the runs of a case; `None` when a run does not have it.
+    /// Computes the figure over the runs of a case; `None` if a run lacks it.
     pub(super) fn measure(self, runs: &[&CaseResult]) -> Option<Measured> {
         let values: Option<Vec<f64>> = runs.iter().map(|run| self.run_value(run)).collect();
         let spread = Spread::from_values(values?)?;
@@ -108,7 +109,7 @@ impl Figure {
         }
     }
 
-    /// Times are merged by value, never averaged.
+    /// Computes times from merged histograms, because averaging percentiles is wrong.
     fn merged_value(self, runs: &[&CaseResult]) -> Option<f64> {
         let is_time = matches!(self, Figure::Mean | Figure::Percentile(_));
         let is_known = runs.iter().all(|run| !run.headline().values.is_empty());
@@ -128,12 +129,12 @@ impl Figure {
     }
 }
 
-/// The role of the process that is measured.
+/// Role of the measured process.
 const TARGET: &str = "target";
-/// The role of the process that makes the load.
+/// Role of the load generator's process.
 const GENERATOR: &str = "generator";
 
-/// A percentile with enough samples beyond it, or one that a table gives.
+/// Returns a percentile with enough samples beyond it, or one given by a table.
 fn percentile(times: &Distribution, percent: f64) -> Option<f64> {
     let is_supported = times.count == 0 || times.supports(percent, BEYOND_MIN);
     times.percentile_ns(percent).filter(|_| is_supported).map(|value| value as f64)

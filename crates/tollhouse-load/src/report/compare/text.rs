@@ -1,4 +1,4 @@
-//! A comparison as a table for a terminal.
+//! Comparison as a table for terminals.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use super::{CaseComparison, Comparison, Difference, FigureComparison, Measured, 
 use crate::report::RUNS_MIN;
 use crate::report::figure;
 
-/// The headings of the table.
+/// Headings of the table.
 const HEADINGS: [&str; 5] = ["", "before", "after", "change", "verdict"];
 
-/// The comparison as plain text, ending in a line break.
+/// Renders the comparison as plain text that ends in a line break.
 pub fn text(comparison: &Comparison) -> String {
     let mut out = format!("before: {}\nafter:  {}\n", comparison.before, comparison.after);
     if !comparison.environment.is_empty() {
@@ -87,7 +87,7 @@ fn row(compared: &FigureComparison) -> [String; 5] {
     ]
 }
 
-/// A value with the range of its runs.
+/// Formats a value with the range of its runs.
 fn measured(compared: &FigureComparison, side: &Measured) -> String {
     let shown = |value: f64| compared.figure.format(value);
     if side.spread.runs < 2 {

@@ -1,20 +1,20 @@
-//! The limits of the container this process runs in, from the control groups of both generations: the
-//! lowest on the way from its own group up to the root.
+//! Limits of the container this process runs in, from control groups version 1 or 2: the lowest on
+//! the path from the process's group to the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a container allows; `None` where it limits nothing.
+/// Limits of a container; `None` if unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Limits {
     pub(super) memory_bytes: Option<u64>,
     pub(super) cores: Option<f64>,
 }
 
-/// Limits above this are how version 1 writes that there is none.
+/// Threshold above which version 1 means "unlimited".
 const MEMORY_BYTES_MAX: u64 = 1 << 60;
 
-/// Reads the limits of a system whose root directory is given.
+/// Reads the limits of the system under a root directory.
 pub(super) fn limits(root: &Path) -> Limits {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mount = root.join("sys/fs/cgroup");
@@ -39,7 +39,8 @@ pub(super) fn limits(root: &Path) -> Limits {
     }
 }
 
-/// The group of this process for a controller, from `/proc/self/cgroup`; `""` asks for version 2.
+/// Returns the group of this process for a controller, from `/proc/self/cgroup`; `""` selects
+/// version 2.
 fn group_of(text: &str, controller: &str) -> String {
     let group = text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -49,8 +50,8 @@ fn group_of(text: &str, controller: &str) -> String {
     group.unwrap_or("/").to_owned()
 }
 
-/// The lowest value on the way up. A group that cannot be seen from within a container is skipped; its
-/// root is then the container's own.
+/// Returns the lowest value on the path to the root. Groups invisible from within a container are
+/// skipped; the visible root is then the container's own group.
 fn lowest<T: PartialOrd>(
     mount: &Path,
     group: &str,
@@ -61,13 +62,13 @@ fn lowest<T: PartialOrd>(
     found.reduce(|lowest, value| if value < lowest { value } else { lowest })
 }
 
-/// A limit of memory; `max` and absurdly large numbers are none.
+/// Reads a memory limit; `max` and extremely large numbers mean unlimited.
 fn memory(path: &Path) -> Option<u64> {
     let bytes = fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()?;
     (bytes < MEMORY_BYTES_MAX).then_some(bytes)
 }
 
-/// A quota with its period; `max` and `-1` are none.
+/// Parses a CPU quota and its period; `max` and `-1` mean unlimited.
 fn quota(text: &str) -> Option<f64> {
     let mut words = text.split_ascii_whitespace();
     let quota = words.next()?.parse::<f64>().ok().filter(|quota| *quota > 0.0)?;

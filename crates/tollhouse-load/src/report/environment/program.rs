@@ -1,16 +1,16 @@
-//! Asks another program for its version.
+//! Determines the version of another program.
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// A program that has not said its version by then is left alone.
+/// Time limit for a program to print its version.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// A version line longer than this is cut: some programs print all their options.
+/// Maximum length of a version line, because some programs print all their options.
 const LINE_CHARS_MAX: usize = 120;
 
-/// The first line that a command prints, to either output; `None` when it does not start, hangs or says
-/// nothing.
+/// Returns the first line that a command prints to either output; `None` if it does not start,
+/// hangs or prints nothing.
 pub(super) fn first_line(command: &[&str]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let child = Command::new(program)
@@ -27,7 +27,7 @@ pub(super) fn first_line(command: &[&str]) -> Option<String> {
         .spawn(move || answer.send(child.wait_with_output()))
         .ok()?;
     let Ok(output) = answered.recv_timeout(ANSWER_TIMEOUT) else {
-        // Not yet waited for, so the number is still the child's.
+        // The process ID is still the child's, because the child has not been waited for.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         let _ = reader.join();
         return None;
@@ -36,7 +36,7 @@ pub(super) fn first_line(command: &[&str]) -> Option<String> {
     [output.stdout, output.stderr].iter().find_map(|bytes| line(&String::from_utf8_lossy(bytes)))
 }
 
-/// The first line with something in it.
+/// Returns the first non-empty line.
 fn line(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(LINE_CHARS_MAX).collect())

@@ -1,17 +1,17 @@
-//! The texts in which a system describes itself, and how a report shows them. Pure.
+//! Parsers for the system's self-descriptions, and their formatting in reports. Pure.
 
-/// The short name of a machine: `2C4G`; below a gigabyte in megabytes: `1C512M`.
+/// Formats the short name of a machine: `2C4G`, or in megabytes below one gigabyte: `1C512M`.
 pub(super) fn label(cores: u64, memory_bytes: u64) -> String {
     const GIB: u64 = 1 << 30;
     const MIB: u64 = 1 << 20;
-    // The kernel keeps a part for itself: a machine sold with 16 GiB shows 15.6.
+    // Rounded, because the kernel reserves a part: a machine sold with 16 GiB shows 15.6.
     match (memory_bytes + GIB / 2) / GIB {
         0 => format!("{cores}C{}M", memory_bytes / MIB),
         gigabytes => format!("{cores}C{gigabytes}G"),
     }
 }
 
-/// The CPU model; the architecture where the kernel shows none.
+/// Returns the CPU model, or the architecture if the kernel reports none.
 pub(super) fn cpu_model(cpuinfo: &str) -> String {
     let value = |wanted: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -25,20 +25,20 @@ pub(super) fn cpu_model(cpuinfo: &str) -> String {
         .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// Whether the machine is a virtual one: others may share its cores.
+/// Whether the machine is virtual, so that others may share its cores.
 pub(super) fn is_virtual(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// Installed memory in bytes.
+/// Returns the installed memory in bytes.
 pub(super) fn memory_bytes(meminfo: &str) -> u64 {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kilobytes = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// Distribution, kernel and architecture in one line.
+/// Returns distribution, kernel and architecture in one line.
 pub(super) fn kernel(os_release: &str, os_type: &str, release: &str) -> String {
     let pretty = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let distribution = pretty.map_or("", |name| name.trim_matches('"'));
@@ -46,12 +46,12 @@ pub(super) fn kernel(os_release: &str, os_type: &str, release: &str) -> String {
     if distribution.is_empty() { kernel } else { format!("{distribution}, {kernel}") }
 }
 
-/// The three averages of `loadavg`.
+/// Returns the three averages of `loadavg`.
 pub(super) fn load_average(text: &str) -> String {
     text.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// The limit of descriptors in force, and how far it may be raised.
+/// Returns the descriptor limit in force, and the hard limit.
 pub(super) fn descriptors_text() -> String {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let shown =

@@ -1,8 +1,8 @@
-//! A logarithmic axis of times: where values lie on it, and where its ticks stand.
+//! Logarithmic time axis: positions of values, and tick values.
 
 use super::figure;
 
-/// The mantissas of ticks, from the coarsest on.
+/// Mantissas of ticks, from coarse to fine.
 const MANTISSAS: [&[f64]; 5] = [
     &[1.0],
     &[1.0, 3.0],
@@ -11,7 +11,7 @@ const MANTISSAS: [&[f64]; 5] = [
     &[1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0],
 ];
 
-/// An axis from one value to another, both above 0.
+/// Axis between two positive values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     low: f64,
@@ -19,29 +19,29 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis that holds all values above 0; `None` when there are none.
+    /// Creates an axis that contains all positive values; `None` without any.
     pub(super) fn holding(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut axis: Option<Self> = None;
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
             let known = axis.unwrap_or(Self { low: value, high: value });
             axis = Some(Self { low: known.low.min(value), high: known.high.max(value) });
         }
-        // A little room, and some width where all values are one.
+        // Adds a margin, which also gives the axis some width if all values are equal.
         axis.map(|axis| Self { low: axis.low * 0.93, high: axis.high * 1.07 })
     }
 
-    /// Where a value lies, from 0 at the low end to 1 at the high one.
+    /// Returns the position of a value, from 0 (low end) to 1 (high end).
     pub(super) fn share(&self, value: f64) -> f64 {
         let at = |value: f64| value.max(f64::MIN_POSITIVE).ln();
         ((at(value) - at(self.low)) / (at(self.high) - at(self.low))).clamp(0.0, 1.0)
     }
 
-    /// Whether a value lies on it.
+    /// Whether the axis contains a value.
     pub(super) fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// The values that ticks stand at: round ones, at most so many, and not many fewer.
+    /// Returns round tick values, at most `ticks_max`, and not many fewer if possible.
     pub(super) fn ticks(&self, ticks_max: usize) -> Vec<f64> {
         let mut best = Vec::new();
         for mantissas in MANTISSAS {
@@ -66,7 +66,7 @@ impl Axis {
     }
 }
 
-/// A tick's label in milliseconds: the number without zeros that say nothing.
+/// Formats a tick label in milliseconds, without trailing zeros.
 pub(super) fn milliseconds(nanoseconds: f64) -> String {
     let text = figure::milliseconds(nanoseconds);
     match text.contains('.') {

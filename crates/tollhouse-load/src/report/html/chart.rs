@@ -1,5 +1,6 @@
-//! What the page's script draws: charts over time for one run at a time, and throughput and times over
-//! the load. Here their data and their places on the page are made; `assets/report/page.js` draws.
+//! Data of the charts drawn by the page's script: figures over time for one run at a time, and
+//! throughput and times over the load. This module writes data and placeholders;
+//! `assets/report/page.js` draws.
 
 use serde::Serialize;
 
@@ -8,24 +9,24 @@ use super::palette::Palette;
 use super::row::{BASELINE, Row, Spread, percentile_of};
 use crate::result::CaseResult;
 
-/// Fewer points make no line.
+/// Minimum number of points for a line.
 const POINTS_MIN: usize = 2;
 
-/// Everything the script has to know beside the report itself.
+/// Data for the script, in addition to the report itself.
 #[derive(Debug, Serialize)]
 pub(super) struct Charts<'a> {
-    /// Runs with something to show over time.
+    /// Runs with data over time.
     runs: Vec<Run<'a>>,
-    /// Which of them is shown first.
+    /// Index of the run displayed first.
     shown: usize,
     /// Charts over the load.
     over_load: Vec<OverLoad<'a>>,
 }
 
-/// A run that can be chosen.
+/// A selectable run.
 #[derive(Debug, Serialize)]
 struct Run<'a> {
-    /// Its place in the report's results.
+    /// Index into the report's results.
     place: usize,
     subject: &'a str,
     name: &'a str,
@@ -33,30 +34,30 @@ struct Run<'a> {
     repetitions: usize,
     colour: usize,
     times: &'static str,
-    /// The rate asked for at the end of each interval, in an open loop.
+    /// Intended rate at the end of each interval, in an open loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     asked: Vec<f64>,
 }
 
-/// A chart of a figure over the load.
+/// Chart of a figure over the load.
 #[derive(Debug, Serialize)]
 struct OverLoad<'a> {
     title: &'static str,
     x: &'static str,
     y: &'static str,
-    /// The loads, rising.
+    /// Loads in ascending order.
     loads: Vec<f64>,
     series: Vec<Line<'a>>,
 }
 
-/// A line of such a chart: a value a load, `null` where there is none.
+/// Line of such a chart: one value per load, `null` if missing.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     name: String,
     #[serde(skip)]
     subject: &'a str,
     colour: usize,
-    /// Which of the lines of its subject it is, all of one colour.
+    /// Number of the line among those of its subject, which share a colour.
     variant: usize,
     published: bool,
     middle: Vec<Option<f64>>,
@@ -64,7 +65,7 @@ struct Line<'a> {
     high: Vec<Option<f64>>,
 }
 
-/// What a chart over the load shows of a row.
+/// Kind of chart over the load, with the functions that extract its values from a row.
 struct ChartKind {
     title: &'static str,
     x: &'static str,
@@ -118,7 +119,7 @@ fn p99_ms(row: &Row<'_>) -> Option<Spread> {
 }
 
 impl<'a> Charts<'a> {
-    /// The charts of rows, and of what was published beside them.
+    /// Creates the charts for the measured and the published rows.
     pub(super) fn new(rows: &[Row<'a>], published: &[Row<'a>], palette: &Palette<'_>) -> Self {
         let runs: Vec<Run<'a>> = rows.iter().flat_map(|row| runs(row, palette)).collect();
         let is_measured =
@@ -131,7 +132,7 @@ impl<'a> Charts<'a> {
         }
     }
 
-    /// Writes the places of the charts over the load.
+    /// Writes the placeholders of the charts over the load.
     pub(super) fn write_over_load(&self, html: &mut Html) {
         if self.over_load.is_empty() {
             return;
@@ -148,7 +149,7 @@ impl<'a> Charts<'a> {
         html.close("div").close("section");
     }
 
-    /// Writes the places of the charts over time, and what chooses the run.
+    /// Writes the placeholders of the charts over time and the run selector.
     pub(super) fn write_over_time(&self, html: &mut Html) {
         if self.runs.is_empty() {
             return;
@@ -168,7 +169,7 @@ impl<'a> Charts<'a> {
     }
 }
 
-/// How many intervals the result at a place of the report has.
+/// Returns the number of intervals of the result at an index of the report.
 fn rows_series(rows: &[Row<'_>], place: usize) -> usize {
     let runs = rows.iter().flat_map(|row| row.places.iter().zip(&row.runs));
     runs.filter(|(at, _)| **at == place).map(|(_, run)| run.series.len()).sum()
@@ -219,8 +220,8 @@ impl ChartKind {
         let mut loads: Vec<f64> = all().filter_map(|(row, _)| (self.load)(row)).collect();
         loads.sort_by(f64::total_cmp);
         loads.dedup();
-        // Every line has a place for every load, empty where it was not measured: the chart's axis
-        // is shared.
+        // Every line has an entry for every load, empty if not measured, because the lines share
+        // the axis.
         let mut series: Vec<Line<'a>> = Vec::new();
         for (row, published) in all() {
             let (Some(load), Some(figure)) = ((self.load)(row), (self.figure)(row)) else {
@@ -252,7 +253,8 @@ impl ChartKind {
     }
 }
 
-/// Cases of a subject that differ in the number of requests are lines of their own.
+/// Returns the name of a line; cases of a subject with different request counts form separate
+/// lines.
 fn line_name(row: &Row<'_>) -> String {
     let first = row.first();
     let subject = if row.subject.is_empty() { "measured" } else { row.subject };
@@ -267,7 +269,8 @@ fn line_name(row: &Row<'_>) -> String {
 }
 
 impl OverLoad<'_> {
-    /// A line takes two points; published figures alone are drawn when nothing was measured.
+    /// Whether a line has at least two points. Published figures are drawn even without measured
+    /// ones.
     fn is_worth_drawing(&self) -> bool {
         self.series.iter().any(|line| line.middle.iter().flatten().count() >= POINTS_MIN)
     }

@@ -1,5 +1,5 @@
-//! The columns of the headline table: those of the published report that a suite reproduces, under the
-//! names that its readers know, and beside them those which it leaves out.
+//! Columns of the headline table: those of the published report that a suite reproduces, under
+//! their original names, and further columns which that report lacks.
 
 use std::borrow::Cow;
 
@@ -13,49 +13,49 @@ pub(super) struct Column {
     pub(super) shows: Shows,
 }
 
-/// What a column shows.
+/// Content of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Shows {
-    /// The place of the row, from 1.
+    /// Number of the row, from 1.
     Place,
     /// Connections times streams.
     Concurrency,
-    /// Routes and consumers that were configured.
+    /// Configured routes and consumers.
     Objects,
-    /// Completed requests a second.
+    /// Completed requests per second.
     Rate,
-    /// Successful requests a second.
+    /// Successful requests per second.
     Goodput,
-    /// A percentile of the row's times.
+    /// Percentile of the row's times.
     Percentile(f64),
-    /// The mean of the row's times.
+    /// Mean of the row's times.
     Mean,
-    /// The longest of the row's times.
+    /// Maximum of the row's times.
     Max,
-    /// Requests that ended.
+    /// Completed requests, including failed ones.
     Completed,
-    /// Requests that failed.
+    /// Failed requests.
     Failed,
-    /// The same as a share.
+    /// Failed requests as a share.
     FailedShare,
-    /// Requests on a connection that had carried one before.
+    /// Requests on a reused connection.
     Reused,
-    /// Bytes received.
     Received,
-    /// Bytes of bodies received.
+    /// Body bytes received.
     Bodies,
-    /// Cores that the target kept busy.
+    /// Average number of cores used by the target.
     Cores,
-    /// CPU seconds of the target for 1000 requests.
+    /// CPU seconds of the target per 1000 requests.
     CpuPer1000,
-    /// The target's largest resident memory.
+    /// Maximum resident memory of the target.
     Memory,
-    /// Server CPU as Polaris' table has it: cores when they were watched, else the printed percentage.
+    /// Server CPU as in Polaris' table: measured cores, or else the published percentage.
     ServerCpu,
 }
 
 impl Shows {
-    /// Which way is better. What was sent and received follows from the load.
+    /// Returns the direction in which values are better; none for figures that follow from the
+    /// load.
     const fn direction(self) -> Direction {
         match self {
             Self::Rate | Self::Goodput => Direction::Higher,
@@ -79,17 +79,17 @@ impl Shows {
     }
 }
 
-/// What rows are called.
+/// Naming of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
-    /// By the name of their case.
+    /// Name of the case.
     Case,
-    /// By the load, in ab's words.
+    /// Load, in the notation of `ab`.
     Command,
 }
 
 impl Names {
-    /// The head of the column of names.
+    /// Returns the heading of the name column.
     pub(super) fn head(self) -> &'static str {
         match self {
             Names::Case => "Case",
@@ -97,7 +97,7 @@ impl Names {
         }
     }
 
-    /// The name of a row.
+    /// Returns the name of a row.
     pub(super) fn name(self, row: &Row<'_>) -> String {
         match self {
             Names::Case => row.name.to_owned(),
@@ -109,15 +109,15 @@ impl Names {
 /// Two groups of columns with their headings.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// What its rows are called.
+    /// Naming of the rows.
     pub(super) names: Names,
-    /// What the first group is called.
+    /// Heading of the first group.
     pub(super) heading: &'static str,
-    /// The first group: the published report's own columns.
+    /// First group: columns of the published report.
     pub(super) theirs: Vec<Column>,
-    /// What the second group is called.
+    /// Heading of the second group.
     pub(super) besides_heading: &'static str,
-    /// The second: what a reader needs besides.
+    /// Second group: further figures a reader needs.
     pub(super) besides: Vec<Column>,
 }
 
@@ -146,7 +146,7 @@ const fn max(head: &'static str) -> Column {
     column(head, "ms", Shows::Max, "The longest request")
 }
 
-/// The columns for a suite.
+/// Returns the columns for a suite.
 pub(super) fn layout(suite: Option<&str>) -> Layout {
     let (heading, theirs) = match suite {
         Some("shenyu") => ("As in ShenYu’s report", shenyu()),
@@ -256,7 +256,7 @@ fn besides() -> Vec<Column> {
 }
 
 impl Layout {
-    /// Whether one of its columns shows a figure that a suite or a table added under this name.
+    /// Whether a column shows the extra figure with this name.
     pub(super) fn shows_extra(&self, name: &str) -> bool {
         let column = match name {
             "routes" | "consumers" => Shows::Objects,
@@ -268,7 +268,7 @@ impl Layout {
 }
 
 impl Column {
-    /// What it says about a row, which is at `place` (from 0) of its subject.
+    /// Returns the cell for a row at index `place` (from 0) of its subject.
     pub(super) fn cell(&self, row: &Row<'_>, place: usize) -> Cell {
         let mut cell = self.measured(row, place);
         let is_time = matches!(self.shows, Shows::Percentile(_) | Shows::Mean | Shows::Max);
@@ -321,12 +321,12 @@ impl Column {
     }
 }
 
-/// No failures is a figure too, but only when requests were counted.
+/// Formats the number of failures, including 0; `None` if requests were not counted.
 fn failed(row: &Row<'_>) -> Option<String> {
     row.failed_share().map(|_| figure::count(row.sum(|run| run.counts.failed)))
 }
 
-/// The load as ab would have been told; what ab cannot say is said in words.
+/// Formats the load as options of `ab`.
 fn command(row: &Row<'_>) -> String {
     let Some(case) = &row.first().case else { return row.name.to_owned() };
     let load = &case.load;

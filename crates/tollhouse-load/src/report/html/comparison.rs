@@ -1,5 +1,5 @@
-//! Comparisons: what a subject adds to the baseline, how it stands to its peers, and what was published.
-//! A difference is only called one when the runs of both sides lie apart.
+//! Comparisons: difference to the baseline, ratios to peers, and published figures. A difference is
+//! called better or worse only if the runs of both sides do not overlap.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use super::row::{BASELINE, Row, Spread, TARGET, percentile_of, subjects, usage_o
 use super::table::{self, Cell, Direction, Group, Head, Line, Mark, Table};
 use crate::report::Warning;
 
-/// The subject that peers are compared with, when it is there.
+/// Subject compared with its peers, if present.
 const OURS: &str = "tollhouse";
-/// The percentiles that are compared.
+/// Percentiles to compare.
 const COMPARED: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
-/// Rates asked for that differ by less than this share are the same load.
+/// Relative difference below which two intended rates count as the same load.
 const RATE_TOLERANCE: f64 = 0.001;
 
 const fn head(
@@ -28,13 +28,15 @@ const fn head(
     Head { text: Cow::Borrowed(text), unit, title, class: "", direction }
 }
 
-/// The baseline's row under the same load: of the same name, else of the same concurrency and rate.
+/// Returns the baseline row for the same load: with the same name, or else with the same
+/// concurrency and rate.
 pub(super) fn baseline_of<'r, 'a>(rows: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
     if row.subject == BASELINE {
         return None;
     }
     let mut baselines = rows.iter().filter(|row| row.subject == BASELINE);
-    // A rate that was asked for says nothing beside the most that the upstream can do.
+    // Open and closed loops must not be mixed, because a given rate cannot be compared with the
+    // maximum rate.
     let is_alike = |baseline: &&Row<'_>| baseline.first().open_loop == row.first().open_loop;
     let same_name = baselines.clone().filter(is_alike).find(|baseline| baseline.name == row.name);
     same_name.or_else(|| baselines.find(|baseline| is_same_load(baseline, row)))
@@ -56,7 +58,7 @@ fn is_same_load(one: &Row<'_>, other: &Row<'_>) -> bool {
         && requests(one) == requests(other)
 }
 
-/// Writes what every subject adds to the baseline, where there is one.
+/// Writes the differences of every subject to the baseline, if there is one.
 pub(super) fn write_added(
     html: &mut Html,
     rows: &[Row<'_>],
@@ -82,8 +84,7 @@ pub(super) fn write_added(
     if groups.is_empty() {
         return;
     }
-    // The difference is right in an open loop; in a closed one a sentence below says what it is
-    // not.
+    // In a closed loop the difference needs an explanation, which follows below.
     let is_closed = rows.iter().any(|row| row.subject != BASELINE && !row.first().open_loop);
     let table = Table {
         caption: "What each subject adds to the upstream asked directly",
@@ -151,12 +152,13 @@ fn added(row: &Row<'_>, baseline: &Row<'_>) -> Line {
     Line { name: row.name.to_owned(), facts, cells, ..Line::default() }
 }
 
-/// The subject that is compared, if there is one that is not the baseline, and its peers.
+/// Returns the subject to compare, if any besides the baseline, and its peers.
 pub(super) fn gateways<'a>(rows: &[Row<'a>]) -> (Option<&'a str>, Vec<&'a str>) {
     let mut gateways = subjects(rows);
     gateways.retain(|subject| *subject != BASELINE);
     let ours = gateways.iter().find(|subject| **subject == OURS).or(gateways.first()).copied();
-    // `tollhouse, cached` and `tollhouse, 60 % of its rate` are ours too: other cases, not peers.
+    // Variants such as `tollhouse, cached` or `tollhouse, 60 % of its rate` are other cases of our
+    // subject, not peers.
     gateways.retain(|subject| {
         let rest = ours.and_then(|ours| subject.strip_prefix(ours));
         !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
@@ -164,13 +166,13 @@ pub(super) fn gateways<'a>(rows: &[Row<'a>]) -> (Option<&'a str>, Vec<&'a str>) 
     (ours, gateways)
 }
 
-/// The line with the mark of a figure that a rule calls invalid, whichever side it is on.
+/// Marks the line if a rule questions the figure on either side; the most severe mark is used.
 fn doubted(line: Line, sides: [&Row<'_>; 2], doubts: &[Warning]) -> Line {
     let doubt = sides.into_iter().filter_map(|row| headline::doubt(row, doubts));
     Line { doubt: doubt.max_by_key(|(class, ..)| *class == "invalid"), ..line }
 }
 
-/// Writes the ratios of the first subject that is not the baseline to each of its peers.
+/// Writes the ratios of the compared subject to each of its peers.
 pub(super) fn write_peers(
     html: &mut Html,
     rows: &[Row<'_>],
@@ -196,7 +198,7 @@ pub(super) fn write_peers(
         })
     };
     let groups: Vec<Group> = peers.iter().filter_map(group).collect();
-    // A heading over an empty table would say that somebody was compared.
+    // Without groups the section is omitted, because a heading alone would suggest a comparison.
     if groups.is_empty() {
         return;
     }
@@ -232,7 +234,7 @@ fn peers_table(groups: Vec<Group>) -> Table {
     }
 }
 
-/// Which way is better.
+/// Direction in which values are better.
 #[derive(Clone, Copy)]
 pub(super) enum Better {
     Higher,
@@ -259,20 +261,20 @@ fn ratios(ours: &Row<'_>, theirs: &Row<'_>) -> Line {
     }
 }
 
-/// What can be said of two figures.
+/// Outcome of comparing two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The first is better, run for run.
+    /// The first figure is better in all runs.
     Better,
-    /// It is worse.
+    /// The first figure is worse in all runs.
     Worse,
-    /// The runs overlap.
+    /// The ranges of the runs overlap.
     Equal,
-    /// There are too few runs.
+    /// Too few runs.
     Unranked,
 }
 
-/// How the first stands to the second.
+/// Compares the first figure with the second.
 pub(super) fn verdict_of(ours: &Spread, theirs: &Spread, better: Better) -> Verdict {
     match (ours.is_above(theirs), theirs.is_above(ours), better) {
         (true, _, Better::Higher) | (_, true, Better::Lower) => Verdict::Better,
@@ -303,7 +305,7 @@ fn ratio(ours: Option<Spread>, theirs: Option<Spread>, better: Better) -> Cell {
     }
 }
 
-/// Writes what was published about the same cases.
+/// Writes the published figures for the same cases.
 pub(super) fn write_published(
     html: &mut Html,
     layout: &Layout,
@@ -313,7 +315,7 @@ pub(super) fn write_published(
     if published.is_empty() {
         return;
     }
-    // What stands beside the figures in a table of ours (costs, checks) nobody has published.
+    // The second group of columns (costs, checks) has no published counterpart.
     let layout = Layout { besides: Vec::new(), ..layout.clone() };
     let mut table = headline::table(&layout, published, palette, &[]);
     table.caption = "Published figures";
@@ -348,7 +350,7 @@ pub(super) fn write_published(
     html.close("section");
 }
 
-/// The direct case of the same source and concurrency.
+/// Returns the direct case of the same source and concurrency.
 fn published_baseline<'r, 'a>(published: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
     let is_baseline = |subject: &str| {
         subject.split(|character: char| !character.is_alphanumeric()).any(|word| word == BASELINE)

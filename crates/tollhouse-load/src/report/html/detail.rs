@@ -1,5 +1,5 @@
-//! The tables behind the headline: corrected beside uncorrected times, connections, failures, processes,
-//! and figures that have no column of their own.
+//! Detail tables: corrected and uncorrected times, connections, failures, processes, and figures
+//! without a column in the headline table.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ use super::table::{self, Cell, Direction, Group, Head, Line, NameSpans, Table};
 use crate::distribution::Distribution;
 use crate::result::CaseResult;
 
-/// Messages of failures that are shown for a row; the data holds all.
+/// Maximum number of failure messages per row; the result file holds all.
 const MESSAGES_MAX: usize = 3;
-/// Columns of further figures: past these the table is of no use, and the data holds all.
+/// Maximum number of columns for extra figures; the result file holds all.
 const EXTRAS_MAX: usize = 12;
 
 const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
@@ -26,7 +26,7 @@ const fn words(text: &'static str, title: &'static str) -> Head {
     Head { text: Cow::Borrowed(text), unit: "", title, class: "left", direction: Direction::None }
 }
 
-/// Rows as groups by subject, each row as one or more lines; rows without a line are left out.
+/// Groups lines by subject. Each row yields zero or more lines.
 fn groups(
     rows: &[Row<'_>],
     palette: &Palette<'_>,
@@ -46,7 +46,7 @@ fn line(row: &Row<'_>, cells: Vec<Cell>) -> Line {
     Line { name: row.name.to_owned(), cells, ..Line::default() }
 }
 
-/// Writes corrected times beside uncorrected ones, where requests had a schedule.
+/// Writes corrected and uncorrected times, if requests had a schedule.
 pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let groups = groups(rows, palette, |row| scheduled(row).into_iter().collect());
     if groups.is_empty() {
@@ -80,7 +80,8 @@ pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palett
 fn scheduled(row: &Row<'_>) -> Option<Line> {
     let uncorrected = row.uncorrected.as_ref()?;
     let slip = row.runs.iter().filter_map(|run| run.slip.as_ref());
-    // The worst run: a slip is a fault of the generator, which no other run makes good.
+    // The maximum over the runs, because a slip is an error of the generator that other runs do not
+    // compensate.
     let slip_p99 =
         slip.clone().filter_map(|slip| percentile_of(slip, 99.0).known()).reduce(f64::max);
     let slip_max = slip.filter(|slip| slip.count > 0).map(|slip| slip.max_ns).max();
@@ -106,7 +107,7 @@ fn scheduled(row: &Row<'_>) -> Option<Line> {
     Some(line(row, cells))
 }
 
-/// Writes what happened to requests and connections.
+/// Writes the figures of requests and connections.
 pub(super) fn write_exchanges(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let counted = |row: &Row<'_>| match row.sum(|run| run.counts.completed) {
         0 => Vec::new(),
@@ -143,7 +144,7 @@ pub(super) fn write_exchanges(html: &mut Html, rows: &[Row<'_>], palette: &Palet
 fn exchanges(row: &Row<'_>) -> Line {
     let completed = row.sum(|run| run.counts.completed);
     let opened = row.sum(|run| run.counts.connections_opened);
-    // Every run has its own distribution; the one with most samples stands for all.
+    // The run with most samples represents all runs.
     let most = |times: fn(&CaseResult) -> &Distribution, percent: f64| {
         let fullest = row.runs.iter().map(|run| times(run)).max_by_key(|times| times.count);
         Cell::percentile(fullest.map_or(Percentile::Unknown, |times| percentile_of(times, percent)))
@@ -166,7 +167,7 @@ fn exchanges(row: &Row<'_>) -> Line {
     line(row, cells)
 }
 
-/// Counts of all runs by name, the most frequent first.
+/// Sums counts over all runs by name, most frequent first.
 fn added_up<'r>(
     row: &'r Row<'_>,
     counts: impl Fn(&'r CaseResult) -> &'r BTreeMap<String, u64>,
@@ -189,12 +190,12 @@ fn listed(counts: &[(&str, u64)]) -> String {
     counts.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes what every watched process used.
+/// Writes the resource use of every watched process.
 pub(super) fn write_processes(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let lines = |row: &Row<'_>| {
         let roles = row.roles();
         let spans = |number: usize| match (number, roles.len()) {
-            // The case's name stands once beside all of its processes.
+            // The name of the case spans the lines of all its processes.
             (0, 1) => NameSpans::One,
             (0, several) => NameSpans::Several(several),
             _ => NameSpans::Covered,
@@ -257,7 +258,7 @@ fn process(row: &Row<'_>, role: &str) -> Line {
     line(row, cells)
 }
 
-/// Writes the figures that a suite added under names of its own.
+/// Writes the extra figures that a suite added.
 pub(super) fn write_extras(
     html: &mut Html,
     layout: &Layout,

@@ -1,21 +1,22 @@
-//! What the page's script draws over time, and no more: series of each run, thinned to what a chart can show. Histograms
-//! and single samples stay in the result file, so that a page can be mailed.
+//! Embedded data for the page's script: the series of each run, reduced to what a chart can show.
+//! Histograms and individual samples stay in the result file, so that the page is small enough for
+//! mail.
 
 use serde_json::{Value, json};
 
 use crate::report::Report;
 use crate::result::{CaseResult, KernelSeries};
 
-/// Points over all of a page: some 80 bytes each.
+/// Maximum number of points of a page, about 80 bytes each.
 const POINTS_MAX: usize = 3_000;
 
-/// Points of what the kernel counted, of each run.
+/// Maximum number of points of kernel counters per run.
 const KERNEL_POINTS_MAX: usize = 60;
 
-/// Fewest points that a line is thinned to: below, a chart would show no course.
+/// Minimum number of points of a reduced line, so that its course stays visible.
 const POINTS_MIN: usize = 12;
 
-/// The runs of a report as the script reads them.
+/// Serializes the runs of a report for the script.
 pub(super) fn runs(report: &Report) -> String {
     let lines: usize = report.results.iter().map(|result| 1 + result.processes.len()).sum();
     let points = (POINTS_MAX / lines.max(1)).max(POINTS_MIN);
@@ -39,7 +40,7 @@ fn run(result: &CaseResult, points: usize) -> Value {
     json!({ "series": shown, "processes": processes.collect::<Vec<_>>(), "kernel": kernel })
 }
 
-/// What the kernel counted, in few enough groups of samples: counts are added up, since most of them are none.
+/// Sums the kernel counters over groups of samples; sums, because most samples are zero.
 fn kernel_counts(kernel: &KernelSeries) -> Value {
     let size = kernel.at_ns.len().div_ceil(KERNEL_POINTS_MAX).max(1);
     let sums = |counts: &[u64]| counts.chunks(size).map(|group| group.iter().sum()).collect();
@@ -49,7 +50,8 @@ fn kernel_counts(kernel: &KernelSeries) -> Value {
     json!({ "at_ns": ends, "retransmits": retransmits, "listen_overflows": overflows })
 }
 
-/// Intervals up to the last that is as long as others: what is left over at the end of a run is too short for a rate.
+/// Returns the number of full-length intervals. A short last interval is left out because it gives
+/// no reliable rate.
 fn whole_intervals(result: &CaseResult) -> usize {
     let series = &result.series;
     let longest = series.iter().map(|one| one.span_ns).max().unwrap_or(0);
@@ -59,7 +61,8 @@ fn whole_intervals(result: &CaseResult) -> usize {
     }
 }
 
-/// Objects of one shape as the names of their fields and a list of values for each: names would be most of it.
+/// Encodes objects of the same shape as one list of keys and rows of values, because repeated keys
+/// would dominate the size.
 fn packed(mut values: Vec<Value>, points: usize) -> Value {
     thin(&mut values, points);
     let Some(Value::Object(first)) = values.first() else { return json!({"keys": [], "rows": []}) };
@@ -69,7 +72,7 @@ fn packed(mut values: Vec<Value>, points: usize) -> Value {
     json!({ "keys": keys, "rows": rows })
 }
 
-/// Keeps at most so many, evenly; the first and the last among them.
+/// Reduces the values to at most `points`, evenly spaced, including the first and the last.
 fn thin(values: &mut Vec<Value>, points: usize) {
     if values.len() <= points || points < 2 {
         return;

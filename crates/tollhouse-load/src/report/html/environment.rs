@@ -1,4 +1,5 @@
-//! What it takes to repeat the measurement: command, machine, versions, limits, configurations.
+//! Section with everything needed to repeat the measurement: command, machine, versions, limits,
+//! configurations.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     html.close("section");
 }
 
-/// When the report was made, in UTC; empty when nobody wrote that down.
+/// Returns the creation time of the report in UTC; empty if unknown.
 pub(super) fn created(report: &Report) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
     let seconds = i64::try_from(report.created_at_ms / 1_000).unwrap_or(0);
@@ -77,7 +78,7 @@ fn write_facts(html: &mut Html, heading: &str, facts: &[(&str, String)]) {
     html.close("dl").close("div");
 }
 
-/// Words as a shell takes them.
+/// Quotes words for a shell.
 fn shell_line(words: &[String]) -> String {
     let is_plain = |word: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);

@@ -1,10 +1,10 @@
-//! Figures as the page has them: those of every text of a report, and what only tables need: times in
-//! one unit for a whole column, differences with their sign, ratios. The page's script has the same rule
-//! for the figures under a pointer.
+//! Figure formats of the page: those common to all report texts, and those only tables need: times
+//! in one unit per column, signed differences, ratios. The page's script formats tooltips by the
+//! same rules.
 
 pub(super) use crate::report::figure::{NONE as UNKNOWN, bytes, count, memory, percent, time};
 
-/// A number with four digits, thousands apart, its sign before it.
+/// Formats a number with four digits, thousands separators and sign.
 pub(super) fn number(value: f64) -> String {
     let size = crate::report::figure::rate(value.abs());
     match value {
@@ -14,18 +14,18 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// Nanoseconds as milliseconds, without the unit: a column's head has it.
+/// Formats nanoseconds as milliseconds without the unit, which is in the column's heading.
 pub(super) fn milliseconds(nanoseconds: f64) -> String {
     number(nanoseconds / 1e6)
 }
 
-/// A whole number without the zeros behind its point: tools that print whole milliseconds know no more.
+/// Removes zero decimals, because tools that print whole milliseconds have no more precision.
 pub(super) fn as_printed(text: &str) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.bytes().all(|digit| digit == b'0') { whole.to_owned() } else { text.to_owned() }
 }
 
-/// What one figure has more than another, with its sign.
+/// Formats a difference with its sign.
 pub(super) fn signed(difference: f64, text: fn(f64) -> String) -> String {
     let size = text(difference.abs());
     match difference {
@@ -35,12 +35,12 @@ pub(super) fn signed(difference: f64, text: fn(f64) -> String) -> String {
     }
 }
 
-/// Cores kept busy: hundredths are all that sampling can tell.
+/// Formats a number of cores with two decimals, the precision of sampling.
 pub(super) fn cores(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { UNKNOWN.to_owned() }
 }
 
-/// A ratio, `1.00×` being equal; near to that with one digit more.
+/// Formats a ratio, such as `1.00×` for equality, with one more digit close to 1.
 pub(super) fn ratio(value: f64) -> String {
     if !value.is_finite() {
         return UNKNOWN.to_owned();

@@ -1,4 +1,4 @@
-//! The headline table: a row a case, grouped by subject.
+//! Headline table: one row per case, grouped by subject.
 
 use super::column::{Column, Layout, Names, Shows};
 use super::figure;
@@ -9,7 +9,7 @@ use super::warnings;
 use crate::report::{Severity, Warning};
 use crate::result::End;
 
-/// The table of `rows` in the columns of `layout`.
+/// Builds the table of `rows` with the columns of `layout`.
 pub(super) fn table(
     layout: &Layout,
     rows: &[Row<'_>],
@@ -62,7 +62,7 @@ fn lines(names: Names, columns: &[&Column], rows: &[&Row<'_>], doubts: &[Warning
     rows.iter().enumerate().map(line).collect()
 }
 
-/// The gravest doubt about a row; notes are left to the list of warnings.
+/// Returns the most severe warning about a row; notes are shown only in the list of warnings.
 pub(super) fn doubt(
     row: &Row<'_>,
     doubts: &[Warning],
@@ -74,7 +74,7 @@ pub(super) fn doubt(
     (gravest.severity > Severity::Note).then(|| (class, word, gravest.message.clone()))
 }
 
-/// What must be known to read a row: what its times are, how often and for how long it ran.
+/// Returns the facts needed to read a row: kind of times, number of runs, duration.
 fn facts(row: &Row<'_>) -> Vec<String> {
     let mut facts = vec![row.times_are().to_owned()];
     if row.runs.len() > 1 {
@@ -93,9 +93,10 @@ fn facts(row: &Row<'_>) -> Vec<String> {
     facts
 }
 
-/// The row whose goodput lies above that of every other, runs and all; none when that cannot be told.
+/// Returns the row whose goodput exceeds that of all others in all runs; `None` if no row does, or
+/// if the load is open-loop.
 fn highest(rows: &[&Row<'_>]) -> Option<usize> {
-    // In an open loop the rate is what was asked for.
+    // In an open loop the schedule determines the rate.
     if rows.iter().any(|row| row.first().open_loop) {
         return None;
     }

@@ -1,5 +1,5 @@
-//! How the times of every case are distributed: one small histogram a case, all on the same logarithmic
-//! axis so that they can be compared at a glance. Drawn as SVG.
+//! Histograms of the times, one per case, all on the same logarithmic axis for comparison. Drawn as
+//! SVG.
 
 use super::axis::{self, Axis};
 use super::figure;
@@ -8,13 +8,13 @@ use super::palette::Palette;
 use super::row::Row;
 use crate::distribution::Distribution;
 
-/// More histograms than this say no more; the page says how many were left out.
+/// Maximum number of histograms; the page states how many were left out.
 const DRAWN_MAX: usize = 60;
-/// Bars of a histogram.
+/// Number of bars of a histogram.
 const BARS: usize = 56;
-/// The axis is made to hold all but so many percent at either end: single samples would stretch it.
+/// Percentage left out at either end of the axis, because single samples would stretch it.
 const OUTSIDE_PERCENT: f64 = 0.1;
-/// Ticks whose labels fit side by side.
+/// Maximum number of ticks whose labels fit side by side.
 const TICKS_MAX: usize = 5;
 
 const WIDTH: f64 = 300.0;
@@ -22,7 +22,7 @@ const HEIGHT: f64 = 118.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 20.0;
 
-/// Writes the histograms of the rows whose values are known.
+/// Writes the histograms of rows with known values.
 pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let known: Vec<&Row<'_>> = rows.iter().filter(|row| !row.times.values.is_empty()).collect();
     let ends = known.iter().flat_map(|row| {
@@ -71,7 +71,7 @@ fn write_one(html: &mut Html, row: &Row<'_>, axis: &Axis, colour: &str, number: 
     for (percent, name) in [(50.0, "p50"), (99.0, "p99")] {
         let Some(value) = row.percentile(percent).known() else { continue };
         let x = axis.share(value) * WIDTH;
-        // Beside each other the labels would overlap; the median's is the one to keep.
+        // Labels close to each other would overlap; only the median's is kept.
         let is_crowded = percent > 50.0 && p50_x.is_some_and(|p50_x| x - p50_x < 30.0);
         write_marker(html, x, bottom, if is_crowded { "" } else { name });
     }
@@ -88,7 +88,7 @@ fn in_words(row: &Row<'_>) -> String {
     words
 }
 
-/// The share of the samples in each bar, against the fullest.
+/// Returns the share of the samples in each bar, relative to the fullest bar.
 fn bars(times: &Distribution, axis: &Axis) -> [f64; BARS] {
     let mut bars = [0.0_f64; BARS];
     for (value, count) in times.values.iter().filter(|(value, _)| axis.holds(*value as f64)) {
@@ -100,7 +100,7 @@ fn bars(times: &Distribution, axis: &Axis) -> [f64; BARS] {
 }
 
 fn height_of(bar: f64) -> f64 {
-    // What is not nothing must be seen.
+    // Nonzero bars are at least one pixel high.
     if bar == 0.0 { 0.0 } else { (bar * (HEIGHT - TOP - BOTTOM)).max(1.0) }
 }
 

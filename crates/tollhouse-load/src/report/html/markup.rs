@@ -1,30 +1,30 @@
-//! Writing HTML so that what a result says can never become markup: tags, attribute names and raw
-//! pieces are literals of this program, everything else is escaped on its way out.
+//! HTML writer that prevents injection: tags, attribute names and raw markup are literals of this
+//! program; everything else is escaped.
 
 use std::fmt::{self, Display, Write};
 
-/// An attribute: its name, and a value that is escaped.
+/// Attribute: name and value; the value is escaped.
 pub(super) type Attribute<'a> = (&'static str, &'a str);
 
-/// A document, or a piece of one, being written.
+/// HTML document or fragment under construction.
 #[derive(Debug, Default)]
 pub(super) struct Html {
     out: String,
 }
 
 impl Html {
-    /// Markup of this program, as it is.
+    /// Appends literal markup.
     pub(super) fn raw(&mut self, markup: &'static str) -> &mut Self {
         self.out.push_str(markup);
         self
     }
 
-    /// Text, escaped.
+    /// Appends escaped text.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         self.display(Escaped(text))
     }
 
-    /// An opening tag.
+    /// Appends an opening tag.
     pub(super) fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
         self.out.push('<');
         self.out.push_str(tag);
@@ -39,7 +39,7 @@ impl Html {
         self
     }
 
-    /// A closing tag.
+    /// Appends a closing tag.
     pub(super) fn close(&mut self, tag: &'static str) -> &mut Self {
         self.out.push_str("</");
         self.out.push_str(tag);
@@ -47,7 +47,7 @@ impl Html {
         self
     }
 
-    /// A whole element with text in it.
+    /// Appends an element with text.
     pub(super) fn element(
         &mut self,
         tag: &'static str,
@@ -57,13 +57,14 @@ impl Html {
         self.open(tag, attributes).text(text).close(tag)
     }
 
-    /// A heading, a new line before it so that the page's source can be read.
+    /// Appends a heading on a new line, for a readable page source.
     pub(super) fn heading(&mut self, tag: &'static str, id: &str, text: &str) -> &mut Self {
         self.out.push('\n');
         self.element(tag, &[("id", id)], text)
     }
 
-    /// Data for the page's script. JSON may hold `<` only within strings, where an escape is the same.
+    /// Appends JSON data for the page's script. In JSON, `<` occurs only within strings, so that it
+    /// can be escaped.
     pub(super) fn json(&mut self, id: &str, json: &str) -> &mut Self {
         self.out.push('\n');
         self.open("script", &[("type", "application/json"), ("id", id)]);
@@ -71,7 +72,6 @@ impl Html {
         self.close("script")
     }
 
-    /// What was written.
     pub(super) fn into_string(self) -> String {
         self.out
     }
@@ -83,7 +83,7 @@ impl Html {
     }
 }
 
-/// Text as HTML has to have it, in elements and in quoted attributes alike.
+/// Text escaped for HTML elements and quoted attributes.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
@@ -95,7 +95,7 @@ impl Display for Escaped<'_> {
                 '>' => out.write_str("&gt;")?,
                 '"' => out.write_str("&quot;")?,
                 '\'' => out.write_str("&#39;")?,
-                // Not allowed in HTML, and some change the direction of the text around them.
+                // Characters that HTML forbids, or that change the direction of surrounding text.
                 '\u{0}'..='\u{8}'
                 | '\u{b}'..='\u{1f}'
                 | '\u{7f}'

@@ -1,72 +1,70 @@
-//! The rows of the page: the runs of one case of one subject as one thing, with the median and the
-//! spread of what varies from run to run and with times merged over all of them.
+//! Rows of the page: the runs of one case of one subject combined, with median and spread of the
+//! figures and with merged times.
 
 use crate::distribution::Distribution;
 use crate::pace::Pace;
 use crate::result::CaseResult;
 
-/// Fewer samples than this beyond a percentile say nothing about it.
+/// Minimum number of samples beyond a percentile for it to be meaningful.
 pub(super) use crate::report::text::BEYOND_MIN as SAMPLES_BEYOND_MIN;
-/// Fewer runs have no spread to speak of, so that nothing is ranked by them.
+/// Minimum number of runs per side for a ranking; with fewer, the spread is unknown.
 pub(super) const RUNS_TO_RANK_MIN: usize = 3;
-/// The subject that is the measure of all others: the upstream without anything before it.
+/// Baseline subject: the upstream measured directly, without a gateway.
 pub(super) const BASELINE: &str = "direct";
 
-/// The role of the process that is measured.
+/// Role of the measured process.
 pub(super) const TARGET: &str = "target";
 
 /// All runs of one case of one subject.
 #[derive(Debug)]
 pub(super) struct Row<'a> {
-    /// What was measured.
     pub(super) subject: &'a str,
-    /// The case.
+    /// Name of the case.
     pub(super) name: &'a str,
-    /// The runs, in the order of the report.
+    /// Runs in the order of the report.
     pub(super) runs: Vec<&'a CaseResult>,
-    /// Their places in the report.
+    /// Indices of the runs in the report.
     pub(super) places: Vec<usize>,
-    /// The latency in an open loop, the response time otherwise, of all runs.
+    /// Times over all runs: latency in an open loop, response time otherwise.
     pub(super) times: Distribution,
-    /// The response time of all runs, in an open loop.
+    /// Response times over all runs, in an open loop.
     pub(super) uncorrected: Option<Distribution>,
 }
 
-/// A figure over several runs.
+/// Figure over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
-    /// The lowest.
     pub(super) low: f64,
-    /// The highest.
     pub(super) high: f64,
-    /// How many runs.
+    /// Number of runs.
     pub(super) runs: usize,
 }
 
-/// What can be said about a percentile.
+/// Value of a percentile, or the reason why it is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Percentile {
-    /// Its value in nanoseconds.
+    /// Value in nanoseconds.
     Known(f64),
-    /// So many samples lie beyond it, which is too few.
+    /// Too few samples lie beyond the percentile; holds their number.
     TooFew(u64),
-    /// Nothing was recorded.
+    /// No time was recorded.
     Unknown,
 }
 
-/// What a process used over the runs of a row.
+/// Resource use of a process over the runs of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Usage {
-    /// Cores that it kept busy, on average.
+    /// Average number of cores used.
     pub(super) cores: f64,
-    /// CPU seconds for 1000 completed requests.
+    /// CPU seconds per 1000 completed requests.
     pub(super) seconds_per_1000: f64,
-    /// The largest resident memory.
+    /// Maximum resident memory.
     pub(super) rss_bytes_max: u64,
 }
 
-/// Results as rows: subjects in the order of their first result, cases likewise within them.
+/// Groups results into rows: subjects in the order of their first result, and likewise the cases of
+/// a subject.
 pub(super) fn rows(results: &[CaseResult]) -> Vec<Row<'_>> {
     let mut subjects: Vec<(&str, Vec<Row<'_>>)> = Vec::new();
     for (place, result) in results.iter().enumerate() {
@@ -86,14 +84,14 @@ pub(super) fn rows(results: &[CaseResult]) -> Vec<Row<'_>> {
     rows
 }
 
-/// The subjects of rows, each once, in order.
+/// Returns the subjects of rows without duplicates, in order.
 pub(super) fn subjects<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
     let mut subjects: Vec<&str> = rows.iter().map(|row| row.subject).collect();
     subjects.dedup();
     subjects
 }
 
-/// What a case of a subject is called; what was measured without naming it goes by its case.
+/// Returns the title of a case: `subject / case`, or only the case if the subject is empty.
 pub(super) fn title(subject: &str, name: &str) -> String {
     if subject.is_empty() { name.to_owned() } else { format!("{subject} / {name}") }
 }
@@ -122,22 +120,22 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Subject and case.
+    /// Returns subject and case.
     pub(super) fn title(&self) -> String {
         title(self.subject, self.name)
     }
 
-    /// The first of the runs, for what does not vary.
+    /// Returns the first run, for properties common to all runs.
     pub(super) fn first(&self) -> &'a CaseResult {
         self.runs[0]
     }
 
-    /// Whether it was taken from a printed table: its figures have the digits that stand there.
+    /// Whether the figures come from a published table, with the precision printed there.
     pub(super) fn is_printed(&self) -> bool {
         self.first().case.is_none() && self.times.values.is_empty()
     }
 
-    /// What its times are, in words: a closed loop has no latency to report.
+    /// Returns a description of the times; a closed loop has response times, not latencies.
     pub(super) fn times_are(&self) -> &'static str {
         let first = self.first();
         let pace = first.case.as_ref().map(|case| case.load.pace);
@@ -148,37 +146,37 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Successful requests a second; `None` when no one counted.
+    /// Successful requests per second; `None` if failures were not counted.
     pub(super) fn goodput(&self) -> Option<Spread> {
         self.spread(|run| (run.counts.completed > 0 && run.knows_failures()).then_some(run.goodput))
     }
 
-    /// What a row is ranked by: the goodput, or the rate when only that is known.
+    /// Returns the figure used for ranking: the goodput, or the rate if only that is known.
     pub(super) fn throughput(&self) -> Option<Spread> {
         self.goodput().or_else(|| self.rate())
     }
 
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub(super) fn rate(&self) -> Option<Spread> {
         self.spread(|run| (run.rate > 0.0).then_some(run.rate))
     }
 
-    /// A percentile over all runs.
+    /// Returns a percentile over all runs.
     pub(super) fn percentile(&self, percent: f64) -> Percentile {
         percentile_of(&self.times, percent)
     }
 
-    /// The mean over all runs, in nanoseconds.
+    /// Returns the mean over all runs, in nanoseconds.
     pub(super) fn mean_ns(&self) -> Option<f64> {
         (self.times.mean_ns > 0.0).then_some(self.times.mean_ns)
     }
 
-    /// The longest time of all runs, in nanoseconds.
+    /// Returns the maximum over all runs, in nanoseconds.
     pub(super) fn max_ns(&self) -> Option<f64> {
         (self.times.max_ns > 0).then_some(self.times.max_ns as f64)
     }
 
-    /// Requests that failed over requests that ended; `None` when no one counted.
+    /// Ratio of failed to completed requests; `None` if failures were not counted.
     pub(super) fn failed_share(&self) -> Option<f64> {
         let completed = self.sum(|run| run.counts.completed);
         let failed = self.sum(|run| run.counts.failed);
@@ -186,22 +184,22 @@ impl<'a> Row<'a> {
         is_known.then(|| failed as f64 / completed as f64)
     }
 
-    /// A figure of each run, added up.
+    /// Sums a figure over the runs.
     pub(super) fn sum(&self, figure: impl Fn(&CaseResult) -> u64) -> u64 {
         self.runs.iter().fold(0, |sum, run| sum.saturating_add(figure(run)))
     }
 
-    /// How long was measured in all, in seconds.
+    /// Returns the total duration of the measurements, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.sum(|run| run.elapsed_ns) as f64 / 1e9
     }
 
-    /// What the process of a role used; `None` when it was not watched.
+    /// Returns the resource use of a role's process; `None` if it was not watched.
     pub(super) fn usage(&self, role: &str) -> Option<Usage> {
         usage_of(&self.runs, role)
     }
 
-    /// The roles of the processes that were watched, each once.
+    /// Returns the roles of the watched processes, without duplicates.
     pub(super) fn roles(&self) -> Vec<&'a str> {
         let mut roles: Vec<&str> = Vec::new();
         for process in self.runs.iter().flat_map(|run| &run.processes) {
@@ -212,13 +210,13 @@ impl<'a> Row<'a> {
         roles
     }
 
-    /// A figure over the runs that have it.
+    /// Returns the spread of a figure over the runs that have it.
     pub(super) fn spread(&self, figure: impl Fn(&CaseResult) -> Option<f64>) -> Option<Spread> {
         Spread::from_values(self.runs.iter().filter_map(|run| figure(run)).collect())
     }
 }
 
-/// What the process of a role used over some runs; `None` when it was not watched.
+/// Returns the resource use of a role's process over some runs; `None` if it was not watched.
 pub(super) fn usage_of(runs: &[&CaseResult], role: &str) -> Option<Usage> {
     let processes = runs.iter().flat_map(|run| &run.processes);
     let watched: Vec<_> = processes.filter(|process| process.role == role).collect();
@@ -237,7 +235,7 @@ fn merged(runs: &[&CaseResult], times: impl Fn(&CaseResult) -> &Distribution) ->
         [] => return Distribution::default(),
         [first, others @ ..] => (times(first), others),
     };
-    // Percentiles of a table cannot be merged; its first run stands for all.
+    // Percentiles of a table cannot be merged; the first run represents all.
     if others.is_empty() || first.values.is_empty() {
         return first.clone();
     }
@@ -248,11 +246,11 @@ fn merged(runs: &[&CaseResult], times: impl Fn(&CaseResult) -> &Distribution) ->
     Distribution::from_histogram(&histogram)
 }
 
-/// What a distribution can say about a percentile.
+/// Returns a percentile of a distribution, or the reason why it is unavailable.
 pub(super) fn percentile_of(times: &Distribution, percent: f64) -> Percentile {
     let is_counted = times.count > 0;
     if is_counted && !times.supports(percent, SAMPLES_BEYOND_MIN) {
-        // With the allowance of `supports`: p99.9 of 1000 samples has one beyond it.
+        // With the same tolerance as `supports`: p99.9 of 1000 samples has one beyond it.
         let beyond = (100.0 - percent) * times.count as f64 / 100.0 + 1e-6;
         return Percentile::TooFew(beyond.max(0.0) as u64);
     }
@@ -263,7 +261,7 @@ pub(super) fn percentile_of(times: &Distribution, percent: f64) -> Percentile {
 }
 
 impl Percentile {
-    /// Its value in nanoseconds, when it can be told.
+    /// Returns the value in nanoseconds, if available.
     pub(super) fn known(self) -> Option<f64> {
         match self {
             Percentile::Known(value) => Some(value),
@@ -286,12 +284,12 @@ impl Spread {
         Some(Self { median, low, high, runs: values.len() })
     }
 
-    /// Whether both have enough runs to be ranked.
+    /// Whether both have enough runs for a ranking.
     pub(super) fn can_rank(&self, other: &Self) -> bool {
         self.runs >= RUNS_TO_RANK_MIN && other.runs >= RUNS_TO_RANK_MIN
     }
 
-    /// Whether it lies wholly above another, and that means something.
+    /// Whether the range lies entirely above the other, with enough runs for a ranking.
     pub(super) fn is_above(&self, other: &Self) -> bool {
         self.can_rank(other) && self.low > other.high
     }

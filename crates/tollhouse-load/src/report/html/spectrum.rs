@@ -1,5 +1,5 @@
-//! The percentile spectrum: every case as a line over percentiles whose tail is spread out (90 %, 99 %,
-//! 99.9 % at equal distances), drawn as SVG so that it needs no script. Lines end where fewer than ten
+//! Percentile spectrum: one line per case over a percentile axis whose tail is expanded (90 %, 99
+//! %, 99.9 % at equal distances). Drawn as SVG without script. Lines end where fewer than ten
 //! samples lie beyond.
 
 use super::axis::{self, Axis};
@@ -8,11 +8,12 @@ use super::palette::Palette;
 use super::row::{Row, SAMPLES_BEYOND_MIN, subjects};
 use crate::distribution::Distribution;
 
-/// Lines past this many hide each other; the page says so.
+/// Maximum number of lines, because more would hide each other; the page states how many were left
+/// out.
 const LINES_MAX: usize = 60;
-/// More ticks run into each other.
+/// Maximum number of ticks without overlapping labels.
 const TICKS_MAX: usize = 8;
-/// Points nearer than this to the last one, in units of the drawing, are left out.
+/// Minimum distance between points, in units of the drawing; closer ones are left out.
 const POINTS_APART_MIN: f64 = 3.0;
 
 const WIDTH: f64 = 1160.0;
@@ -22,7 +23,8 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 
-/// Lines begin here, in percent: the shortest time of all is one sample, and would stretch the axis.
+/// First percentile of the lines, because the minimum is a single sample and would stretch the
+/// axis.
 const FIRST_PERCENT: f64 = 1.0;
 
 /// Percentiles with a label on the axis.
@@ -37,21 +39,21 @@ const LABELLED: [(f64, &str); 8] = [
     (99.9999, "99.9999 %"),
 ];
 
-/// A line: percentiles as the logarithm of 1/(1 − share), and times in nanoseconds.
+/// Line of the spectrum: −log10(1 − share) and time in nanoseconds.
 struct Curve {
     points: Vec<(f64, f64)>,
-    /// A few percentiles of a table, not a distribution.
+    /// Whether the points are percentiles of a table instead of a distribution.
     is_sparse: bool,
 }
 
-/// A drawing of the curves of all rows.
+/// Coordinate system of the spectrum.
 struct Drawing {
     times: Axis,
-    /// The end of the percentiles' axis.
+    /// Upper end of the percentile axis.
     reach: f64,
 }
 
-/// Writes the spectrum, when there is one.
+/// Writes the spectrum, if there is data for it.
 pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let curves: Vec<(usize, Curve, Option<Curve>)> = rows
         .iter()
@@ -62,7 +64,8 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
         })
         .take(LINES_MAX)
         .collect();
-    // Curves that were not corrected count too: the axis must hold both, or their distance could not be seen.
+    // The axis covers uncorrected curves too, so that their distance to the corrected ones is
+    // visible.
     let points = || {
         let lines = curves.iter().flat_map(|(_, curve, below)| [Some(curve), below.as_ref()]);
         lines.flatten().flat_map(|curve| curve.points.iter().copied())
@@ -105,7 +108,7 @@ fn explanation(rows: &[Row<'_>], drawn: usize) -> String {
     text
 }
 
-/// The colour of the subject, and how strong it is: cases of a subject run from light to full.
+/// Returns the subject's colour class and the opacity, which rises over the cases of the subject.
 fn style(rows: &[Row<'_>], place: usize, palette: &Palette<'_>) -> (&'static str, String) {
     let subject = rows[place].subject;
     let of_subject = rows.iter().filter(|row| row.subject == subject).count();
@@ -176,8 +179,8 @@ impl Drawing {
         }
         for (percent, text) in LABELLED {
             let at = spread_out(1.0 - percent / 100.0);
-            // The spectrum ends where the last request is; a label beyond it would promise figures that nobody
-            // measured.
+            // The axis ends at the last request; labels beyond it would suggest figures that were
+            // not measured.
             if at <= self.reach + 1e-9 {
                 let x = self.x(at);
                 grid(html, &format!("M{x:.1} {TOP}V{bottom}"));
@@ -239,7 +242,7 @@ fn label(html: &mut Html, anchor: &str, x: f64, y: f64, text: &str) {
     html.element("text", &[("text-anchor", anchor), ("x", &x), ("y", &y)], text);
 }
 
-/// Names every line; with a script they can be pointed out one by one.
+/// Writes the legend; the page's script highlights lines through it.
 fn write_legend(html: &mut Html, rows: &[Row<'_>], drawn: &[usize], palette: &Palette<'_>) {
     html.open("figcaption", &[("class", "legend")]);
     for subject in subjects(rows) {

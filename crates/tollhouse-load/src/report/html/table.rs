@@ -1,5 +1,5 @@
-//! The tables of the page: rows under the name of their subject, figures to the right, the head with
-//! units, everything marked up so that a screen reader can tell where it is.
+//! Tables of the page: rows grouped by subject, figures aligned right, units in the headings, with
+//! markup for screen readers.
 
 use std::borrow::Cow;
 
@@ -9,113 +9,109 @@ use super::row::{Percentile, SAMPLES_BEYOND_MIN, Spread};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// What it shows, for those who cannot see it.
+    /// Description for screen readers.
     pub(super) caption: &'static str,
-    /// The head of the first column.
+    /// Heading of the first column.
     pub(super) first_head: &'static str,
-    /// Headings over several columns, with how many; none when the heads speak for themselves.
+    /// Headings that span several columns, with the number of columns; may be empty.
     pub(super) headings: Vec<(&'static str, usize)>,
-    /// The heads of the columns after the first.
+    /// Headings of the columns after the first.
     pub(super) heads: Vec<Head>,
-    /// The rows by group.
+    /// Rows by group.
     pub(super) groups: Vec<Group>,
 }
 
-/// The head of a column.
+/// Heading of a column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
-    /// Its words.
     pub(super) text: Cow<'static, str>,
-    /// The unit of the figures under it.
+    /// Unit of the figures below.
     pub(super) unit: &'static str,
-    /// What exactly is counted.
+    /// Explanation, shown as a tooltip.
     pub(super) title: &'static str,
-    /// How the cells under it are set.
+    /// CSS class of the column's cells.
     pub(super) class: &'static str,
-    /// Which way is better.
+    /// Direction in which values are better.
     pub(super) direction: Direction,
 }
 
-/// Which way figures of a column are better.
+/// Direction in which the values of a column are better.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Neither: it says what was done.
+    /// Neither: the column describes the load.
     #[default]
     None,
-    /// Up.
     Higher,
-    /// Down.
     Lower,
 }
 
-/// Rows that belong together.
+/// Group of rows.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// Their common name.
+    /// Common name of the rows.
     pub(super) label: String,
-    /// What is said behind it.
+    /// Text after the name.
     pub(super) behind: String,
-    /// The class of their colour; empty for none.
+    /// CSS class of the colour; empty for none.
     pub(super) colour: &'static str,
-    /// The rows.
     pub(super) lines: Vec<Line>,
 }
 
-/// A row.
+/// Row of a table.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) name: String,
-    /// Under the name, smaller; what all lines of a group have in common goes behind the group's label.
+    /// Details below the name, in small print. Those common to all lines of a group are shown after
+    /// the group's label instead.
     pub(super) facts: Vec<String>,
-    /// How many lines, from this one on, the name stands for; 0 for those after the first of them.
+    /// Number of lines the name spans.
     pub(super) name_spans: NameSpans,
-    /// The class, the word and the message of the gravest doubt about it.
+    /// CSS class, word and message of the most severe warning.
     pub(super) doubt: Option<(&'static str, &'static str, String)>,
-    /// A cell for every head.
+    /// Cells, one for each heading.
     pub(super) cells: Vec<Cell>,
 }
 
-/// How many lines a name stands for.
+/// Number of lines a name spans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum NameSpans {
-    /// Its own.
+    /// Only this line.
     #[default]
     One,
-    /// Its own and those after it, so many in all.
+    /// This line and the following ones; holds the total number.
     Several(usize),
-    /// A line that the name of one before it stands for.
+    /// No line: the name of an earlier line covers this one.
     Covered,
 }
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Cell {
-    /// The figure.
     pub(super) text: String,
-    /// Under it, smaller.
+    /// Text below the figure, in small print.
     pub(super) below: String,
-    /// The explanation for who points at it.
+    /// Tooltip.
     pub(super) title: String,
-    /// How the figure stands out.
+    /// Sign beside the figure.
     pub(super) mark: Option<Mark>,
 }
 
-/// A sign at a figure, never a colour alone.
+/// Sign beside a figure. Each has text or a symbol, because colour alone is not accessible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// The highest of its kind.
+    /// Highest figure of its kind.
     Highest,
-    /// Better than what it is compared with.
+    /// Better than the compared figure.
     Better,
-    /// Worse than that.
+    /// Worse than the compared figure.
     Worse,
-    /// No difference can be told.
+    /// No provable difference.
     Equal,
-    /// Not to be ranked: takes the place of a sign, so that figures stay below each other.
+    /// Not ranked: an empty sign, which keeps the figures aligned.
     Unranked,
 }
 
 impl Mark {
-    /// The class, the sign, and the word for those who cannot see it.
+    /// Returns CSS class, sign, and text for screen readers.
     fn parts(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Mark::Highest => ("highest", "▲ highest", ""),
@@ -128,12 +124,12 @@ impl Mark {
 }
 
 impl Cell {
-    /// A figure that needs no explanation.
+    /// Creates a cell with a figure.
     pub(super) fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A figure, or a dash that says it was not measured.
+    /// Creates a cell with a figure, or a dash if it was not measured.
     pub(super) fn known(text: Option<String>) -> Self {
         text.map_or_else(
             || Self { text: UNKNOWN.into(), title: "not measured".into(), ..Self::default() },
@@ -141,12 +137,12 @@ impl Cell {
         )
     }
 
-    /// A count that is never 0 when it was counted.
+    /// Creates a cell with a count; 0 means that it was not measured.
     pub(super) fn counted(value: u64) -> Self {
         Self::known((value > 0).then(|| figure::count(value)))
     }
 
-    /// Bytes on a network, never 0 when they were counted.
+    /// Creates a cell with a network size; 0 means that it was not measured.
     pub(super) fn size(size_bytes: u64) -> Self {
         if size_bytes == 0 {
             return Self::known(None);
@@ -155,7 +151,7 @@ impl Cell {
         Self { title, ..Self::text(figure::bytes(size_bytes as f64)) }
     }
 
-    /// The median of several runs, the lowest and the highest under it.
+    /// Creates a cell with the median of several runs, and lowest and highest below it.
     pub(super) fn spread(spread: Option<Spread>) -> Self {
         let Some(spread) = spread else { return Self::known(None) };
         let cell = Self::text(figure::number(spread.median));
@@ -169,7 +165,7 @@ impl Cell {
         }
     }
 
-    /// A percentile in milliseconds, or why there is none.
+    /// Creates a cell with a percentile in milliseconds, or with the reason for its absence.
     pub(super) fn percentile(percentile: Percentile) -> Self {
         match percentile {
             Percentile::Known(value) => Self::text(figure::milliseconds(value)),
@@ -185,7 +181,7 @@ impl Cell {
     }
 }
 
-/// Writes a table, scrolling sideways where the screen is too narrow for it.
+/// Writes a table that scrolls sideways on narrow screens.
 pub(super) fn write(html: &mut Html, table: &Table) {
     html.open(
         "div",
@@ -235,7 +231,7 @@ fn write_heads(html: &mut Html, table: &Table) {
             Direction::Lower => Some(("↓", "lower is better")),
         };
         if let Some((sign, words)) = direction {
-            // An arrow alone says nothing to who listens to the page.
+            // The arrow alone is meaningless to screen readers.
             html.raw(" ").open("span", &[("class", "way"), ("title", words)]).text(sign);
             html.element("span", &[("class", "unseen")], words).close("span");
         }
@@ -244,7 +240,7 @@ fn write_heads(html: &mut Html, table: &Table) {
     html.close("tr").close("thead");
 }
 
-/// What would be said under the name of every line of a group alike.
+/// Returns the details common to all lines of a group.
 fn common_facts(group: &Group) -> Vec<&str> {
     let Some(first) = group.lines.first().filter(|_| !group.label.is_empty()) else {
         return Vec::new();
@@ -273,7 +269,7 @@ fn write_label(html: &mut Html, group: &Group, facts: &str, columns: usize) {
 }
 
 fn write_line(html: &mut Html, line: &Line, facts: &str, heads: &[Head]) {
-    // Figures that must not be quoted are struck through where they stand.
+    // Invalid figures are struck through.
     let is_invalid = matches!(line.doubt, Some(("invalid", ..)));
     let attributes: &[_] = if is_invalid { &[("class", "void")] } else { &[] };
     html.raw("\n").open("tr", attributes);

@@ -1,6 +1,6 @@
-//! What the page says first: who answers more against whom, by how much, and whether that may be quoted. A sentence
-//! is about one subject beside one other, over the cases that both have under the same load; nothing is averaged over
-//! cases, and what the rules call invalid is left out and counted.
+//! Verdict at the top of the page: which subject has more throughput, by how much, and whether that
+//! may be quoted. A sentence compares two subjects over their common cases under the same load.
+//! Nothing is averaged over cases; invalid results are left out and counted.
 
 use super::comparison::{Better, Verdict, baseline_of, gateways, verdict_of};
 use super::figure;
@@ -8,7 +8,7 @@ use super::markup::Html;
 use super::row::{BASELINE, RUNS_TO_RANK_MIN, Row, Spread, percentile_of, rows, subjects};
 use crate::report::{Report, Severity, Warning};
 
-/// Comparisons that are told; a page with more peers has them in its table.
+/// Maximum number of comparisons in sentences; the table holds all.
 const SENTENCES_MAX: usize = 4;
 
 /// Writes the sentences.
@@ -28,22 +28,21 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], doubts: &[Warning]) {
     html.close("section");
 }
 
-/// The same sentences for other forms of a report; none where there is only one subject.
+/// Returns the sentences for other report formats; none if there is only one subject.
 pub(in crate::report) fn verdict(report: &Report) -> Vec<Sentence> {
     let rows = rows(&report.results);
     if subjects(&rows).len() < 2 { Vec::new() } else { sentences(&rows, &report.warnings) }
 }
 
-/// One of them.
+/// A sentence of the verdict.
 pub(in crate::report) struct Sentence {
-    /// What it says.
     pub(in crate::report) text: String,
-    /// The reason where not.
+    /// Permission to quote the sentence; the error is the reason against it.
     pub(in crate::report) may_be_quoted: Result<(), String>,
 }
 
 impl Sentence {
-    /// Whether it may be quoted, in words.
+    /// Returns the text on whether the sentence may be quoted.
     pub(in crate::report) fn quoting(&self) -> String {
         match &self.may_be_quoted {
             Ok(()) => "May be quoted.".to_owned(),
@@ -65,13 +64,13 @@ fn sentences(rows: &[Row<'_>], doubts: &[Warning]) -> Vec<Sentence> {
     beside_direct(rows, &own, doubts).or_else(|| alone(rows, doubts)).into_iter().collect()
 }
 
-/// Whether a rule calls the figures of a row invalid.
+/// Whether a rule calls the row's figures invalid.
 pub(super) fn is_invalid(row: &Row<'_>, doubts: &[Warning]) -> bool {
     let about = row.title();
     doubts.iter().any(|doubt| doubt.severity == Severity::Invalid && doubt.about == about)
 }
 
-/// Our cases beside the same of a peer.
+/// Compares our cases with the same cases of a peer.
 fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Option<Sentence> {
     let same = |row: &Row<'_>| {
         rows.iter().find(|other| {
@@ -84,7 +83,7 @@ fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Opt
     let (valid, invalid): (Vec<_>, Vec<_>) = pairs
         .into_iter()
         .partition(|(own, other)| !is_invalid(own, doubts) && !is_invalid(other, doubts));
-    // A rate that was asked for is no merit: there the tail is what differs.
+    // In an open loop the rate is given, so that the tail is compared instead.
     let is_open = valid.first().is_some_and(|(own, _)| own.first().open_loop);
     let figure = |row: &Row<'_>| match is_open {
         true => row.spread(|run| percentile_of(run.headline(), 99.0).known()),
@@ -112,7 +111,7 @@ fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Opt
     Some(Sentence { text, may_be_quoted: quotable(&known, invalid.len()) })
 }
 
-/// The lowest to the highest of several; once, where they are printed alike.
+/// Formats the range of the values; a single value if both ends look alike.
 fn range(mut values: Vec<f64>, print: impl Fn(f64) -> String) -> String {
     values.sort_by(f64::total_cmp);
     let ends = values.first().zip(values.last()).map(|(low, high)| (print(*low), print(*high)));
@@ -130,7 +129,7 @@ fn over_cases(cases: usize, compared: &str) -> String {
     }
 }
 
-/// How many cases are won, lost, or not to be told from chance; nothing where runs are too few to say.
+/// Formats the number of cases won, lost and undecided; empty if there are too few runs.
 fn standing(known: &[(Spread, Spread)], better: Better) -> String {
     let count = |wanted: Verdict| {
         known.iter().filter(|(own, other)| verdict_of(own, other, better) == wanted).count()
@@ -158,12 +157,12 @@ fn quotable(known: &[(Spread, Spread)], invalid: usize) -> Result<(), String> {
     }
 }
 
-/// What is left of the upstream's own throughput, where nobody else was measured.
+/// Returns the share of the upstream's direct throughput, if no peer was measured.
 fn beside_direct(rows: &[Row<'_>], own: &[&Row<'_>], doubts: &[Warning]) -> Option<Sentence> {
     let pairs = own.iter().filter_map(|row| Some((*row, baseline_of(rows, row)?)));
     let (valid, invalid): (Vec<_>, Vec<_>) =
         pairs.partition(|(row, direct)| !is_invalid(row, doubts) && !is_invalid(direct, doubts));
-    // At a rate of its own a run passes on what it was asked for, which says nothing of what could be passed on.
+    // Open loops are left out, because their rate is given and says nothing about capacity.
     let known = valid.iter().filter(|(row, _)| !row.first().open_loop);
     let known: Vec<(Spread, Spread)> =
         known.filter_map(|(row, direct)| Some((row.throughput()?, direct.throughput()?))).collect();
@@ -188,7 +187,7 @@ fn beside_direct(rows: &[Row<'_>], own: &[&Row<'_>], doubts: &[Warning]) -> Opti
     })
 }
 
-/// One subject and nothing to compare it with.
+/// Sentence for a single subject without comparison.
 fn alone(rows: &[Row<'_>], doubts: &[Warning]) -> Option<Sentence> {
     let row = rows.iter().find(|row| !is_invalid(row, doubts)).or_else(|| rows.first())?;
     let rate = row.throughput()?;

@@ -1,14 +1,14 @@
-//! The warnings, between the verdict and the figures: the worst first, each weight behind a count, in words and signs,
-//! never in colour alone. Thresholds that were missed stand with them, open.
+//! Warnings, between verdict and figures: most severe first, each severity folded behind its count,
+//! in words and signs as well as colours. Missed thresholds are always visible.
 
 use super::markup::Html;
 use super::row::title;
 use crate::report::{Report, Severity, Warning};
 
-/// Warnings of one rule past this many are folded away: they say the same of other cases.
+/// Number of warnings of one rule shown before the rest is folded.
 const OPEN_MAX: usize = 2;
 
-/// Writes the section, when there is something to say: how many there are of each weight, each list behind its count.
+/// Writes the section, if there are warnings: their number by severity, each list behind its count.
 pub(super) fn write(html: &mut Html, report: &Report) {
     write_missed(html, report);
     if report.warnings.is_empty() {
@@ -43,7 +43,8 @@ fn write_folded(html: &mut Html, severity: Severity, kinds: &[Vec<&Warning>]) {
     html.close("details");
 }
 
-/// Warnings by weight and rule, the gravest first, otherwise in the order in which they were raised.
+/// Groups warnings by severity and rule, most severe first, otherwise in the order in which they
+/// were raised.
 fn kinds(warnings: &[Warning]) -> Vec<Vec<&Warning>> {
     let mut kinds: Vec<Vec<&Warning>> = Vec::new();
     for warning in warnings {
@@ -59,7 +60,7 @@ fn kinds(warnings: &[Warning]) -> Vec<Vec<&Warning>> {
     kinds
 }
 
-/// The class and the word of a weight.
+/// Returns CSS class and text of a severity.
 pub(super) fn sign(severity: Severity) -> (&'static str, &'static str) {
     match severity {
         Severity::Invalid => ("invalid", "✖ invalid"),

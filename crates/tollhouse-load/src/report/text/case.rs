@@ -1,4 +1,4 @@
-//! One case in full.
+//! Text of a single case in full.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::pace::Pace;
 use crate::result::{CaseResult, End, ProcessSeries};
 use tollhouse_stdx::fine_duration;
 
-/// The percentiles in the rows of the table.
+/// Percentiles in the rows of the table.
 const ROWS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
-/// Messages shown of each case; further ones are in its JSON.
+/// Maximum number of messages per case; the JSON file holds all.
 const MESSAGES_MAX: usize = 8;
 
-/// The case's lines.
+/// Renders the case.
 pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
     if result.held.is_some() {
         return connections::text::render(result, paint);
@@ -34,11 +34,11 @@ pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// What was asked for, in words.
+/// Describes the load.
 fn conditions(result: &CaseResult) -> Vec<String> {
     let mut lines = Vec::new();
     let mut load = Vec::new();
-    // What was asked for; a short run has planned a little more or less in its time.
+    // The configured rate, because the planned rate of a short run differs slightly.
     let asked = result.case.as_ref().and_then(|case| match case.load.pace {
         Pace::Rate(rate) => Some(rate),
         _ => None,
@@ -83,7 +83,7 @@ fn measured(result: &CaseResult) -> Option<String> {
     if result.elapsed_ns == 0 {
         return None;
     }
-    // Tenths of a second say enough of a length that was waited for, and nothing of a shorter one.
+    // Tenths of a second suffice for long durations but not for those below a second.
     let elapsed = match Duration::from_nanos(result.elapsed_ns) {
         elapsed if elapsed < Duration::from_secs(1) => figure::time(result.elapsed_ns as f64),
         elapsed => figure::seconds(elapsed),
@@ -101,7 +101,7 @@ fn measured(result: &CaseResult) -> Option<String> {
     Some(text)
 }
 
-/// Which of two bounds ended a case that has both.
+/// Returns the limit that ended the run, if the case has two.
 fn first_bound(result: &CaseResult) -> Option<String> {
     let load = &result.case.as_ref()?.load;
     let (requests, duration) = (load.requests?, load.duration?);
@@ -112,7 +112,7 @@ fn first_bound(result: &CaseResult) -> Option<String> {
     })
 }
 
-/// Goodput, requests, bytes.
+/// Lines for goodput, requests and bytes.
 fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     let counts = &result.counts;
     let goodput = format!("{} successful requests/s", figure::rate(result.goodput));
@@ -123,7 +123,7 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     let failed = if counts.failed > 0 { paint.bad(failed) } else { failed };
     let completed = figure::count(counts.completed);
     lines.push(format!("  requests    {completed} completed, {failed}"));
-    // Requests that were never sent have no time, so that only this line tells of them.
+    // Unsent requests have no times, so that only this line reports them.
     if counts.unsent > 0 {
         let unsent = format!("{} were due and never sent", figure::count(counts.unsent));
         lines.push(format!("              {}", paint.bad(unsent)));
@@ -158,7 +158,7 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// The table of times: one column a distribution that holds something.
+/// Table of times: one column per nonempty distribution.
 fn times(result: &CaseResult, paint: Paint) -> Vec<String> {
     let mut columns: Vec<(&str, &Distribution)> = Vec::new();
     if let Some(latency) = &result.latency {
@@ -185,8 +185,8 @@ fn times(result: &CaseResult, paint: Paint) -> Vec<String> {
     rows.push(row("min", of(&|times| known(times.min_ns as f64))));
     for percent in ROWS {
         let cells = of(&|times| percentile(times, percent));
-        // The far percentiles are left out where there are too few samples for them; p50 to p99
-        // always stand, so that tables line up.
+        // Percentiles above p99 are omitted if they have too few samples; p50 to p99 always appear,
+        // so that tables are comparable.
         if cells.first().is_some_and(|cell| cell == figure::NONE) && percent > 99.0 {
             continue;
         }
@@ -205,7 +205,7 @@ fn row(name: &str, cells: impl IntoIterator<Item = String>) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(cells).collect()
 }
 
-/// What the figures mean, and which of them are left out.
+/// Explains the figures, and names those left out.
 fn footnote(result: &CaseResult) -> Vec<String> {
     let mut lines = Vec::new();
     if result.open_loop {

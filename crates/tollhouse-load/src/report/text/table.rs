@@ -1,7 +1,7 @@
-//! Columns under one another: the first to the left, the others to the right.
+//! Text tables: first column aligned left, the others right.
 
-/// Rows of cells as lines, each column as wide as its widest cell, `indent` spaces before all. Cells may
-/// hold anything that takes one column a character.
+/// Formats rows of cells as lines, with each column as wide as its widest cell and `indent` leading
+/// spaces. Each character counts as one terminal column.
 pub fn columns(rows: &[Vec<String>], indent: usize) -> Vec<String> {
     let width_of = |cell: &String| cell.chars().count();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -29,7 +29,7 @@ pub fn columns(rows: &[Vec<String>], indent: usize) -> Vec<String> {
         .collect()
 }
 
-/// A text as lines of at most `width` characters, broken between words.
+/// Wraps a text between words into lines of at most `width` characters.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! The messages that hold values of any type: `Any`, `Struct`, `Value`, `ListValue`.
+//! Messages that hold values of any type: `Any`, `Struct`, `Value`, `ListValue`.
 
 use prost::encoding::WireType;
 use prost_reflect::{DescriptorPool, Kind};
@@ -19,7 +19,8 @@ mod value_field {
 }
 
 impl Compiler {
-    /// `{"@type": "…/package.Message", …fields}`; messages with a JSON form of their own are in `value`.
+    /// Compiles `{"@type": "…/package.Message", …fields}`. For messages with a special JSON form,
+    /// `value` holds that form.
     pub(super) fn any(
         &mut self,
         json: &Json,

@@ -1,7 +1,7 @@
-//! JSON into pieces, by the descriptor of the message: proto JSON as Go's clients read it.
+//! Compiles JSON to pieces, following the message descriptor: proto JSON as Go clients read it.
 //!
-//! Fields go by either of their names; a field that the message does not have is an error, because a
-//! load test with a misspelt field measures something else.
+//! Fields may use either of their names. An unknown field is an error, because a load test with a
+//! misspelt field measures something else.
 
 use prost::encoding::{WireType, encode_key};
 use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
@@ -14,12 +14,12 @@ use super::{Message, MessageError, Piece, Value, Zero, put_field};
 use crate::case::GrpcCall;
 use go_template::{Functions, Template};
 
-/// What `{{…}}` in texts means.
+/// Interpretation of `{{…}}` in texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Templates {
-    /// To be filled in, with these functions.
+    /// Expanded as a template, with these functions.
     Filled(Functions),
-    /// Nothing: texts are sent as written.
+    /// Not interpreted: texts are sent unchanged.
     AsWritten,
 }
 
@@ -33,13 +33,13 @@ impl Templates {
     }
 }
 
-/// How deep messages may nest: what protobuf's own decoders take.
+/// Maximum nesting of messages, equal to the limit of protobuf's decoders.
 const DEPTH_MAX: usize = 100;
 
 /// Compiles a JSON value into a message.
 ///
 /// # Errors
-/// The first thing that does not fit the descriptor, with its place.
+/// If the value does not match the descriptor; the error names the path of the first mismatch.
 pub(in super::super) fn compile(
     json: &Json,
     descriptor: &MessageDescriptor,
@@ -52,18 +52,18 @@ pub(in super::super) fn compile(
 
 pub(super) struct Compiler {
     templates: Templates,
-    /// Where in the message the compiler is.
+    /// Path of the current position in the message.
     path: String,
     depth: usize,
 }
 
-/// What a field and an extension have in common.
+/// Common properties of fields and extensions.
 struct Field {
     number: u32,
     kind: Kind,
     shape: Shape,
     zero: Zero,
-    /// Index of the oneof it belongs to.
+    /// Index of the oneof that contains the field.
     oneof: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ enum Shape {
 pub(super) type Pieces = Vec<Piece>;
 
 impl Compiler {
-    /// The pieces of a message, without key and length.
+    /// Compiles a message, without key and length.
     pub(super) fn message(
         &mut self,
         json: &Json,
@@ -120,7 +120,7 @@ impl Compiler {
         })
     }
 
-    /// The fields of a message, in the order of their numbers.
+    /// Compiles the fields of a message, ordered by number.
     pub(super) fn fields<'a>(
         &mut self,
         fields: impl Iterator<Item = (&'a String, &'a Json)>,
@@ -132,8 +132,8 @@ impl Compiler {
             let before = self.enter(name);
             let field = lookup(descriptor, name)
                 .ok_or_else(|| self.error(unknown_field(descriptor, name)))?;
-            // `null` is an absent field in protobuf's JSON, but for the two kinds that have it as a
-            // value.
+            // In proto JSON, `null` means an absent field, except for the two types that accept it
+            // as a value.
             if json.is_null() && !well_known::takes_null(&field.kind) {
                 self.leave(before);
                 continue;
@@ -151,7 +151,7 @@ impl Compiler {
             found.push((field.number, self.field(json, &field)?));
             self.leave(before);
         }
-        // As encoders of other languages write it, so that a server that compares bytes sees the
+        // Ordered like the output of other encoders, so that a server that compares bytes sees the
         // same.
         found.sort_by_key(|(number, _)| *number);
         Ok(joined(found.into_iter().flat_map(|(_, pieces)| pieces)))
@@ -175,7 +175,7 @@ impl Compiler {
         }
     }
 
-    /// A single value with its key.
+    /// Compiles a single value with its key.
     pub(super) fn one(
         &mut self,
         json: &Json,
@@ -240,7 +240,7 @@ impl Compiler {
         Ok(joined(pieces.into_iter()))
     }
 
-    /// A scalar, at once or as a template.
+    /// Compiles a scalar, as a constant or as a template.
     fn value(
         &mut self,
         json: &Json,
@@ -271,7 +271,7 @@ impl Compiler {
         Ok(if bytes.is_empty() { Vec::new() } else { vec![Piece::Ready(bytes)] })
     }
 
-    /// The template that a text is; `None` when nothing in it is filled in.
+    /// Parses the text as a template; `None` if it contains no placeholder.
     pub(super) fn template(&self, text: &str) -> Result<Option<Template>, MessageError> {
         let Templates::Filled(functions) = self.templates else { return Ok(None) };
         if !text.contains("{{") {
@@ -282,7 +282,7 @@ impl Compiler {
         Ok(Some(template))
     }
 
-    /// Goes into a field; [`Self::leave`] takes what this gives.
+    /// Appends a field to the path; pass the return value to [`Self::leave`].
     pub(super) fn enter(&mut self, name: &str) -> usize {
         let before = self.path.len();
         if before > 0 {
@@ -322,7 +322,8 @@ fn message_field(field: &FieldDescriptor) -> Field {
     };
     let zero = if field.supports_presence() { Zero::Written } else { Zero::LeftOut };
     let oneof = field.containing_oneof().filter(|oneof| !oneof.is_synthetic());
-    // Oneofs have no number of their own; their names are unique in a message, so is where they begin.
+    // Descriptors give oneofs no number, so that the position of the name within the message
+    // identifies them.
     let oneof = oneof.and_then(|oneof| {
         oneof.parent_message().oneofs().position(|other| other.name() == oneof.name())
     });
@@ -348,7 +349,7 @@ fn unknown_field(descriptor: &MessageDescriptor, name: &str) -> String {
     }
 }
 
-/// Pieces with a length in front; at once when they are ready.
+/// Adds key and length to pieces; constant pieces are encoded at once.
 pub(super) fn sized(number: u32, pieces: Pieces) -> Piece {
     let mut key = key_of(number, WireType::LengthDelimited);
     match pieces.as_slice() {
@@ -359,7 +360,7 @@ pub(super) fn sized(number: u32, pieces: Pieces) -> Piece {
     Piece::Ready(key)
 }
 
-/// Neighbours that are ready become one.
+/// Joins adjacent constant pieces.
 pub(super) fn joined(pieces: impl Iterator<Item = Piece>) -> Pieces {
     let mut all: Pieces = Vec::new();
     for piece in pieces {
@@ -390,7 +391,7 @@ fn wire_type(scalar: &Scalar) -> WireType {
     }
 }
 
-/// As much of a wrong value as one line shows.
+/// Shortens an invalid value for an error message.
 fn shorten(json: &str) -> String {
     const SHOWN_CHARS: usize = 60;
     match json.char_indices().nth(SHOWN_CHARS) {

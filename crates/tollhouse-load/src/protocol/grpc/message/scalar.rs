@@ -1,7 +1,7 @@
-//! One value of a message: from JSON, or from the text that a template gave, to its encoding.
+//! Encoding of a single value, from JSON or from the text of an expanded template.
 //!
-//! Texts are taken wherever numbers are (64-bit numbers are texts in proto JSON, and templates give
-//! nothing but texts); numbers are not taken for texts.
+//! Texts are accepted in place of numbers, because 64-bit numbers are texts in proto JSON and
+//! templates produce only texts. Numbers are not accepted in place of texts.
 
 use base64::Engine;
 use base64::alphabet;
@@ -14,7 +14,7 @@ use tollhouse_stdx::nearest;
 
 use super::well_known;
 
-/// How a value is written.
+/// Encoding of a scalar value.
 #[derive(Debug, Clone)]
 pub(super) enum Scalar {
     Double,
@@ -33,13 +33,14 @@ pub(super) enum Scalar {
     String,
     Bytes,
     Enum(EnumDescriptor),
-    /// The fields of a `google.protobuf.Timestamp`, without key or length; so are the next two.
+    /// The fields of a `google.protobuf.Timestamp`, without key or length; `Duration` and
+    /// `FieldMask` likewise.
     Timestamp,
     Duration,
     FieldMask,
 }
 
-/// What a value is made of.
+/// Source of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Input<'a> {
     Text(&'a str),
@@ -47,7 +48,7 @@ pub(super) enum Input<'a> {
     Bool(bool),
 }
 
-/// Why a value is none of its field: `takes …, not …`.
+/// Error for a value that does not fit its field: `takes …, not …`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unfit(String);
@@ -68,7 +69,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT)
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Scalar {
-    /// The scalar of a kind; `None` for messages.
+    /// Returns the scalar of a field kind; `None` for messages.
     pub(super) fn from_kind(kind: &Kind) -> Option<Self> {
         Some(match kind {
             Kind::Double => Self::Double,
@@ -91,12 +92,12 @@ impl Scalar {
         })
     }
 
-    /// Whether `null` is its only value.
+    /// Whether `null` is the only value of this type.
     pub(super) fn is_null_value(&self) -> bool {
         matches!(self, Self::Enum(kind) if kind.full_name() == "google.protobuf.NullValue")
     }
 
-    /// Appends the value, without its key.
+    /// Appends the encoded value, without its key.
     pub(super) fn put(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), Unfit> {
         match self {
             Self::Double => out.extend_from_slice(&float(input)?.to_le_bytes()),
@@ -134,7 +135,7 @@ type Range = std::ops::RangeInclusive<i64>;
 const I32: Range = i32::MIN as i64..=i32::MAX as i64;
 const I64: Range = i64::MIN..=i64::MAX;
 
-/// Negative numbers take ten bytes, as protobuf has it.
+/// Encodes a signed varint; negative numbers take ten bytes in protobuf.
 fn put_signed(value: i64, out: &mut Vec<u8>) {
     encode_varint(value as u64, out);
 }
@@ -171,7 +172,7 @@ fn unsigned(input: Input<'_>, max: u64) -> Result<u64, Unfit> {
         .ok_or_else(|| wrong(input, &format!("a whole number from 0 to {max}")))
 }
 
-/// `1.0` and `1e3` are whole numbers too, as long as a float holds them exactly.
+/// Converts floats without fraction, such as `1.0` and `1e3`, if they are exactly representable.
 fn whole(value: f64) -> Option<i64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     (value.fract() == 0.0 && value.abs() <= EXACT_MAX).then_some(value as i64)
@@ -214,14 +215,14 @@ fn text<'a>(input: Input<'a>, what: &str) -> Result<&'a str, Unfit> {
     }
 }
 
-/// Base64 of either alphabet, with or without padding.
+/// Decodes base64 of either alphabet, with or without padding.
 fn bytes(input: Input<'_>) -> Result<Vec<u8>, Unfit> {
     let text = text(input, "a text of base64")?;
     let engine = if text.contains(['-', '_']) { BASE64_URL } else { BASE64 };
     engine.decode(text).map_err(|error| Unfit(format!("is not base64: {error}")))
 }
 
-/// A value's name, or any number.
+/// Accepts the name of an enum value, or any number.
 fn enumeration(input: Input<'_>, descriptor: &EnumDescriptor) -> Result<i32, Unfit> {
     if let Input::Text(name) = input
         && let Some(value) = descriptor.get_value_by_name(name)

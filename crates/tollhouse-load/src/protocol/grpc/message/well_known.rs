@@ -1,29 +1,29 @@
-//! The messages of `google.protobuf` that JSON writes in a form of their own.
+//! Messages of `google.protobuf` with a special JSON form.
 
 use prost_reflect::{Kind, MessageDescriptor};
 use prost_types::{Duration, FieldMask, Timestamp};
 
 use super::scalar::{Scalar, Unfit};
 
-/// What a message is in JSON.
+/// JSON form of a message.
 pub(super) enum Form {
-    /// An object of its fields.
+    /// An object of its fields; the default.
     Fields,
-    /// The value of its only field: the wrappers.
+    /// The value of its only field, for the wrapper types.
     Wrapped(Scalar),
-    /// A text: times, durations, masks.
+    /// A text: timestamps, durations, field masks.
     Text(Scalar),
-    /// Any object; its fields with their type.
+    /// An object with `@type`, for `Any`.
     Any,
-    /// Any object.
+    /// An arbitrary object, for `Struct`.
     Struct,
-    /// Any value.
+    /// An arbitrary value, for `Value`.
     Value,
-    /// Any list.
+    /// An arbitrary list, for `ListValue`.
     List,
 }
 
-/// The form of a message.
+/// Returns the JSON form of a message type.
 pub(super) fn form(descriptor: &MessageDescriptor) -> Form {
     let Some(name) = descriptor.full_name().strip_prefix("google.protobuf.") else {
         return Form::Fields;
@@ -45,7 +45,7 @@ pub(super) fn form(descriptor: &MessageDescriptor) -> Form {
     }
 }
 
-/// Whether `null` is a value of this kind instead of an absent one.
+/// Whether `null` is a value of this kind instead of an absent field.
 pub(super) fn takes_null(kind: &Kind) -> bool {
     match kind {
         Kind::Message(descriptor) => descriptor.full_name() == "google.protobuf.Value",
@@ -69,7 +69,7 @@ pub(super) fn put_duration(text: &str, out: &mut Vec<u8>) -> Result<(), Unfit> {
     append(&duration, out)
 }
 
-/// Paths with commas between them, their words in camel case.
+/// Encodes a field mask: comma-separated paths in camel case.
 pub(super) fn put_field_mask(text: &str, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let snake = |path: &str| {
         let mut name = String::with_capacity(path.len() + 4);

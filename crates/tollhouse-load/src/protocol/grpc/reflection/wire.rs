@@ -1,16 +1,15 @@
-//! The messages of the reflection protocol, as far as they are used.
+//! Messages of the reflection protocol, as far as used.
 
 /// `ServerReflectionRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ServerQuestion {
-    /// Nobody uses it.
+    /// Unused by servers.
     #[prost(string, tag = "1")]
     pub(super) host: String,
     #[prost(oneof = "Question", tags = "3, 4")]
     pub(super) question: Option<Question>,
 }
 
-/// What is asked.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Question {
     #[prost(string, tag = "3")]
@@ -19,7 +18,7 @@ pub(super) enum Question {
     FileContainingSymbol(String),
 }
 
-/// `ServerReflectionResponse`; only one of both is there.
+/// `ServerReflectionResponse`; only one of the two fields is set.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ServerAnswer {
     #[prost(message, optional, tag = "4")]

@@ -1,4 +1,4 @@
-//! One exchange's handle: it waits for the answer, sends more, and lets go.
+//! Handle of one exchange: waits for the response and sends further data.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -11,20 +11,20 @@ use super::Session;
 use super::state::{State, find};
 use crate::protocol::http2::failure::Broken;
 
-/// One exchange's part of a connection; let go of when it is dropped, which cancels what is not over.
+/// Handle of an exchange on a connection. Dropping it cancels an unfinished exchange.
 pub(in crate::protocol) struct Call {
     session: Rc<Session>,
     stream: StreamId,
 }
 
 impl Call {
-    /// The exchange on a stream that was just opened.
+    /// Creates the handle for a stream that was just opened.
     pub(super) fn new(session: &Rc<Session>, stream: StreamId) -> Self {
         Self { session: Rc::clone(session), stream }
     }
 
-    /// Waits until the answer is there or cannot come any more; `first_byte_ns` is filled in as soon as
-    /// its head has come.
+    /// Waits until the response is complete or has failed; sets `first_byte_ns` as soon as the head
+    /// has arrived.
     pub(in crate::protocol) async fn finished(
         &self,
         first_byte_ns: &mut u64,
@@ -42,7 +42,7 @@ impl Call {
         *first_byte_ns = held.first_byte_ns;
         match held.outcome.take() {
             Some(outcome) => {
-                // What still arrives is for nobody.
+                // Later data of this stream is ignored.
                 held.outcome = Some(Ok(()));
                 Poll::Ready(outcome)
             }
@@ -53,10 +53,11 @@ impl Call {
         }
     }
 
-    /// Waits until `look` finds something, which it is asked whenever its intake says [`Flow::Look`](crate::protocol::http2::intake::Flow::Look).
+    /// Waits until `look` returns a value. It is called whenever the intake returns
+    /// [`Flow::Look`](crate::protocol::http2::intake::Flow::Look).
     ///
     /// # Errors
-    /// The exchange is over, and there is nothing to be found.
+    /// If the exchange ends first; holds the failure, if any.
     pub(in crate::protocol) async fn until<T>(
         &self,
         mut look: impl FnMut() -> Option<T>,
@@ -70,7 +71,8 @@ impl Call {
         .await
     }
 
-    /// Sends a message, as the peer's window allows; `false` when the stream takes nothing any more.
+    /// Sends a message within the peer's flow-control window; `false` if the stream no longer
+    /// accepts data.
     pub(in crate::protocol) async fn send(&self, data: Bytes) -> bool {
         if data.is_empty() {
             return true;
@@ -87,8 +89,8 @@ impl Call {
             if let Some(rest) = rest.take() {
                 held.unsent = rest;
             }
-            // An outcome comes first: a stream that was reset takes nothing any more, whatever the
-            // window says.
+            // The outcome is checked first, because a reset stream accepts no data regardless of
+            // the window.
             match (&held.outcome, held.unsent.is_empty()) {
                 (Some(_), _) => Poll::Ready(false),
                 (None, true) => Poll::Ready(true),
@@ -103,7 +105,7 @@ impl Call {
 
     /// Ends this side of the stream.
     pub(in crate::protocol) fn end(&self) {
-        // It fails only when the peer has ended the stream.
+        // Fails only if the peer has already ended the stream.
         let _ = self.send_data(&[], true);
     }
 

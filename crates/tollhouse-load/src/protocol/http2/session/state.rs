@@ -1,4 +1,4 @@
-//! What a connection holds: the codec with its bounds, and the exchanges by their slots.
+//! Mutable state of a connection: the codec with its limits, and the exchanges by stream slot.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,37 +14,35 @@ use crate::protocol::http2::failure::{Broken, closed};
 use crate::protocol::http2::fields::Fields;
 use crate::protocol::http2::intake::{Flow, Intake};
 
-/// The largest window that HTTP/2 knows: flow control must not throttle what is measured. What arrives is
-/// dealt with at once and not kept, so that no window stands for memory.
+/// Largest window in HTTP/2, so that flow control does not throttle the measurement. Received data
+/// is processed at once and not buffered, so that the window does not imply memory use.
 const WINDOW_BYTES: u32 = (1 << 31) - 1;
 
-/// Resets, pings and window updates that the peer may send: as many as an honest server at full speed, each
-/// of which costs no more than an answer.
+/// Permitted rate of the peer's resets, pings and window updates: that of a correct server at full
+/// speed. Each of them costs no more than a response.
 const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
 
-/// Streams before the peer has said how many it takes: the least that RFC 9113 §6.5.2 recommends, so that
-/// few of them are refused.
+/// Stream limit before the peer's settings arrive: the minimum recommended in RFC 9113, section
+/// 6.5.2, so that few streams are refused.
 pub(super) const STREAMS_AT_FIRST: u32 = 100;
 
-/// All that changes.
 pub(super) struct State {
     pub(super) codec: Connection,
-    /// By slot.
     pub(super) held: Vec<Option<Held>>,
     pub(super) fields: Fields,
-    /// What the peer said in its GOAWAY.
+    /// Error code of the peer's GOAWAY.
     pub(super) goodbye: Option<ErrorCode>,
-    /// How the connection ended.
+    /// Failure that ended the connection.
     pub(super) end: Option<Failure>,
-    /// Whether nobody opens streams any more.
+    /// Whether opening streams has stopped for good.
     pub(super) is_left: bool,
 }
 
-/// What one exchange has on the connection.
+/// State of one exchange on the connection.
 pub(in crate::protocol::http2) struct Held {
     pub(super) stream: StreamId,
     pub(in crate::protocol::http2) intake: Rc<RefCell<dyn Intake>>,
-    /// Bytes that windows or output had no room for.
+    /// Data that did not fit into the windows or the output buffer.
     pub(super) unsent: Bytes,
     ends_behind_unsent: bool,
     pub(super) outcome: Option<Result<(), Broken>>,
@@ -52,8 +50,8 @@ pub(in crate::protocol::http2) struct Held {
     task: Option<Waker>,
 }
 
-/// What a peer may make a connection hold: the defaults for strangers, with windows and rates that do not
-/// slow an honest server down. Deadlines are none of the codec's: an exchange has its time-out.
+/// Limits for the peer: the codec's defaults, with windows and rates that do not slow down a
+/// correct server. Deadlines are left to the request timeout.
 fn limits() -> Limits {
     Limits {
         stream_window_bytes: WINDOW_BYTES,
@@ -83,7 +81,7 @@ impl State {
         self.end.is_none() && self.goodbye.is_none() && !self.is_left
     }
 
-    /// How it ended, or why it takes nothing more.
+    /// Returns the failure that ended the connection, or the reason why it accepts no requests.
     pub(super) fn end(&self) -> Failure {
         self.end.clone().unwrap_or_else(|| closed(self.goodbye))
     }
@@ -103,8 +101,8 @@ impl State {
         let fields = head.headers.iter();
         let fields =
             fields.map(|(name, value)| Field::new(name.as_str().as_bytes(), value.as_bytes()));
-        // Heads that repeat are encoded once and copied after that: a generator sends the same one
-        // a million times.
+        // Repeated heads are encoded once and then copied, because a generator sends the same one a
+        // million times.
         let opened = match head.number {
             Some(number) => self.codec.open_repeated(number, &head.line, fields, ends),
             None => self.codec.open(&head.line, fields, ends),
@@ -135,13 +133,14 @@ impl State {
         Ok(stream)
     }
 
-    /// Sends what there is room for again.
+    /// Sends pending data for which there is room again.
     pub(super) fn send_ready(&mut self) {
         let Self { codec, held, .. } = self;
         while let Some(stream) = codec.next_ready() {
             let Some(held) = find(held, stream) else { continue };
             let sent = codec.send_data(stream, &held.unsent, held.ends_behind_unsent);
-            // An error means that the peer has ended the stream, which its exchange learns otherwise.
+            // An error means that the peer has ended the stream; the exchange receives that as an
+            // event.
             let sent = sent.unwrap_or(held.unsent.len());
             let _ = held.unsent.split_to(sent);
             if held.unsent.is_empty() {
@@ -152,7 +151,7 @@ impl State {
 }
 
 impl Held {
-    /// Gives something to the intake, and notes what it makes of it.
+    /// Passes an event to the intake and acts on its decision.
     pub(super) fn take(&mut self, give: impl FnOnce(&mut dyn Intake) -> Result<Flow, Failure>) {
         if self.outcome.is_some() {
             return;

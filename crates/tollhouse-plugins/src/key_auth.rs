@@ -1,6 +1,6 @@
-//! Lets requests pass that carry a key which some consumer has, and tells nodes whose it is.
+//! Admits requests that carry the key of a consumer, and tells nodes which consumer it is.
 //!
-//! The key is looked for in a header, then in a query argument.
+//! The key is searched in a header, then in a query argument.
 //!
 //! # Example
 //! ```json
@@ -12,7 +12,7 @@
 //! - 401 `Invalid user authorization` when the anonymous consumer does not exist
 //!
 //! # Notes
-//! Finding the consumer is one hash look-up at any number of consumers.
+//! Finding the consumer costs one hash look-up, regardless of the number of consumers.
 
 use std::borrow::Cow;
 
@@ -28,22 +28,22 @@ use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
-/// What a route says.
+/// Configuration of `key-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The header that carries the key.
+    /// Header that carries the key; `apikey` by default.
     #[serde(default = "default_name")]
     pub header: String,
-    /// The query argument that carries the key where the header does not.
+    /// Query argument that carries the key if the header does not; `apikey` by default.
     #[serde(default = "default_name")]
     pub query: String,
     /// Whether the key is removed before the request goes to a node.
     #[serde(default)]
     pub hide_credentials: bool,
-    /// Consumer that requests without a good key count as.
+    /// Consumer for requests without a valid key. Unset: such requests are refused.
     #[schemars(length(min = 1))]
     pub anonymous_consumer: Option<String>,
-    /// What clients are told that the key is for.
+    /// Realm in `WWW-Authenticate`; `key` by default.
     #[serde(default = "default_realm")]
     #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
     pub realm: String,
@@ -54,10 +54,10 @@ defaults! {
     default_realm: String = "key".into();
 }
 
-/// What a consumer says.
+/// Credential of a consumer for `key-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Key {
-    /// The key; unique among all consumers.
+    /// Secret key that identifies the consumer; unique among all consumers.
     pub key: SecretText,
 }
 
@@ -66,7 +66,6 @@ impl Identity for Key {
     const ENCRYPTED: &'static [&'static str] = &["key"];
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct KeyAuth {
     header: String,
@@ -76,7 +75,7 @@ pub struct KeyAuth {
     gate: Gate,
 }
 
-/// Where a key was found.
+/// Place in which a key was found.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Header,
@@ -102,7 +101,7 @@ impl Plugin for KeyAuth {
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        // Where the key stands matters only to who hides it.
+        // The place matters only if the key is to be removed.
         let place = if self.hides_credentials { self.key(cx).map(|found| found.1) } else { None };
         let admitted =
             self.authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));

@@ -28,7 +28,6 @@ pub use options::{Format, GhzOptions, Options};
 /// Parsed command line of ghz.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GhzCommand {
-    /// Case to measure.
     pub case: Case,
     /// Options of the output, including those that ghz repeats in its report.
     pub options: GhzOptions,

@@ -107,7 +107,7 @@ mod tests {
     #[serde(rename_all = "snake_case")]
     #[expect(dead_code, reason = "only its schema is used")]
     enum Documented {
-        /// The first.
+        /// First variant.
         First,
         SecondOne,
         ThirdOne,

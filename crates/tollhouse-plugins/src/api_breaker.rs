@@ -260,7 +260,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends a request to a node that answers `status`; tells the plugin's status, or 0.
+    /// Sends a request; the node answers with `status`. Returns the plugin's status, or 0 if it
+    /// passes.
     fn ask(harness: &mut Harness, path: &str, status: u16) -> u16 {
         let mut exchange = FakeExchange::parse(&format!("GET {path} HTTP/1.1\n\n"), harness.now_ms);
         let outcome = harness.run(&mut exchange);
@@ -281,13 +282,13 @@ mod tests {
         let mut harness = harness(&json!({}));
         assert_eq!([ask(&mut harness, "/a", 500), ask(&mut harness, "/a", 500)], [0, 0]);
         assert_eq!(ask(&mut harness, "/a", 200), 599);
-        // Another path, or another argument, is another matter.
+        // Other paths have separate breakers; the query does not matter.
         assert_eq!(ask(&mut harness, "/b", 200), 0);
         assert_eq!(ask(&mut harness, "/a?x=1", 200), 599);
         harness.now_ms += 2_000;
         assert_eq!(ask(&mut harness, "/a", 500), 599);
         harness.now_ms += 1_000;
-        // A failure more, and one that opens it for four seconds.
+        // Two further failures open it again, for four seconds.
         assert_eq!(ask(&mut harness, "/a", 500), 0);
         harness.now_ms += 5_000;
         assert_eq!(ask(&mut harness, "/a", 500), 0);
@@ -314,7 +315,7 @@ mod tests {
         assert_eq!(answers.map(|status| ask(&mut harness, "/a", status)), [0; 3]);
         assert_eq!(ask(&mut harness, "/a", 200), 599);
         harness.now_ms += 3_000;
-        // 404 is neither, and the third success is more than needed.
+        // 404 counts as neither, and the third success is not needed.
         let answers = [200, 404, 200, 200, 500];
         assert_eq!(answers.map(|status| ask(&mut harness, "/a", status)), [0; 5]);
         assert_eq!(ask(&mut harness, "/a", 200), 0);

@@ -218,7 +218,7 @@ mod tests {
             (json!({"allowed_by_methods": methods}), "GET", true),
             (json!({"allowed_by_methods": methods}), "POST", false),
             (json!({"allowed_by_methods": [{"user": "rose", "methods": ["GET"]}]}), "POST", true),
-            // Whoever stands in the whitelist may use all methods; nobody else passes.
+            // The whitelist allows all methods to its consumers and refuses all others.
             (json!({"allowed_by_methods": methods, "whitelist": ["jack"]}), "POST", true),
             (json!({"allowed_by_methods": methods, "whitelist": ["rose"]}), "GET", false),
         ] {

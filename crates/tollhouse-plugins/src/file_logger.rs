@@ -152,7 +152,7 @@ mod tests {
         harness.log(&mut exchange, transfer);
     }
 
-    /// The file once it has `lines` lines: the writer is a thread of its own.
+    /// Reads the file once it has `lines` lines; polls, because the writer is a separate thread.
     fn lines(path: &std::path::Path, lines: usize) -> Vec<Value> {
         let start = Instant::now();
         loop {

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
     use crate::shared::test_server::{TestServer, body, header, reply};
 
-    /// The conf of a service, with more fields.
+    /// Returns the conf of a service with additional fields.
     fn conf(server: &TestServer, more: Value) -> Value {
         let mut conf = json!({"uri": server.url("/auth?x=1")});
         let more = more.as_object().expect("fields").clone();
@@ -330,7 +330,7 @@ mod tests {
         conf
     }
 
-    /// Says yes to those who send `Authorization: ok`.
+    /// Starts a service that allows requests with `Authorization: ok`.
     fn service() -> TestServer {
         TestServer::start(|request| match header(request, "authorization") {
             Some("ok") => reply(200, "X-User-ID: i-am-user\r\n", ""),

@@ -189,7 +189,7 @@ mod tests {
         let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
         encoder.filter(b"first", false, &mut out);
-        // What came out so far ends at a piece's end, so it reads as far as it goes.
+        // The output so far is flushed, so it can be read up to its end.
         let mut read = [0; 5];
         let mut decoder = flate2::read::GzDecoder::new(out.as_slice());
         std::io::Read::read_exact(&mut decoder, &mut read).unwrap();

@@ -172,7 +172,7 @@ mod tests {
             ("GET /hello HTTP/1.1\n\n", "Missing API key in request"),
             ("GET /hello HTTP/1.1\napikey: other\n\n", "Invalid API key in request"),
             ("GET /hello?apikey= HTTP/1.1\n\n", "Invalid API key in request"),
-            // All lines of the header decide where there are any.
+            // If the header exists, all its lines count.
             ("GET / HTTP/1.1\napikey: auth-one\napikey: x\n\n", "Invalid API key in request"),
             ("GET /?apikey=auth-one HTTP/1.1\napikey: x\n\n", "Invalid API key in request"),
         ];
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n-apikey\n");
         let outcome = harness(conf).request("GET /a?x=1&apikey=auth-one&y=2 HTTP/1.1\n\n");
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a?x=1&y=2\n");
-        // However the name is encoded, and whoever passes.
+        // The argument is removed for any encoding of its name, also for the anonymous consumer.
         let conf = json!({"hide_credentials": true, "anonymous_consumer": "jack"});
         let outcome = harness(conf).request("GET /a?api%6bey=other HTTP/1.1\n\n");
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a\n");

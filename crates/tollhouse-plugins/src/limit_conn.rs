@@ -162,8 +162,8 @@ impl Plugin for LimitConn {
             {"required": ["conn", "burst", "default_conn_delay", "key"]},
             {"required": ["default_conn_delay", "rules"]},
         ]);
-        // Both branches of `oneOf` list the required fields, so that the first one does not hide
-        // the other.
+        // Removed, because the branches of `oneOf` list the required fields, and an error should
+        // name the branches first.
         if let Some(fields) = schema.as_object_mut() {
             fields.shift_remove("required");
         }

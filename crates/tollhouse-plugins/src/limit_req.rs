@@ -291,8 +291,8 @@ mod tests {
         conf
     }
 
-    /// Statuses of three requests that come at once, one a second later, and one much later, with
-    /// the milliseconds that those that pass wait.
+    /// Returns the statuses of three simultaneous requests, one a second later, and one much later,
+    /// with the delays in milliseconds of those that pass.
     fn run(conf: &Value) -> Vec<String> {
         let mut harness = Harness::new::<LimitReq>(conf);
         let began = harness.now_ms;

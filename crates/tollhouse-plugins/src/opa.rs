@@ -368,7 +368,7 @@ mod tests {
             let outcome = harness.run(&mut exchange);
             assert!(outcome.passes());
             assert_eq!(outcome.edits, edits);
-            // A user is noted in either case, named or not.
+            // The identity is recorded in either case, with or without a user.
             let noted = &exchange.edits.identities;
             assert_eq!(noted.len(), 1);
             let names: Vec<_> = noted.iter().map(|one| one.name.to_vec()).collect();

@@ -273,7 +273,8 @@ mod tests {
     use super::*;
     use crate::shared::test_server::{TestServer, body, header};
 
-    /// Sends requests through the plugin on a runtime that goes on until `seen` has its copies.
+    /// Sends requests through the plugin on a runtime that runs until `seen` has received its
+    /// copies.
     fn mirror(conf: &Value, requests: &mut [FakeExchange], seen: impl FnOnce()) {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let handler = configure::<ProxyMirror>(conf, &services).expect("the conf is good");
@@ -358,7 +359,7 @@ mod tests {
         let server = TestServer::ok();
         let mut requests: Vec<FakeExchange> =
             (0..4).map(|n| FakeExchange::parse(&format!("GET /{n} HTTP/1.1\n\n"), 0)).collect();
-        // Below, at and above a half; the largest number there is.
+        // Below, at and above one half, and the largest number.
         for (request, random) in requests.iter_mut().zip([1 << 63, u64::MAX, 0, 1 << 62]) {
             request.random = random;
         }

@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// The id that the node gets, and the one that the client gets.
+    /// Returns the node's id and the client's.
     fn ids(conf: &Value, lines: &str, node: &str) -> (String, Option<String>) {
         let mut harness = Harness::new::<RequestId>(conf);
         let mut exchange = FakeExchange::parse(&format!("GET / HTTP/1.1\n{lines}\n"), 0);

@@ -183,7 +183,7 @@ mod tests {
     fn each_algorithm_of_shenyus_limiter_counts_in_redis_as_it_does_here() {
         let Some(server) = RedisServer::start(&[]) else { return };
         let scripts = servers(server.port);
-        /// Second, requests, how many pass.
+        /// Second, number of requests, number of those that pass.
         type Seconds = &'static [(u64, u32, u32)];
         let cases: [(&str, u32, Seconds); 3] = [
             ("tokenBucket", 2, &[(0, 9, 5), (1, 9, 2), (9, 9, 5)]),

@@ -298,7 +298,7 @@ mod tests {
         json!({"type": "roundrobin", "nodes": {format!("127.0.0.1:{port}"): 1}})
     }
 
-    /// Which of the plugin's upstreams each of so many requests goes to; `-` for none.
+    /// Returns the chosen upstream for each of `times` requests; `-` if none was chosen.
     fn spread(conf: &Value, request: &str, times: usize) -> String {
         let mut harness = Harness::new::<TrafficSplit>(conf);
         let outcomes = (0..times).map(|_| {

@@ -21,7 +21,6 @@ pub use super::address::Address;
 /// Parsed command line of ab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbCommand {
-    /// Case to measure.
     pub case: Case,
     pub address: Address,
     /// Proxy as written.
@@ -382,7 +381,6 @@ fn unsupported(letter: char, value: &str) -> Result<(), String> {
     Err(format!("-{letter}: {why}"))
 }
 
-/// Help text.
 const USAGE: &str = "\
 Usage: tollhouse bench ab [options] [http[s]://]hostname[:port]/path
 Options are:

@@ -25,7 +25,6 @@ pub(super) struct Called {
     pub(super) grpc: GrpcCall,
 }
 
-/// Parses the settings of the call.
 pub(super) fn read(settings: &Settings) -> Result<Called, BenchError> {
     let scheme = if settings.toggle("insecure")? { "grpc" } else { "grpcs" };
     let Some(host) = settings.text("host")? else {

@@ -165,7 +165,6 @@ fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) ->
     }
 }
 
-/// Returns the help text.
 pub(super) fn usage() -> String {
     let mut out = String::from("Usage: tollhouse bench ghz [options] host\n  Options:\n");
     for key in KEYS.iter().filter(|key| key.is_of_lines()) {

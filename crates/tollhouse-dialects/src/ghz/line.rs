@@ -9,7 +9,6 @@ use super::keys::{self, Key, Kind};
 use super::settings::{Settings, Source};
 use tollhouse_load::error::BenchError;
 
-/// Parsed command line.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) config: Option<PathBuf>,
@@ -24,7 +23,6 @@ pub(super) enum Text {
     Version,
 }
 
-/// Parses a command line.
 pub(super) fn parse(arguments: &[String]) -> Result<Line, BenchError> {
     let mut line = Line::default();
     let mut rest = arguments.iter();

@@ -65,9 +65,7 @@ pub struct GhzOptions {
     pub format: Format,
     /// Output file. `None`: standard output.
     pub output: Option<PathBuf>,
-    /// Name of the report.
     pub name: String,
-    /// Tags of the report.
     pub tags: BTreeMap<String, String>,
     /// Whether failed requests count in the times.
     pub count_errors: bool,
@@ -193,7 +191,6 @@ pub struct Options {
     /// Number of threads.
     #[serde(rename = "CPUs")]
     pub cpus: u64,
-    /// Name of the report.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Number of requests that are skipped at the start.

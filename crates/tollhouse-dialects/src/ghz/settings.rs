@@ -17,7 +17,6 @@ pub(super) enum Source {
     File(PathBuf),
 }
 
-/// Values by key.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     values: BTreeMap<&'static str, (Value, Source)>,
@@ -171,7 +170,6 @@ impl Settings {
         Ok(Some(texts))
     }
 
-    /// Returns the raw value.
     pub(super) fn any(&self, key: &str) -> Option<&Value> {
         self.value(key)
     }

@@ -26,7 +26,6 @@ pub enum Tool {
 /// Parsed command line of wrk or wrk2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrkCommand {
-    /// Case to measure.
     pub case: Case,
     /// URL as written.
     pub url: String,
@@ -281,7 +280,6 @@ fn scaled(name: &str, text: &str, units: &[(&str, u64)]) -> Result<u64, String> 
     })
 }
 
-/// Returns the help text.
 pub fn usage(tool: Tool) -> String {
     let (name, more) = match tool {
         Tool::Wrk => ("wrk", "    -L, --latency          Print the distribution of times\n"),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use tollhouse_load::result::Counts;
 
-    /// A run that was recorded, and what was printed of it then; wrk2's columns are checked by eye.
+    /// Recorded run with its expected output. The columns of the real wrk2 were compared by eye.
     #[test]
     fn a_recorded_run_is_printed_as_it_was() {
         let recorded = include_str!("../../testdata/wrk/rate.json");

@@ -10,8 +10,8 @@ use tollhouse_plugin::{ConfError, Scope};
 /// Time for which a group outlives its last conf. The Admin API validates a conf shortly before it
 /// is used, and the next conf must already find the group.
 const HELD_FOR: Duration = Duration::from_secs(1);
-/// Number of groups kept at once. A higher number within `HELD_FOR` is unlikely, and only the
-/// mismatch check would miss.
+/// Largest number of recently validated groups that are kept; more are not written within
+/// `HELD_FOR` by operators.
 const HELD_MAX: usize = 1_024;
 
 /// Recently validated groups, oldest first.

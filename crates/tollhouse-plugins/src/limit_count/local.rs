@@ -24,13 +24,11 @@ pub(super) struct LocalCounts {
 /// Count of one key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Count {
-    /// Fixed window.
     Fixed {
         used: u64,
         /// End of the window, in milliseconds of the monotonic clock.
         ends_ms: u64,
     },
-    /// Sliding window.
     Sliding(Sliding),
 }
 
@@ -39,9 +37,7 @@ pub(super) enum Count {
 pub(super) struct Sliding {
     /// Number of the current window.
     index: u64,
-    /// Requests in the current window.
     current: u64,
-    /// Requests in the previous window.
     previous: u64,
     /// Time at which both windows have passed, in milliseconds of the monotonic clock.
     over_ms: u64,

@@ -120,10 +120,8 @@ impl Reply {
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// Deadline exceeded.
     #[error("timeout")]
     Timeout,
-    /// Connection failed.
     #[error("failed to connect: {0}")]
     Connect(#[source] io::Error),
     /// Broken connection or invalid answer.

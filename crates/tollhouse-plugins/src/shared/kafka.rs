@@ -43,7 +43,6 @@ pub(crate) struct Security {
     pub login: Option<Arc<Login>>,
 }
 
-/// User name and password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Login {
     pub mechanism: Mechanism,

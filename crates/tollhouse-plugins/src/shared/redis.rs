@@ -78,12 +78,9 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
-/// Argument of a script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Argument<'a> {
-    /// Integer.
     Whole(u64),
-    /// Floating-point number.
     Number(f64),
     Text(&'a str),
 }

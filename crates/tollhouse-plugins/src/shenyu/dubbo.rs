@@ -223,7 +223,7 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// Calls with as much memory as it takes.
+    /// Calls with unlimited memory.
     async fn call(server: &str, call: &Invocation<'_>) -> Result<serde_json::Value, CallError> {
         let result = super::call(server, call, &MemoryBudget::unlimited()).await;
         result.map(|result| result.value)
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Reads a frame; what the peer sends may come in pieces.
+    /// Reads a frame, which may arrive in pieces.
     fn frame(stream: &mut StdStream) -> Option<(u8, [u8; 8])> {
         let mut head = [0; 16];
         stream.read_exact(&mut head).ok()?;
@@ -270,7 +270,7 @@ mod tests {
             let mut flags = Vec::new();
             for number in [0x91, 0x92] {
                 let (call, id) = frame(&mut stream).expect("a call");
-                // A question of its own first.
+                // The server sends a heartbeat first.
                 let heartbeat = [0xda, 0xbb, 0xe2, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, b'N'];
                 stream.write_all(&heartbeat).expect("it is sent");
                 let (answer, answered) = frame(&mut stream).expect("an answer");
@@ -294,7 +294,7 @@ mod tests {
     fn an_answer_takes_its_bytes_of_the_budget_and_fails_where_there_are_none() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let server = listener.local_addr().expect("it is bound").to_string();
-        // A text of many bytes, in Hessian 2: `S` and its length.
+        // Long text in Hessian 2: `S` and its length.
         const LETTERS: u16 = 40_000;
         let serving = std::thread::spawn(move || {
             for _ in 0..2 {
@@ -303,7 +303,7 @@ mod tests {
                 let mut body = vec![0x91, b'S'];
                 body.extend(LETTERS.to_be_bytes());
                 body.resize(body.len() + usize::from(LETTERS), b'x');
-                // The client hangs up where it has no room.
+                // The client closes the connection if it has no memory.
                 let _ = stream.write_all(&reply(id, &body));
             }
         });

@@ -138,7 +138,7 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000;
 
-    /// Status, place and cookies of an answer.
+    /// Status, `Location` and cookies of an answer.
     type Sent = (u16, String, Vec<String>);
 
     fn admit(

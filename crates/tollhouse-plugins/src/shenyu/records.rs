@@ -220,7 +220,7 @@ mod tests {
         let sink = sink(&RecordPlace::Store(store(kind, &server.url(""))), outlet);
         sink.push(r#"{"path":"/a"}"#.to_owned());
         sink.push(r#"{"path":"/b"}"#.to_owned());
-        // The last of what waits goes out when nobody can add to it.
+        // The last batch is sent once the queue is closed.
         drop(sink);
         server.next_request()
     }

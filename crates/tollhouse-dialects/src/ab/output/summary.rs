@@ -67,7 +67,6 @@ impl<'a> Summary<'a> {
         self.per_second(bytes) / 1024.0
     }
 
-    /// Returns the block as text.
     pub(super) fn text(&self) -> String {
         let address = &self.command.address;
         let mut out = String::new();

@@ -152,7 +152,6 @@ impl Times {
         out
     }
 
-    /// Returns the table of percentiles.
     pub(super) fn percentiles(&self) -> String {
         let mut out =
             String::from("\nPercentage of the requests served within a certain time (ms)\n");

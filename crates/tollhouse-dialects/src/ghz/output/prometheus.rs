@@ -25,7 +25,6 @@ const ALWAYS: [(&str, &str); 12] = [
     ("keepalive", "0"),
 ];
 
-/// Returns the metrics.
 pub(super) fn text(figures: &Figures<'_>) -> String {
     let mut out = Exposition { labels: labels(figures), text: String::new() };
     out.gauge("ghz_run_count", figures.count as f64);

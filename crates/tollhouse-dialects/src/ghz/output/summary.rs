@@ -11,7 +11,6 @@ const BAR: &str = "∎";
 /// Number of spaces between columns.
 const COLUMN_GAP: usize = 3;
 
-/// Returns the summary.
 pub(super) fn text(figures: &Figures<'_>) -> String {
     let mut out = String::from("\nSummary:\n");
     if !figures.options.name.is_empty() {

@@ -64,7 +64,6 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Parses addresses and networks.
     pub(crate) fn parse(texts: &[AddressText]) -> Result<Self, ConfError> {
         let ranges: Result<Vec<_>, ConfError> = texts.iter().map(range).collect();
         let mut ranges = ranges?;

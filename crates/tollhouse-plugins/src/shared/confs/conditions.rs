@@ -14,7 +14,6 @@ const OBJECT_PREFIX: &str = "failed to validate the 'vars' expression: ";
 pub(crate) struct AnyOf(Box<[Expr]>);
 
 impl AnyOf {
-    /// Parses a list of expressions.
     pub(crate) fn parse(list: &[Value]) -> Result<Self, ConfError> {
         let expressions: Result<Vec<Expr>, ConfError> = list.iter().map(parse).collect();
         Ok(Self(expressions?.into()))
@@ -31,7 +30,6 @@ impl AnyOf {
     }
 }
 
-/// Parses an expression.
 pub(crate) fn parse(value: &Value) -> Result<Expr, ConfError> {
     // An empty list arrives as an empty object from clients in languages with one type for both.
     let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());

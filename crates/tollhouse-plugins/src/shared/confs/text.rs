@@ -15,7 +15,6 @@ pub(crate) enum Text {
 }
 
 impl Text {
-    /// Parses a text.
     pub(crate) fn parse(text: &str) -> Self {
         let template = Template::parse(text);
         let probe = Probe::default();

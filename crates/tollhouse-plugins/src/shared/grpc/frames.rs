@@ -121,7 +121,7 @@ impl Deframer {
 mod tests {
     use super::*;
 
-    /// What comes out of `bytes` in pieces of `piece_bytes`.
+    /// Decodes `bytes`, passed in pieces of `piece_bytes`.
     fn read(bytes: &[u8], piece_bytes: usize) -> Result<Vec<Vec<u8>>, FrameError> {
         let mut frames = Deframer::new(10, MemoryBudget::new(100));
         let mut messages = Vec::new();

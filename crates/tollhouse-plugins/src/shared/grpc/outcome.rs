@@ -30,7 +30,6 @@ impl Outcome {
         Self::find_in(|name| find_line(section, name))
     }
 
-    /// Whether the call has succeeded.
     pub(crate) fn is_ok(&self) -> bool {
         self.code == Some(0)
     }

@@ -3,9 +3,7 @@
 /// Protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
-    /// Without TLS.
     Http,
-    /// With TLS.
     Https,
 }
 

@@ -20,7 +20,8 @@ const SHARDS: usize = 256;
 /// at a time.
 const TABLE_BYTES_MAX: usize = 32 << 20;
 
-/// An eviction removes this fraction (one n-th) of an owner's keys, so that evictions are rare.
+/// Divisor of an eviction: the eighth part of an owner's keys goes at once, so that evictions are
+/// rare.
 const EVICTED_PART: usize = 8;
 
 /// Fingerprint of a key, and its owner. Collisions are as unlikely as guessing a fingerprint.

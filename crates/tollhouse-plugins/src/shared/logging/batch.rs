@@ -254,7 +254,8 @@ async fn deliver<D: Delivery>(
         if left.is_empty() {
             return lost;
         }
-        // A server that accepts part of a batch is up, so no wait is needed.
+        // After a lost entry, the server is up and the obstacle is gone, so the rest is sent
+        // without a wait.
         if failure.lost == 0 {
             if failure.taken > 0 {
                 attempt = 1;
@@ -313,11 +314,11 @@ mod tests {
 
     use super::*;
 
-    /// Notes batches; fails as often as told.
+    /// Delivery that records batches and fails a given number of times.
     struct Notes {
         batches: mpsc::UnboundedSender<Vec<u32>>,
         failures: Mutex<u32>,
-        /// How far a failure comes, and what is lost by it.
+        /// Numbers of accepted and lost entries in a failed delivery.
         progress: (usize, usize),
     }
 
@@ -325,7 +326,7 @@ mod tests {
         type Entry = u32;
 
         async fn deliver(&self, batch: &[u32]) -> Result<(), Failure> {
-            // Nobody listens any more when the test is over.
+            // The receiver is gone after the end of the test.
             let _ = self.batches.send(batch.to_vec());
             let mut failures = self.failures.lock().expect("no test panicked here");
             match *failures {
@@ -450,7 +451,7 @@ mod tests {
         let (batches, mut sent) = batches(&fields(|_| {}), 0, 2);
         (1..=3).for_each(|entry| batches.push(entry, 1));
         assert_eq!(sent.recv().await, Some(vec![1, 2]));
-        // The room is free again once a batch is delivered.
+        // After a delivery, the queue has room again.
         tokio::task::yield_now().await;
         batches.push(4, 1);
         assert_eq!(sent.recv().await, Some(vec![4]));

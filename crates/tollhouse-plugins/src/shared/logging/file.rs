@@ -18,7 +18,6 @@ use super::pending::{ENTRIES_MAX, Pending};
 /// Files that stay open between lines. One more closes the file that was written least recently.
 const OPEN_MAX: usize = 64;
 
-/// Log file.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     target: Arc<Target>,

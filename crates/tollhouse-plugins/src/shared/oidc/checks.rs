@@ -10,7 +10,6 @@ use crate::shared::auth::secret::{SecretText, are_equal};
 /// Longest token in bytes; a request's head cannot be longer.
 pub(crate) const TOKEN_BYTES_MAX: usize = 64 << 10;
 
-/// Claims of a token.
 pub(crate) type Claims = Map<String, Value>;
 
 /// Rules for valid tokens.

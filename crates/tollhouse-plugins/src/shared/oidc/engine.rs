@@ -38,7 +38,6 @@ pub(crate) struct Engine {
 /// Treatment of bearer tokens.
 #[derive(Debug)]
 pub(crate) enum Bearer {
-    /// Ignored.
     Ignored,
     /// Verified here.
     Verified,

@@ -197,8 +197,8 @@ impl Login {
         Ok(true)
     }
 
-    /// Drops an ID token if the `openid` scope was not requested, because its issuer may be
-    /// unknown.
+    /// Drops an ID token if the `openid` scope was not requested, because the means to verify it
+    /// may be missing.
     fn asked_for(&self, granted: Granted) -> Granted {
         let id_token = granted.id_token.filter(|_| self.is_openid());
         Granted { id_token, ..granted }

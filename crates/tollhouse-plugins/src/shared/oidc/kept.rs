@@ -177,7 +177,7 @@ mod tests {
         run(async {
             let kept = Kept::default();
             assert!(kept.get(0, 100, away()).await.is_err());
-            // Too early for another attempt.
+            // Within the pause after a failure.
             assert!(kept.get(999, 100, ready(Ok(1))).await.is_err());
             assert_eq!(*kept.get(1_000, 100, ready(Ok(1))).await.expect("it is there"), 1);
             assert_eq!(*kept.get(1_099, 100, ready(Ok(2))).await.expect("it is young"), 1);
@@ -195,7 +195,7 @@ mod tests {
             assert_eq!(kept.newer(&first, 9_999, ready(Ok(2))).await, None);
             let second = kept.newer(&first, 10_000, ready(Ok(2))).await.expect("it is time");
             assert_eq!(*second, 2);
-            // Who has seen the older one gets what is there.
+            // A caller with the older value gets the current one.
             assert_eq!(kept.newer(&first, 10_001, away()).await.as_deref(), Some(&2));
             assert_eq!(kept.newer(&second, 20_000, away()).await, None);
             assert_eq!(kept.newer(&second, 29_999, ready(Ok(3))).await, None);
@@ -237,7 +237,7 @@ mod tests {
         });
     }
 
-    /// Polls once; whether it is still waiting.
+    /// Polls once. Returns whether the future is still pending.
     async fn futures_poll<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|cx| {
             let pending = std::pin::Pin::new(&mut *future).poll(cx).is_pending();

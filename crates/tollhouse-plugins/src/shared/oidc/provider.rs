@@ -68,7 +68,6 @@ impl Source {
     }
 }
 
-/// Identity provider.
 #[derive(Debug)]
 pub(crate) struct Provider {
     source: Source,

@@ -19,7 +19,6 @@ const RENEWAL_AGE_MAX_S: u64 = 30;
 /// Largest number of stored renewals.
 const RENEWALS_MAX: usize = 4_096;
 
-/// Client of a provider.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: String,

@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// The public halves of the keys that signed `tokens.txt`, taken from their PEM with the openssl command line.
+    /// Public keys of the signers of `tokens.txt`, extracted from their PEM with openssl.
     const KEYS: &str = include_str!("../../../../testdata/jwt/keys.json");
     const TOKENS: &str = include_str!("../../../../testdata/jwt/tokens.txt");
 
@@ -194,7 +194,7 @@ mod tests {
         serde_json::from_str(KEYS).expect("JSON")
     }
 
-    /// Algorithm, name of the key, token.
+    /// Algorithm, name of the key, and token.
     fn tokens() -> Vec<(Algorithm, &'static str, &'static str)> {
         let lines = TOKENS.lines().filter(|line| !line.starts_with('#'));
         let parts = lines.map(|line| line.split(' ').collect::<Vec<_>>());
@@ -214,7 +214,7 @@ mod tests {
         let keys = KeySet::read(&published()).expect("they are good");
         assert_eq!(keys.keys.len(), 5);
         for (algorithm, name, text) in tokens() {
-            // One key of RSA stands twice in the tables of others, in two kinds of PEM.
+            // The tables of other tests list one RSA key twice, in two PEM formats.
             let name = name.split('_').next().unwrap_or(name);
             assert_eq!(keys.verify(&token(text), algorithm), Signature::Good, "{algorithm:?}");
             let named = Token { key_id: Some(name.to_owned()), ..token(text) };

@@ -77,8 +77,8 @@ pub struct Config {
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     pub timeout: u64,
-    /// Whether single records (`batch_max_size` 1) are collected into one request (`async`, the
-    /// default) or sent one by one (`sync`).
+    /// Sending of single records (`batch_max_size` 1): collected into one request (`async`, the
+    /// default) or one by one (`sync`).
     #[serde(default)]
     pub producer_type: ProducerType,
     /// Brokers that must store a record before it counts as delivered: the partition's leader (1,

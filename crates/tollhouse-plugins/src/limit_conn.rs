@@ -82,7 +82,7 @@ pub struct Config {
     pub allow_degradation: bool,
 }
 
-/// One of several limits.
+/// Limit in `rules`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleConfig {
     /// Number of concurrent requests that pass without delay.

@@ -107,7 +107,7 @@ pub struct Config {
     pub sync_interval: f64,
 }
 
-/// One of several limits.
+/// Limit in `rules`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleConfig {
     /// Number of requests that pass in a window.

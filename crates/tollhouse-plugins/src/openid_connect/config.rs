@@ -258,7 +258,7 @@ pub struct Session {
     pub cookie_http_only: Option<bool>,
     /// Whether the cookie is sent over TLS only (`Secure`). Unset: if the client uses TLS.
     pub cookie_secure: Option<bool>,
-    /// Whether browsers send the cookie with requests from other sites (`SameSite`); `Lax` by
+    /// Sending of the cookie with requests from other sites (`SameSite`); `Lax` by
     /// default. `Strict` also withholds it on the return from the provider.
     #[schemars(extend("default" = "Lax"))]
     pub cookie_same_site: Option<SameSiteName>,

@@ -197,7 +197,7 @@ pub enum Policy {
     /// This process, shared by all its cores.
     #[default]
     Local,
-    /// One Redis server.
+    /// Single Redis server.
     Redis,
     /// Redis cluster.
     RedisCluster,
@@ -209,7 +209,7 @@ pub enum Policy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlainPolicy {
-    /// One Redis server.
+    /// Single Redis server.
     Redis,
     /// Redis cluster.
     RedisCluster,

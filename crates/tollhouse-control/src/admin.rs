@@ -1,4 +1,4 @@
-//! The Admin API on its listener, as the bootstrap file describes it.
+//! Start and lifetime of the Admin API, from the bootstrap file.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,25 +26,25 @@ use crate::registry::RunningRegistry;
 use crate::shenyu_admin;
 use crate::staples::Staples;
 
-/// A running Admin API; it ends when this is dropped.
+/// A running Admin API; dropping it stops the server.
 #[derive(Debug)]
 pub struct RunningAdmin {
-    /// Where it listens.
+    /// Bound address.
     pub address: SocketAddr,
-    /// Whether it speaks TLS.
+    /// Whether the listener uses TLS.
     pub is_tls: bool,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
 }
 
 impl RunningAdmin {
-    /// Whether it still serves.
+    /// Whether the server task is still running.
     pub fn is_alive(&self) -> bool {
         !self.task.is_finished()
     }
 }
 
-/// What the bootstrap file says about the Admin API.
+/// Options of the Admin API from the bootstrap file.
 fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
     let admin = &bootstrap.admin;
     let named = |name: &str, key: &Secret, role| AdminKey {
@@ -76,10 +76,10 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
     }
 }
 
-/// Starts it; `None` when its listener is turned off.
+/// Starts the Admin API; returns `None` if it has no listener.
 ///
 /// # Errors
-/// The address is taken, the store cannot be read, or the certificate is of no use.
+/// If the address is in use, the store cannot be read, or the certificate is invalid.
 pub async fn start(
     cx: &ControlContext,
     access: AdminAccess,
@@ -102,18 +102,20 @@ pub async fn start(
     let is_tls = tls.is_some();
     let connections_max = cx.descriptors.admin;
     let task = tokio::spawn(async move {
-        // Ends with the sender.
+        // Ends when the sender is dropped.
         let stop = async move { while stopped.changed().await.is_ok() {} };
         tollhouse_admin::serve(listener, api, tls, connections_max, stop).await;
     });
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 
-/// Random bytes of a secret that ends with the process.
+/// Random bytes added to a session secret that must not outlive the process.
 const SECRET_BYTES: usize = 32;
 
-/// The secret of cookies. Sign-ins outlive the process as its keyring does, and a successor takes them over, where a
-/// store keeps the sign-outs too; else a sign-out would count until the next start only.
+/// Secret that signs session cookies. With a store, the secret depends on the keyring alone:
+/// sign-ins survive a restart and pass to a successor, because the store remembers sign-outs.
+/// Without a store, random bytes end all sessions with the process; otherwise a sign-out would be
+/// forgotten at the next start.
 fn session_secret(keyring: &Keyring, mode: &Mode) -> anyhow::Result<Vec<u8>> {
     let mut secret = keyring.expose().collect::<Vec<&str>>().join("\n").into_bytes();
     match mode {
@@ -128,7 +130,7 @@ fn session_secret(keyring: &Keyring, mode: &Mode) -> anyhow::Result<Vec<u8>> {
     Ok(secret)
 }
 
-/// Certificates in service, for the Admin API.
+/// The state of certificates and OCSP staples, for the Admin API.
 struct BoardOfStaples(Arc<Staples>, Arc<CertificateEnds>);
 
 impl StapleSource for BoardOfStaples {

@@ -1,9 +1,9 @@
-//! The audit on disk: `audit.log` in the data folder, one JSON object a line, for those who ask who did what. Lines name
-//! deeds and never values. Each one goes to the process' own log as well, which can be shipped to where no key of this
-//! gateway reaches.
+//! The audit log: `audit.log` in the data folder, one JSON object per line. Lines name actions and
+//! never contain values. Each event also goes to the process log, which can be shipped to a place
+//! that no key of this gateway can change.
 //!
-//! Files are bounded in bytes. Refused keys, which strangers cause, have a file of their own and a bound on their rate,
-//! so that they push out nothing about callers with keys.
+//! File sizes are bounded. Refused keys, which any stranger can cause, have their own file and rate
+//! limit, so that they cannot push out the actions of callers with keys.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,19 +17,20 @@ use tollhouse_admin::{AuditDeed, AuditEvent, AuditSink};
 use tollhouse_stdx::civil::CivilTime;
 use tollhouse_telemetry::Metrics;
 
-/// Bytes of one file, and files that are kept: about a million lines.
+/// Size limit of one file in bytes, and number of files: room for about a million lines.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 const FILES_MAX: u32 = 8;
 
-/// The same of refused keys.
+/// The same limits for refused keys.
 const REFUSED_FILE_BYTES_MAX: u64 = 4 << 20;
 const REFUSED_FILES_MAX: u32 = 2;
 
-/// Lines about refused keys in a [`WINDOW`]; further ones are counted, and the next line tells how many.
+/// Limit of lines about refused keys per [`WINDOW`]. Events above it are only counted; the next
+/// line contains their number.
 const REFUSED_LINES_MAX: u32 = 30;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// Writer of the audit log.
 #[derive(Debug)]
 pub struct Audit {
     metrics: Arc<Metrics>,
@@ -46,7 +47,7 @@ struct RefusedKeys {
 }
 
 impl Audit {
-    /// In this data folder; files are made with their first line.
+    /// Creates the audit in a data folder. Its files are created with their first line.
     pub fn in_folder(data_dir: &Path, metrics: Arc<Metrics>) -> Self {
         let file = |name: &str, bytes_max, files_max| RotatedFile {
             path: data_dir.join(name),
@@ -105,7 +106,7 @@ impl RefusedKeys {
     }
 }
 
-/// Writes the event to the process' own log.
+/// Writes the event to the process log.
 fn log_event(event: &AuditEvent, untold: u64) {
     let AuditEvent { deed, actor, peer, method, path, status, revision } = event;
     let (deed, actor) = (deed.name(), actor.as_deref().unwrap_or("-"));
@@ -139,7 +140,8 @@ fn line(event: &AuditEvent, untold: u64) -> Vec<u8> {
     text
 }
 
-/// A file that makes room by renaming: `x.log` is `x.log.1` once it is full, and so on.
+/// A log file with rotation: a full `x.log` is renamed to `x.log.1`, `x.log.1` to `x.log.2`, and so
+/// on.
 #[derive(Debug)]
 struct RotatedFile {
     path: PathBuf,

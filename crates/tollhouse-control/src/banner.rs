@@ -1,4 +1,5 @@
-//! The start-up text: addresses of all listeners, places of the keys, and a command that works as printed.
+//! Text printed at the start: addresses of all listeners, locations of the keys, and a command that
+//! works as printed.
 //!
 //! Secrets are never printed, because service managers and container runtimes keep what a process prints.
 
@@ -13,24 +14,22 @@ use crate::introspection::listeners::SideListeners;
 use crate::registry::RunningRegistry;
 use crate::shenyu_admin::RunningShenyuAdmin;
 
-/// Facts that the text gives.
+/// Contents of the text.
 #[derive(Debug)]
 pub struct Banner<'a> {
-    /// Where the data plane listens.
+    /// Listeners of the data plane.
     pub data_plane: &'a [(SocketAddr, Transport)],
-    /// Where stream routes are served, each with `tcp` or `udp`.
+    /// Listeners of stream routes, each with `tcp` or `udp`.
     pub streams: &'a [(&'static str, SocketAddr)],
-    /// Where introspection listens.
+    /// Listeners of the control API, metrics and status.
     pub side: &'a SideListeners,
-    /// The Admin API.
     pub admin: Option<&'a RunningAdmin>,
-    /// ShenYu's admin.
+    /// The ShenYu-compatible admin.
     pub shenyu_admin: Option<&'a RunningShenyuAdmin>,
-    /// The registry.
     pub registry: Option<&'a RunningRegistry>,
-    /// Where resources come from.
+    /// Source of the configuration.
     pub source: &'a Source,
-    /// The data folder, where it was made just now.
+    /// The data folder, if this start created it.
     pub new_data_dir: Option<&'a Path>,
     /// File of the Admin API's key, unless the key is configured.
     pub admin_key_file: Option<PathBuf>,
@@ -38,12 +37,12 @@ pub struct Banner<'a> {
     pub registry_secret_files: Vec<(String, PathBuf)>,
     /// Whether the demonstration route is in service.
     pub has_demonstration: bool,
-    /// Serving threads.
+    /// Number of worker threads.
     pub workers: usize,
 }
 
 impl Banner<'_> {
-    /// Prints it to standard output; few lines, so that they are read.
+    /// Prints the text to standard output, in few lines so that users read it.
     pub fn print(&self) {
         let workers = self.workers;
         println!("tollhouse {} serves with {workers} workers", env!("CARGO_PKG_VERSION"));
@@ -101,14 +100,16 @@ impl Banner<'_> {
         if self.data_plane.iter().all(|(address, _)| address.ip().is_loopback()) {
             println!("{LOOPBACK_ONLY}");
         }
-        // An address with TLS would need a certificate for the command to work as printed.
+        // Without TLS, because the command would otherwise need a trusted certificate to work as
+        // printed.
         let mut plain = self.data_plane.iter().filter(|(_, it)| *it == Transport::Plain);
         if let (true, Some((address, _))) = (self.has_demonstration, plain.next()) {
             println!("Try: curl -i http://{}/demo", reachable(*address));
         }
     }
 
-    /// Address of the console and place of its key: at every start, because a reader needs both at every start.
+    /// Prints the console's address and the location of its key. Printed at every start, because
+    /// users need both each time.
     fn print_console(&self) {
         let Some(admin) = self.admin else { return };
         let address = reachable(admin.address);
@@ -120,7 +121,7 @@ impl Banner<'_> {
     }
 }
 
-/// Shown while no other machine reaches the data plane.
+/// Printed if all data plane listeners are on loopback.
 const LOOPBACK_ONLY: &str =
     "Only this machine reaches the data plane; to open it: --set listen.http=0.0.0.0:9080";
 
@@ -128,7 +129,7 @@ fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }
 }
 
-/// An address that a command on this machine can be pointed at.
+/// The address for a client on this machine: an unspecified address is replaced by loopback.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     let mut reachable = address;
     if address.ip().is_unspecified() {

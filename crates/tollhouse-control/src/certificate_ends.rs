@@ -1,5 +1,5 @@
-//! When the certificates that clients are shown end: for the page of metrics, and for the log as long as
-//! there is time to renew them.
+//! Expiry of the certificates shown to clients: for the metrics page, and as log warnings while
+//! there is time to renew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,46 +8,46 @@ use serde_json::{Value, json};
 use tollhouse_model::certificate::format_date;
 use tollhouse_telemetry::catalogue::render_certificates;
 
-/// How often the log is told.
+/// Interval between log warnings.
 const LOG_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
-/// So long before its end a certificate is spoken of.
+/// Time before expiry, in seconds, from which a certificate is logged.
 const RENEWAL_S: i64 = 14 * 24 * 3600;
 
-/// Lines about certificates at a time; the page of metrics has all of them.
+/// Limit of log lines per interval; the metrics page lists all certificates.
 const LINES_MAX: usize = 20;
 
-/// The ends of all certificates, by the ids of their objects.
+/// Expiry times of all certificates, with the ids of their objects.
 #[derive(Debug, Default)]
 pub struct CertificateEnds {
     ends: Mutex<Arc<[(String, i64)]>>,
 }
 
 impl CertificateEnds {
-    /// Replaces all of them, in Unix time.
+    /// Replaces all expiry times, in seconds of Unix time.
     pub fn set<'a>(&self, ends: impl Iterator<Item = (&'a str, i64)>) {
         let mut ends: Vec<_> = ends.map(|(id, end)| (id.to_owned(), end)).collect();
         ends.sort();
         *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends.into();
     }
 
-    /// All of them, by the ids of their objects.
+    /// All expiry times, sorted by object id.
     pub fn all(&self) -> Arc<[(String, i64)]> {
         Arc::clone(&self.ends.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All of them, as a JSON array of `{"ssl", "not_after"}`.
+    /// All expiry times, as a JSON array of `{"ssl", "not_after"}`.
     pub fn to_json(&self) -> Value {
         let end = |(ssl, end): &(String, i64)| json!({ "ssl": ssl, "not_after": end });
         self.all().iter().map(end).collect()
     }
 
-    /// The lines of the page.
+    /// The lines for the metrics page.
     pub fn page(&self) -> String {
         render_certificates(self.all().iter().map(|(id, end)| (id.as_str(), *end)))
     }
 
-    /// Warns of those that end soon or have ended.
+    /// Logs a warning for each certificate that has expired or expires soon.
     pub fn log_ending(&self, now: SystemTime) {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
@@ -59,7 +59,7 @@ impl CertificateEnds {
         }
     }
 
-    /// Warns for ever, a few times a day; to be dropped with the process.
+    /// Logs warnings every [`LOG_INTERVAL`]; never returns.
     pub async fn keep_logging(self: Arc<Self>) {
         let mut interval = tokio::time::interval(LOG_INTERVAL);
         loop {

@@ -1,8 +1,9 @@
-//! Certificates that get and renew themselves, as a part of the process that may fail.
+//! ACME certificates: a part of the process that obtains and renews them, and that may fail without
+//! stopping the gateway.
 //!
-//! They live in the store of the configuration. Where that comes from elsewhere (a file, documents), the
-//! store in the data folder is opened for them, and what it holds of them goes into service beside the
-//! rest.
+//! They are kept in the store of the configuration. If the configuration comes from a file or from
+//! documents, the store in the data folder is opened for them, and its certificates go into service
+//! beside the other objects.
 
 mod own_store;
 
@@ -26,7 +27,7 @@ use crate::context::ControlContext;
 use crate::feed::{Event, Feed};
 use crate::process::handover::Predecessor;
 
-/// Certificates that are kept. They are kept until [`RunningCertificates::stop`].
+/// The running ACME client; it runs until [`RunningCertificates::stop`].
 pub struct RunningCertificates {
     stop: watch::Sender<()>,
     keeper: JoinHandle<()>,
@@ -34,16 +35,16 @@ pub struct RunningCertificates {
     own: Option<OwnStore>,
 }
 
-/// Whether the bootstrap file asks for any.
+/// Whether the bootstrap file names an ACME directory.
 pub fn are_asked_for(cx: &ControlContext) -> bool {
     cx.bootstrap.acme.directory.is_some()
 }
 
-/// Starts to keep them. What the store has of them already comes with it, where the feed does not bring
-/// it.
+/// Starts the ACME client. If the certificates have their own store, also returns its current
+/// contents.
 ///
 /// # Errors
-/// The store or its keyring cannot be had; no authority's certificate would be trusted.
+/// If the store or its keyring cannot be opened, or the trusted CA certificates cannot be loaded.
 pub async fn start(
     cx: &ControlContext,
     feed: &Feed,
@@ -54,7 +55,7 @@ pub async fn start(
     let settings = settings(acme).context("acme.directory is not set")?;
     let transport = HttpsTransport::new(acme.ca.as_deref());
     let transport = transport.map_err(|error| anyhow::anyhow!("acme.ca: {error}"))?;
-    // A feed out of a file has no store, and accounts and keys must outlive the process.
+    // A feed from a file has no store, but accounts and keys must survive a restart.
     let (store, keyring, own) = match feed.stored() {
         Some((store, keyring)) => (store, keyring, None),
         None => {
@@ -82,18 +83,17 @@ pub async fn start(
 }
 
 impl RunningCertificates {
-    /// How they stand, for the Admin API.
+    /// State of the certificates, for the Admin API.
     pub fn source(&self) -> Arc<dyn CertificateSource> {
         Arc::new(Source(self.listing.clone()))
     }
 
-    /// Whether they are kept still.
+    /// Whether the ACME client is still running.
     pub fn is_alive(&self) -> bool {
         !self.keeper.is_finished()
     }
 
-    /// Certificates that have changed in a store of their own; never, where they have none. Dropping the
-    /// future loses nothing.
+    /// Waits for a change in the certificates' own store; waits forever without one. Cancel safe.
     pub async fn next(&mut self) -> Event {
         match &mut self.own {
             Some(own) => own.next().await,
@@ -101,10 +101,10 @@ impl RunningCertificates {
         }
     }
 
-    /// Lets go of the store. What is under way is gone on with by whoever comes next.
+    /// Stops the client and closes its store. The next client resumes pending orders.
     pub async fn stop(self) {
         drop(self.stop);
-        // A panic of it has been reported; there is nothing to add here.
+        // A panic of the task has already been reported.
         let _ = self.keeper.await;
         if let Some(own) = self.own {
             own.close().await;
@@ -112,7 +112,7 @@ impl RunningCertificates {
     }
 }
 
-/// How certificates stand.
+/// State of the certificates, for the Admin API.
 struct Source(Listing);
 
 impl CertificateSource for Source {
@@ -128,7 +128,7 @@ impl CertificateSource for Source {
     }
 }
 
-/// The cores, which answer the authority.
+/// The workers, which answer the authority's challenges.
 struct DataPlane(Arc<SnapshotCell>);
 
 impl Answers for DataPlane {
@@ -141,8 +141,8 @@ impl Answers for DataPlane {
     }
 }
 
-/// How a handshake of the authority is answered. A name that none can be made for is not answered, which
-/// the authority reports.
+/// TLS terms for a `tls-alpn-01` challenge. If the certificate cannot be generated, the challenge
+/// stays unanswered and the authority reports it.
 fn terms(pending: &PendingChallenge) -> Option<(String, HostTerms)> {
     let made = tollhouse_acme::challenge_certificate(&pending.host, &pending.key_authorization);
     let (certificate, key) =
@@ -152,7 +152,7 @@ fn terms(pending: &PendingChallenge) -> Option<(String, HostTerms)> {
     Some((pending.host.clone(), terms.ok()?))
 }
 
-/// What the bootstrap file asks for; `None` where it names no authority.
+/// ACME settings from the bootstrap file; `None` without a directory.
 fn settings(acme: &Acme) -> Option<Settings> {
     let external_account = match (&acme.eab.key_id, &acme.eab.key) {
         (Some(id), Some(key)) => {

@@ -1,5 +1,5 @@
-//! What the side listeners show of the configuration in service: its problems, whether there is one
-//! yet, and where its objects can be read.
+//! State of the configuration in service, for the side listeners: its problems, readiness, and the
+//! place of its objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse_config::Fingerprints;
 use tollhouse_store::Store;
 
-/// See the module.
+/// Shared state of the configuration in service.
 #[derive(Debug, Default)]
 pub struct Configuration {
     state: Mutex<State>,
@@ -21,28 +21,28 @@ struct State {
     objects: ObjectSource,
 }
 
-/// Revision and problems. What is listed is shared: most changes change neither list.
+/// Revision and problems. The lists are shared, because most changes leave them as they are.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
-    /// The revision of the snapshot that serves.
+    /// Revision of the snapshot in service.
     pub revision: u64,
-    /// How many routes it has.
+    /// Number of routes in service.
     pub routes: usize,
-    /// What is wrong with its objects.
+    /// Problems of individual objects.
     pub problems: Arc<[Value]>,
-    /// Why the last document could not be read at all.
+    /// Reasons why the last document was rejected as a whole.
     pub refused: Arc<[Value]>,
 }
 
-/// Where the objects in service can be read.
+/// Place from which the objects in service can be read.
 #[derive(Clone, Default)]
 pub enum ObjectSource {
-    /// Nowhere: there are none yet, or another process has taken them over.
+    /// No objects yet, or another process has taken the store over.
     #[default]
     None,
-    /// In the store, under this prefix.
+    /// The store, under this prefix.
     Store(Arc<dyn Store>, String),
-    /// In the last document.
+    /// The last document.
     Document(Arc<Fingerprints>),
 }
 
@@ -57,18 +57,17 @@ impl std::fmt::Debug for ObjectSource {
 }
 
 impl Configuration {
-    /// Replaces revision and problems.
     pub fn set(&self, status: Status) {
         self.lock().status = status;
     }
 
-    /// Revision and problems.
+    /// Revision and problems as JSON.
     pub fn status(&self) -> Value {
         let Status { revision, routes, problems, refused } = self.lock().status.clone();
         json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})
     }
 
-    /// The problems whose path begins so.
+    /// Problems whose path starts with `beginning`.
     pub fn problems_at(&self, beginning: &str) -> Vec<Value> {
         let problems = Arc::clone(&self.lock().status.problems);
         let begins =
@@ -76,28 +75,28 @@ impl Configuration {
         problems.iter().filter(begins).cloned().collect()
     }
 
-    /// Replaces where objects are read. A store is held until then.
+    /// Replaces the place of the objects. The previous store is released.
     pub fn set_objects(&self, objects: ObjectSource) {
         self.lock().objects = objects;
     }
 
-    /// Where objects are read.
+    /// Place of the objects in service.
     pub fn objects(&self) -> ObjectSource {
         self.lock().objects.clone()
     }
 
-    /// From now on there is a configuration to serve, and every core's next request meets it.
+    /// Marks the configuration as ready. Every worker's next request uses it.
     pub fn set_ready(&self) {
         self.is_ready.store(true, Ordering::Release);
     }
 
-    /// Whether there is a configuration to serve.
+    /// Whether a configuration is in service.
     pub fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Acquire)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Each statement leaves it whole.
+        // Every statement leaves the state consistent, so that a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

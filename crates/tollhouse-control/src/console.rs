@@ -1,5 +1,5 @@
-//! What the console is told of the running process. Everything is read when it is asked for, but the traffic, which
-//! is sampled each second.
+//! Data about the running process for the console. Everything is read on request, except traffic,
+//! which is sampled every second.
 
 pub mod bench;
 pub mod bound;
@@ -26,13 +26,13 @@ use crate::feed::Source;
 use crate::process_log;
 use crate::settings;
 
-/// Problems in an overview; it says how many there are.
+/// Limit of problems in the overview; it also contains their full number.
 const PROBLEMS_LISTED_MAX: usize = 50;
 
-/// Certificates in an overview, the first to end first.
+/// Limit of certificates in the overview; the next to expire come first.
 const CERTIFICATES_LISTED_MAX: usize = 20;
 
-/// See the module.
+/// The running process, as the console sees it.
 pub struct RunningProcess {
     cx: ControlContext,
     snapshots: Arc<SnapshotCell>,
@@ -42,7 +42,7 @@ pub struct RunningProcess {
 }
 
 impl RunningProcess {
-    /// The process that serves these snapshots, whose resources come from `source`.
+    /// `source` is the origin of the configuration, and is only displayed.
     pub fn new(cx: &ControlContext, snapshots: &Arc<SnapshotCell>, source: &Source) -> Self {
         let settings = Arc::new(settings::data_plane(&cx.bootstrap));
         Self {
@@ -54,7 +54,7 @@ impl RunningProcess {
         }
     }
 
-    /// The text of a plugin's module doc, which is its manual page.
+    /// The manual page of a plugin: the text of its module's doc comment.
     fn manual_page(name: &str) -> Option<String> {
         let (_, source) = tollhouse_plugins::PAGES.iter().find(|(plugin, _)| *plugin == name)?;
         let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
@@ -72,7 +72,7 @@ impl ConsoleSource for RunningProcess {
         }
         let down = self.cx.outages.list().into_iter();
         let down = down.map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
-        // The soonest to end come first, since the list is cut.
+        // Sorted by expiry before the list is cut.
         let mut ends = self.cx.metrics_page.certificates().all().to_vec();
         ends.sort_by_key(|(_, end)| *end);
         let ends = ends.iter().take(CERTIFICATES_LISTED_MAX);

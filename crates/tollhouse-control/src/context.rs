@@ -1,4 +1,4 @@
-//! What all parts of the control side share.
+//! State shared by all parts of the control side.
 
 use std::sync::Arc;
 
@@ -29,58 +29,58 @@ use crate::settings::descriptors::Descriptors;
 use crate::shenyu_local::LocalDoor;
 use crate::staples::{Asking, Staples};
 
-/// See the module. Cheap to clone.
+/// Shared state. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ControlContext {
-    /// What the process was told at its start.
+    /// The bootstrap file, with command line settings.
     pub bootstrap: Arc<Bootstrap>,
-    /// Who this gateway is.
+    /// Identity of this gateway.
     pub identity: Arc<Identity>,
-    /// The audit of the Admin API.
+    /// Audit log of the Admin API.
     pub audit: Arc<Audit>,
-    /// Counters.
+    /// Counters of the process.
     pub metrics: Arc<Metrics>,
-    /// What they grew by, second by second.
+    /// Traffic of the last 15 minutes, per second.
     pub sampler: Arc<Sampler>,
-    /// The load generator, for the console.
+    /// Load tests started from the console.
     pub bench: Bench,
-    /// How many requests objects take.
+    /// Request rates of objects.
     pub object_rates: Arc<ObjectRates>,
-    /// How the state of nodes has changed of late.
+    /// Recent state changes of nodes.
     pub node_history: Arc<NodeHistory>,
-    /// Where the parts of the process listen.
+    /// Actual listening addresses.
     pub bound: Arc<BoundAddresses>,
-    /// The page of them and of everything else that is counted.
+    /// The metrics page with all counters.
     pub metrics_page: MetricsPage,
-    /// What changes nodes beside requests.
+    /// Parts that change nodes independently of requests, such as health checks.
     pub drivers: Drivers,
-    /// What the control API shows of the configuration in service.
+    /// State of the configuration in service, for the control API.
     pub configuration: Arc<Configuration>,
-    /// The document in service, where resources come as documents.
+    /// The document in service, if the source is a file or documents.
     pub documents: Arc<watch::Sender<Arc<Fingerprints>>>,
-    /// The plugins that may be used.
+    /// Enabled plugins.
     pub catalogue: Arc<Catalogue>,
-    /// What the process offers them.
+    /// Services of the process that plugins may use.
     pub services: Arc<Services>,
-    /// Who keeps what confs refer to.
+    /// Resolvers of secret references in plugin configurations.
     pub keepers: Arc<Keepers>,
-    /// Which parts of the process are down.
+    /// Parts of the process that are down.
     pub outages: Arc<Outages>,
-    /// The database that nodes share for the registry, if one is named.
+    /// The shared registry database, if one is configured.
     pub registry_database: Arc<SharedDatabase>,
-    /// How many files each part may open.
+    /// File descriptor limits of each part.
     pub descriptors: Descriptors,
-    /// The way from the data plane to whoever writes ShenYu's objects.
+    /// Local channel from the data plane to ShenYu's admin.
     pub local_door: Arc<LocalDoor>,
-    /// The way from the console to the same.
+    /// Channel from the console to ShenYu's admin.
     pub shenyu_desk: Arc<ShenyuDesk>,
 }
 
 impl ControlContext {
-    /// Of a process that has nothing in service yet. Its data folder exists.
+    /// State of a process without a configuration in service. Its data folder must exist.
     ///
     /// # Errors
-    /// The data folder cannot be used, or the bootstrap file names a plugin that does not exist.
+    /// If the data folder cannot be used, or the bootstrap file names an unknown plugin.
     pub fn new(
         bootstrap: &Bootstrap,
         memory: &Arc<MemoryBudget>,
@@ -91,7 +91,7 @@ impl ControlContext {
             plugins::enabled(bootstrap).map_err(|problem| anyhow::anyhow!("{problem}"))?;
         let metrics = Arc::new(Metrics::new());
         let health = Arc::new(HealthSupervisor::new());
-        // Endpoints of plugins show metrics, so they come after the page that collects those.
+        // Some plugin endpoints show metrics, so that the metrics page must exist first.
         let mut services = plugins::services(bootstrap, memory);
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
         services.endpoints =
@@ -134,7 +134,7 @@ impl ControlContext {
         })
     }
 
-    /// What the keys of objects begin with in a store.
+    /// Prefix of object keys in a store, without a slash at the end.
     pub fn store_prefix(&self) -> &str {
         self.bootstrap.admin.prefix.trim_end_matches('/')
     }

@@ -1,5 +1,5 @@
-//! What is wrong with the engines that a configuration names, each with its cause and what helps. Here is what a
-//! finding is; gathering facts and judging them is in a file for each engine. Nothing is changed anywhere.
+//! Read-only checks of the external engines that a configuration names; each finding has a cause
+//! and a remedy. This module defines findings; one module per engine collects and judges the facts.
 
 mod database;
 mod etcd;
@@ -11,19 +11,19 @@ use tollhouse_config::Bootstrap;
 
 use crate::registry;
 
-/// How bad something is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Requests fail for it.
+    /// Requests fail.
     Problem,
-    /// They may soon.
+    /// Requests may fail soon.
     Warning,
-    /// As somebody wants it, perhaps.
+    /// Possibly intended.
     Note,
 }
 
 impl Severity {
-    /// As it is printed.
+    /// The name as printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Problem => "problem",
@@ -33,19 +33,17 @@ impl Severity {
     }
 }
 
-/// Something that is not as it should be.
+/// A detected problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
     pub severity: Severity,
-    /// What, and where.
+    /// Description, with the place.
     pub what: String,
-    /// What helps; may be empty.
+    /// Suggested action; may be empty.
     pub remedy: String,
 }
 
 impl Finding {
-    /// One of this severity.
     pub fn new(severity: Severity, what: String, remedy: &str) -> Self {
         Self { severity, what, remedy: remedy.to_owned() }
     }
@@ -62,25 +60,25 @@ impl Finding {
         Self::new(Severity::Note, what, remedy)
     }
 
-    /// For programs.
+    /// JSON form, for programs.
     pub fn to_json(&self) -> Value {
         json!({"severity": self.severity.name(), "what": self.what, "remedy": self.remedy})
     }
 }
 
-/// What was looked at, and what was found.
+/// Result of all checks.
 #[derive(Debug, Default)]
 pub struct Examination {
-    /// A line about each engine that answered.
+    /// A line per engine that answered.
     pub looked_at: Vec<String>,
-    /// The worst first.
+    /// Findings, the most severe first.
     pub findings: Vec<Finding>,
 }
 
-/// Looks at all engines that the configuration names.
+/// Checks all engines that the configuration names.
 ///
 /// # Errors
-/// The configuration names one in a way that cannot be used.
+/// If the configuration of an engine is invalid.
 pub async fn examine(bootstrap: &Bootstrap) -> anyhow::Result<Examination> {
     let mut examination = Examination::default();
     if bootstrap.store.etcd.endpoints.is_empty() {
@@ -100,11 +98,11 @@ pub async fn examine(bootstrap: &Bootstrap) -> anyhow::Result<Examination> {
     Ok(examination)
 }
 
-/// How far a clock may be from the one here before somebody should know.
+/// Tolerated clock difference between an engine and this machine, in milliseconds.
 const CLOCK_DIFFERENCE_MS_MAX: i64 = 1_000;
 
-/// What tests of an engine's judgement expect: nothing, or one finding of this severity with these words in what it
-/// says and in its remedy.
+/// Asserts that `found` is empty, or has exactly one finding with this severity and with these
+/// words in its text and remedy.
 #[cfg(test)]
 fn assert_found(found: &[Finding], expected: Option<(Severity, &str, &str)>) {
     match (found, expected) {

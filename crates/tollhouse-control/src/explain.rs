@@ -1,5 +1,5 @@
-//! Which route a request would take, and why: the question is put to the data plane's own parts, the codec and the
-//! router, and nothing is sent. What people read of it is made by whoever asks.
+//! Dry run of routing: which route a request would take, and why the other routes lose. The codec
+//! and the router of the data plane decide, and nothing is sent. Callers format the result.
 
 mod answer;
 mod decision;

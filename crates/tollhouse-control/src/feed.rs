@@ -1,7 +1,7 @@
-//! What keeps the configuration coming: the watched file, the store, or documents put as a whole.
+//! Sources of configuration: the watched file, the store, or whole documents.
 //!
-//! Whatever the source, what comes is an [`Event`] that carries all that is needed to put it into
-//! service, which is done by `resources.rs`.
+//! Every source delivers [`Event`]s that carry all data needed; `resources.rs` puts them into
+//! service.
 
 pub mod cluster_id;
 mod documents;
@@ -35,27 +35,26 @@ use self::store::StoreFeed;
 use crate::context::ControlContext;
 use crate::process::handover::Predecessor;
 
-/// How long a start waits for a shared store of which there is a copy that can serve meanwhile.
+/// Time that the start waits for a shared store if a local copy can serve meanwhile.
 const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
 
-/// The same where nothing is gained by going on early: there is no copy, or a predecessor serves until this process does,
-/// and what that serves may be newer than the copy.
+/// The same timeout without a local copy, or while a predecessor still serves: starting early gains
+/// nothing, and the predecessor may serve a newer configuration than the copy.
 const SHARED_STORE_WAIT_LONG: Duration = Duration::from_secs(10);
 
-/// A source that is followed.
+/// A followed source of configuration.
 pub enum Feed {
-    /// A file.
     File(FileFeed),
-    /// The store.
     Store(Box<StoreFeed>),
-    /// Documents put as a whole.
+    /// Whole documents, put through the Admin API.
     Documents(DocumentFeed),
 }
 
-/// Opens a source: what there is already, if there is anything, and what follows it.
+/// Opens a source, and returns its feed and the initial content, if there is any.
 ///
 /// # Errors
-/// The source cannot be opened or read. A file with something wrong in it is no error here.
+/// If the source cannot be opened or read. A file with invalid content is not an error: the first
+/// event carries its problems.
 pub async fn open(
     source: &Source,
     cx: &ControlContext,
@@ -78,11 +77,11 @@ pub async fn open(
     }
 }
 
-/// The same at the start of a process, which a shared store that is away does not keep from serving: what
-/// was copied of it serves, if there is a copy. The feed is then provisional, and to be opened again.
+/// Opens a source when the process starts. If the shared store is unreachable, the local copy of it
+/// serves, provided that a copy exists. The feed is then provisional, and has to be opened again.
 ///
 /// # Errors
-/// As [`open`], but for a shared store that does not answer.
+/// As [`open`], except for an unreachable shared store.
 pub async fn open_at_start(
     source: &Source,
     cx: &ControlContext,
@@ -114,7 +113,7 @@ fn is_without_room(error: &anyhow::Error) -> bool {
     error.downcast_ref::<StoreError>().is_some_and(StoreError::is_without_room)
 }
 
-/// Whether a store only does not answer now, or another answers in its place.
+/// Whether a store is temporarily unreachable, or another cluster's store answers in its place.
 pub(crate) fn is_away(error: &anyhow::Error) -> bool {
     if error.is::<OtherCluster>() {
         return true;
@@ -124,8 +123,8 @@ pub(crate) fn is_away(error: &anyhow::Error) -> bool {
 }
 
 impl Feed {
-    /// The next event; waits for it. `None` once the store is closed for good. Dropping the future
-    /// loses nothing.
+    /// Waits for the next event. `None` once the store is closed for good. Cancel safe: dropping
+    /// the future loses no event.
     pub async fn next(&mut self) -> Option<Event> {
         match self {
             Feed::File(feed) => Some(feed.next().await),
@@ -134,7 +133,7 @@ impl Feed {
         }
     }
 
-    /// Looks at once, where somebody has to look.
+    /// Reads the source at once. Only a file needs this; other sources report changes themselves.
     pub fn look(&mut self) -> Option<Event> {
         match self {
             Feed::File(feed) => feed.look(),
@@ -142,7 +141,7 @@ impl Feed {
         }
     }
 
-    /// What the Admin API of this source works on; `None` where its listener is off.
+    /// Store, key and mode for the Admin API of this source; `None` if its listener is off.
     pub fn admin_access(&self) -> Option<AdminAccess> {
         match self {
             Feed::File(feed) => feed.admin_access(),
@@ -151,7 +150,7 @@ impl Feed {
         }
     }
 
-    /// The store of objects with what seals them, where the source is one that keeps what is written.
+    /// The store of objects and the keyring for its secrets, if the source is a store.
     pub fn stored(&self) -> Option<(Arc<dyn Store>, Arc<Keyring>)> {
         match self {
             Feed::Store(feed) => {
@@ -162,7 +161,7 @@ impl Feed {
         }
     }
 
-    /// Whether the demonstration is in service.
+    /// Whether the demonstration route is in service.
     pub fn has_demonstration(&self) -> bool {
         match self {
             Feed::Store(feed) => feed.has_demonstration(),
@@ -170,7 +169,7 @@ impl Feed {
         }
     }
 
-    /// Whether it only stands in for one that is away.
+    /// Whether this feed serves a local copy because the shared store was unreachable.
     pub fn is_provisional(&self) -> bool {
         match self {
             Feed::Store(feed) => feed.is_provisional(),
@@ -178,7 +177,7 @@ impl Feed {
         }
     }
 
-    /// Everything that [`Feed::next`] has given out so far is in service.
+    /// Records that all events from [`Feed::next`] so far are in service.
     pub fn note_applied(&self) {
         match self {
             Feed::Store(feed) => feed.note_applied(),
@@ -187,7 +186,7 @@ impl Feed {
         }
     }
 
-    /// Whether another process can have the source only once this one has let go of it.
+    /// Whether another process can open the source only after this one has closed it.
     pub fn is_exclusive(&self) -> bool {
         match self {
             Feed::Store(feed) => feed.is_exclusive(),
@@ -195,7 +194,7 @@ impl Feed {
         }
     }
 
-    /// Lets go of the source, once nobody reads it any more.
+    /// Closes the source. Call it only when no reader is left.
     pub async fn close(self) {
         match self {
             Feed::Store(feed) => feed.close().await,

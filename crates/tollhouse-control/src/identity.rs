@@ -1,4 +1,4 @@
-//! Who this gateway is among others: an id that outlives restarts, the machine's name, the start.
+//! Identity of this gateway among others: a persistent id, the host name, and the start time.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,35 +7,34 @@ use anyhow::Context;
 
 use crate::secrets;
 
-/// The file of the id in the data folder.
+/// File name of the id in the data folder.
 const FILE: &str = "node.id";
 
-/// Longest id that is taken from the file; what is longer was not written by us.
+/// Longest accepted id in the file; a longer one was written by another program.
 const ID_BYTES_MAX: usize = 256;
 
-/// Who this gateway is.
+/// Identity of a gateway process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its id, a UUID unless somebody wrote another one into the file.
+    /// A random UUID, or the id that an operator wrote into the file.
     pub id: String,
-    /// The machine's name.
     pub hostname: String,
-    /// When the process started, in seconds of Unix time.
+    /// Start of the process, in seconds of Unix time.
     pub boot_time_s: u64,
 }
 
 impl Identity {
-    /// The id of an earlier run in this folder, else a new one, which is kept.
+    /// Reads the id from the data folder, or creates and saves a new one.
     ///
     /// # Errors
-    /// The folder cannot be read or written.
+    /// If the folder cannot be read or written.
     pub fn in_folder(data_dir: &Path) -> anyhow::Result<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Self { id: kept_id(data_dir)?, hostname: hostname(), boot_time_s: since.as_secs() })
     }
 }
 
-/// The machine's name as its kernel tells it.
+/// Host name from the kernel; `unknown` if it cannot be read.
 fn hostname() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match text.trim() {
@@ -58,7 +57,7 @@ fn kept_id(data_dir: &Path) -> anyhow::Result<String> {
     Ok(id)
 }
 
-/// What needs no escaping wherever an id is shown.
+/// Whether a character needs no escaping wherever the id is shown.
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.".contains(letter)
 }
@@ -67,7 +66,7 @@ fn is_plain(letter: char) -> bool {
 fn new_id() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .context("the system gives no random numbers")?;
+        .context("the system's random number generator is unavailable")?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

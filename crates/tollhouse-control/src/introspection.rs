@@ -1,9 +1,9 @@
-//! What can be asked of a running gateway over HTTP beside its metrics: the control API and the
-//! status pages. Read-only but for two requests that change nothing.
+//! HTTP introspection of a running gateway besides metrics: the control API and the status pages.
+//! All requests are read-only; two requests of APISIX's are accepted without effect.
 //!
-//! One file for each group of endpoints. The paths and answers are APISIX's, with `/v1/configuration`,
-//! `/v1/certificates` and `/v1/discovery/registry` in addition. Nothing here asks who is asking: the listeners are for this
-//! machine unless the configuration says otherwise.
+//! Each submodule has one group of endpoints. Paths and answers are APISIX's, plus
+//! `/v1/configuration`, `/v1/certificates` and `/v1/discovery/registry`. Callers are not
+//! authenticated, because the listeners are on loopback by default.
 
 mod certificates;
 mod discovery;
@@ -23,7 +23,6 @@ use axum::routing::{get, post, put};
 
 pub use self::state::Introspection;
 
-/// The control API.
 pub fn control_api(introspection: Introspection) -> Router {
     Router::new()
         .route("/v1/configuration", get(process::configuration))
@@ -52,7 +51,6 @@ pub fn control_api(introspection: Introspection) -> Router {
         .with_state(introspection)
 }
 
-/// The status pages.
 pub fn status_pages(introspection: Introspection) -> Router {
     Router::new()
         .route("/status", get(status::alive))

@@ -1,9 +1,12 @@
-//! Keepers of secrets: what `$secret://…` refers to, fetched ahead of requests, kept for a while and fetched anew.
+//! Secret managers: fetches the values behind `$secret://…` references ahead of requests, and
+//! refreshes them regularly.
 //!
-//! Confs are compiled with what is kept. A reference that nobody has asked for yet has no value, so that what protects
-//! refuses; it is fetched at once, and the objects that name it are compiled once more. No request waits for a keeper.
-//! While a keeper does not answer, what it said last goes on, for [`LAST_GOOD_TIME`] at most; what it says is no more
-//! there is gone at once, with the version of the object that was made of it.
+//! Configurations are compiled with the cached values. A reference that is not cached yet has no
+//! value, so that plugins that protect a route refuse requests. The value is fetched at once, and
+//! objects that refer to it are compiled again. No request waits for a secret manager. If a manager
+//! is unreachable, its last values stay in use for at most [`LAST_GOOD_TIME`]. If a manager reports
+//! that a value no longer exists, the value is dropped at once, with the version of the objects
+//! compiled with it.
 
 mod vault;
 
@@ -23,32 +26,32 @@ use tollhouse_proxy::Change;
 
 use self::vault::{Fields, NoFields};
 
-/// How old a value may be before it is fetched anew. APISIX looks every five minutes.
+/// Age at which a value is refreshed. APISIX refreshes every five minutes.
 const REFRESH_TIME: Duration = Duration::from_secs(60);
 
-/// How long a keeper that does not answer is left alone.
+/// Wait before an unreachable manager is asked again.
 const RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// How long the last good values of a keeper go on that does not answer.
+/// Time that the last values of an unreachable manager stay in use.
 const LAST_GOOD_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Paths of keepers that are kept, at most; and bytes of what stands there.
+/// Limits of cached paths, and of cached bytes in total.
 const PATHS_MAX: usize = 4096;
 const BYTES_MAX: usize = 16 << 20;
 
-/// Paths that are asked for at one time.
+/// Limit of concurrent fetches.
 const ASKED_MAX: usize = 8;
 
-/// A path of a keeper.
+/// Manager, its id, and a path in it.
 type Place = (Manager, String, String);
 
-/// See the module. What does not come of a keeper is answered by `others`.
+/// Cache of secret managers' values. References to other sources go to `others`.
 pub struct Keepers {
     others: Box<dyn SecretSource + Send + Sync>,
     state: Mutex<State>,
-    /// Something is to be fetched.
+    /// Wakes the fetcher when a path is due.
     wanted: Notify,
-    /// Something was fetched that differs.
+    /// Wakes the compiler when a fetched value or failure has changed.
     changed: Notify,
 }
 
@@ -57,7 +60,7 @@ struct State {
     keepers: BTreeMap<(Manager, String), Vault>,
     kept: BTreeMap<Place, Kept>,
     bytes: usize,
-    /// Objects that refer to keepers, to be compiled once more.
+    /// Objects with references, to be compiled again when a value changes.
     referring: BTreeMap<(Kind, Id), Referring>,
     changed: BTreeSet<Place>,
     gone: BTreeSet<Place>,
@@ -66,11 +69,11 @@ struct State {
 
 struct Kept {
     fields: Option<Fields>,
-    /// When the keeper has last said something of it.
+    /// Time of the manager's last answer about the path.
     known_at: Option<Instant>,
     due_at: Instant,
     is_asked: bool,
-    /// Why nothing newer is known.
+    /// Error of the last fetch.
     failure: Option<String>,
 }
 
@@ -111,7 +114,7 @@ impl SecretSource for Keepers {
     }
 }
 
-/// The path and the field that a reference names.
+/// Splits a reference's key into path and field.
 fn split(key: &str) -> Option<(&str, &str)> {
     key.rsplit_once('/').filter(|(path, field)| !path.is_empty() && !field.is_empty())
 }
@@ -122,7 +125,7 @@ impl Kept {
         Self { fields: None, known_at: None, due_at, is_asked: false, failure: None }
     }
 
-    /// Whether nothing has been said of it yet, not even that nobody answers.
+    /// Whether no fetch of the path has ended yet, successfully or not.
     fn is_unknown(&self) -> bool {
         self.known_at.is_none() && self.failure.is_none()
     }
@@ -134,7 +137,7 @@ impl Kept {
 }
 
 impl Keepers {
-    /// Knows no keeper yet.
+    /// Starts without any manager; [`Keepers::note`] adds them.
     pub fn new(others: Box<dyn SecretSource + Send + Sync>) -> Self {
         let (wanted, changed) = (Notify::new(), Notify::new());
         Self { others, state: Mutex::default(), wanted, changed }
@@ -144,7 +147,8 @@ impl Keepers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a change before it is compiled: keepers, and who refers to them.
+    /// Records a change before it is compiled: manager objects, and the references of other
+    /// objects.
     pub fn note(&self, change: &Change) {
         match change {
             Change::Upsert { kind: Kind::Secret, id, value: Ok(value), path } => {
@@ -179,7 +183,8 @@ impl Keepers {
             Some(Keeper::Vault(vault)) => drop(keepers.insert(key.clone(), vault)),
             Some(_) | None => drop(keepers.remove(&key)),
         }
-        // Another keeper may know otherwise; what is kept goes on until it has said so.
+        // Values are fetched again, because the new manager may have others; cached values stay in
+        // use until then.
         for (_, kept) in kept.iter_mut().filter(|(place, _)| (place.0, &place.1) == (key.0, &key.1))
         {
             kept.due_at = Instant::now();
@@ -188,12 +193,13 @@ impl Keepers {
         self.wanted.notify_one();
     }
 
-    /// Waits until something was fetched that differs.
+    /// Waits until a fetched value or a failure has changed.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Waits until everything that is wanted has been asked for once, but no longer than this; whether anything was.
+    /// Waits until every requested path has been fetched once, or the timeout has passed. Returns
+    /// whether any was pending.
     pub async fn are_asked(&self, longest: Duration) -> bool {
         let is_waiting = || self.state().kept.values().any(|kept| kept.is_unknown());
         if !is_waiting() {
@@ -208,7 +214,8 @@ impl Keepers {
         true
     }
 
-    /// The objects to be compiled once more. Those that name what is gone begin anew, without the version that was good.
+    /// Changes that compile again all objects with changed values. An object whose value no longer
+    /// exists is deleted first, so that its last good version does not stay in service.
     pub fn take_changes(&self) -> Vec<Change> {
         let mut state = self.state();
         let changed = std::mem::take(&mut state.changed);
@@ -227,7 +234,7 @@ impl Keepers {
         changes
     }
 
-    /// What is wrong with keepers, one problem a path.
+    /// Fetch errors, as one problem per path.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state();
         let problems = state.kept.iter().filter_map(|((manager, id, path), kept)| {
@@ -237,22 +244,24 @@ impl Keepers {
             let problem = Problem::warning(place, reason);
             Some(match (&kept.fields, kept.known_at) {
                 (Some(_), Some(known_at)) => problem.with_hint(format!(
-                    "what was fetched {} s before serves on, for {} h at most",
+                    "the value fetched {} s ago stays in use, for at most {} h",
                     (Instant::now() - known_at).as_secs(),
                     LAST_GOOD_TIME.as_secs() / 3600
                 )),
-                _ => problem.with_hint("references to it have no value: what protects refuses"),
+                _ => problem.with_hint(
+                    "references to it have no value: plugins that need it refuse requests",
+                ),
             })
         });
         problems.collect()
     }
 
-    /// Rises when the problems change.
+    /// Counter that rises when the problems change.
     pub fn version(&self) -> u64 {
         self.state().version
     }
 
-    /// Fetches what is wanted and what is old, for as long as the process runs.
+    /// Fetches requested and expired values; never returns.
     pub async fn run(self: Arc<Self>) {
         let mut asked: JoinSet<(Place, Result<Fields, NoFields>)> = JoinSet::new();
         loop {
@@ -280,7 +289,8 @@ impl Keepers {
         }
     }
 
-    /// A keeper's token, or what it refers to; what has no value is none.
+    /// The manager's token; a reference to an environment variable is resolved. An unset variable
+    /// gives an empty token.
     fn token(&self, vault: &Option<Vault>) -> String {
         let text = vault.as_ref().map_or("", |vault| vault.token.expose());
         match SecretRef::parse(text) {
@@ -291,7 +301,8 @@ impl Keepers {
         }
     }
 
-    /// A path to be asked for, with its keeper if there is one; else how long that takes.
+    /// The next path to fetch, with its manager if that exists; otherwise the time until a path is
+    /// due.
     fn next_due(&self) -> Result<(Place, Option<Vault>), Duration> {
         let mut state = self.state();
         let State { keepers, kept, referring, bytes, .. } = &mut *state;
@@ -303,7 +314,7 @@ impl Keepers {
                 wait = wait.min(kept.due_at - now);
                 continue;
             }
-            // What nobody refers to any more is let go of when its time has come.
+            // A path without references is dropped when it is due.
             let is_used = referring.values().any(|object| object.places.contains(place));
             if !is_used && !kept.is_unknown() {
                 unused.push(place.clone());
@@ -374,7 +385,7 @@ impl Keepers {
     }
 }
 
-/// The paths of keepers that a value refers to.
+/// Paths in secret managers that a value refers to.
 fn places_in(value: &Value) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
     if !has_references(value) {

@@ -1,7 +1,7 @@
-//! The control side of a running gateway: the store or the watched file, the Admin API, the
-//! registry, signals, introspection, hand-over.
+//! Control side of a running gateway: configuration sources, Admin API, registry, signals,
+//! introspection, and hand-over to a successor.
 //!
-//! One runtime on the main thread; nothing here is on the path of a request.
+//! All of this runs on one runtime on the main thread; none of it is on the path of a request.
 
 #![forbid(unsafe_code)]
 

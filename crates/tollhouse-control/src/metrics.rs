@@ -1,7 +1,7 @@
-//! The page of metrics: the product's own, then those that APISIX has, under its names.
+//! Metrics page: the product's own metrics, then APISIX's under its names.
 //!
-//! It is made when it is asked for, and sent piece by piece: a page of ten thousand routes is never
-//! in memory as a whole. Nothing here waits for a core, nor does a core wait for anything here.
+//! The page is rendered while it is sent, so that a page for ten thousand routes is never
+//! completely in memory. Rendering and worker threads never wait for each other.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -26,10 +26,10 @@ use crate::certificate_ends::CertificateEnds;
 use crate::plugins::APISIX_VERSION;
 use crate::registry::metrics::RegistrySlot;
 
-/// Where the kernel tells the machine's name.
+/// File from which the kernel's host name is read.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// What the page is made of.
+/// Sources of the metrics page.
 #[derive(Debug, Clone)]
 pub struct MetricsPage {
     metrics: Arc<Metrics>,
@@ -42,9 +42,9 @@ pub struct MetricsPage {
     hostname: Arc<str>,
 }
 
-/// A queue under the words of the page.
+/// A log queue with the labels of the page.
 fn queue(length: QueueLength) -> BatchQueue {
-    // Before the first request the object that has the plugin is all that is known.
+    // Before the first request, only the object with the plugin is known.
     let own_route = || length.owner.strip_prefix("routes/").unwrap_or_default().to_owned();
     let (route_id, server_addr) = match &length.origin {
         Some(origin) => (origin.route_id.to_string(), origin.server_addr.to_string()),
@@ -54,7 +54,7 @@ fn queue(length: QueueLength) -> BatchQueue {
 }
 
 impl MetricsPage {
-    /// Of these counts, and of what plugins count through `services`.
+    /// `services` contains the counters of plugins.
     pub fn new(metrics: Arc<Metrics>, health: Arc<HealthSupervisor>, services: &Services) -> Self {
         let hostname = std::fs::read_to_string(HOSTNAME_FILE).unwrap_or_default();
         let hostname = hostname.trim().into();
@@ -70,28 +70,28 @@ impl MetricsPage {
         }
     }
 
-    /// Where the service registry is to be put, once it runs.
+    /// Slot for the service registry's metrics, filled when it runs.
     pub fn registry(&self) -> &RegistrySlot {
         &self.registry
     }
 
-    /// Where the ends of certificates are to be noted.
+    /// Expiry of certificates, filled by the compiler.
     pub fn certificates(&self) -> &Arc<CertificateEnds> {
         &self.certificates
     }
 
-    /// Where the revisions of objects are to be noted.
+    /// Revisions of objects, filled by the feeds.
     pub fn indexes(&self) -> &Arc<ModifyIndexes> {
         &self.indexes
     }
 
-    /// The page, made while it is sent.
+    /// The page as a body that is rendered while it is sent.
     pub fn body(&self) -> Body {
         let (own, rest) = self.parts();
         Body::new(PageBody { own: Some(own.into()), rest })
     }
 
-    /// The page as a whole.
+    /// The complete page in memory.
     pub fn text(&self) -> Vec<u8> {
         let (own, rest) = self.parts();
         let mut text = own.into_bytes();
@@ -122,7 +122,8 @@ impl MetricsPage {
                 accepted: seen.accepted,
                 handled: seen.accepted.saturating_sub(seen.refused),
                 active,
-                // A head under way is not told from a connection that waits for one.
+                // A connection that is receiving a head counts as waiting, because the two are not
+                // distinguished.
                 reading: 0,
                 writing,
                 waiting: active - writing,
@@ -147,7 +148,7 @@ impl MetricsPage {
     }
 }
 
-/// The page on its way.
+/// Response body that renders the page piece by piece.
 struct PageBody {
     own: Option<Bytes>,
     rest: Page,
@@ -166,7 +167,7 @@ impl hyper::body::Body for PageBody {
     }
 }
 
-/// The revision of the last change of each kind of object, as the store counts.
+/// Revision of the last change of each kind of object.
 #[derive(Debug, Default)]
 pub struct ModifyIndexes {
     of_kinds: [AtomicU64; Kind::ALL.len()],
@@ -174,7 +175,7 @@ pub struct ModifyIndexes {
 }
 
 impl ModifyIndexes {
-    /// Notes a change.
+    /// Records a change.
     pub fn note(&self, kind: Kind, revision: u64) {
         let place = Kind::ALL.iter().position(|other| *other == kind);
         if let Some(place) = place {
@@ -183,7 +184,7 @@ impl ModifyIndexes {
         self.newest.fetch_max(revision, Relaxed);
     }
 
-    /// By the keys that APISIX has, in their order; none while there is no store.
+    /// Revisions by APISIX's keys, sorted; empty without a store.
     fn by_key(&self) -> Vec<(String, u64)> {
         let newest = self.newest.load(Relaxed);
         if newest == 0 {

@@ -1,5 +1,5 @@
-//! Which parts of the process are down: for the log, the metrics, the control API and probes. Nothing
-//! here stops or starts anything.
+//! Record of the parts of the process that are down, for the log, the metrics, the control API and
+//! probes. It does not stop or restart anything.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -11,22 +11,19 @@ use tollhouse_telemetry::counters::SharedGauge;
 /// A part of the process that can fail while requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The store of the configuration: changes come from there.
+    /// The configuration store: changes cannot be read.
     Store,
-    /// What a shared store holds: it answers, and is not believed, or not whole.
+    /// The contents of a shared store: it answers, but its contents are implausible or incomplete.
     StoreContents,
-    /// The Admin API.
     Admin,
-    /// The service registry.
     Registry,
-    /// Certificates that renew themselves.
+    /// ACME certificates.
     Certificates,
-    /// ShenYu's admin.
     ShenyuAdmin,
 }
 
 impl Part {
-    /// Its name in answers and in the log.
+    /// Name in answers and in the log.
     pub fn name(self) -> &'static str {
         match self {
             Part::Store => "store",
@@ -38,14 +35,14 @@ impl Part {
         }
     }
 
-    /// Whether the process is not ready without it. What is in service goes on without a store and
-    /// without an Admin API; clients of a registry that is down have to go elsewhere.
+    /// Whether the process is unready without this part. The configuration in service needs neither
+    /// a store nor an Admin API, but clients of a failed registry must use another node.
     pub fn is_needed(self) -> bool {
         self == Part::Registry
     }
 }
 
-/// See the module.
+/// Parts that are down, with reasons.
 #[derive(Debug)]
 pub struct Outages {
     metrics: Arc<Metrics>,
@@ -53,12 +50,11 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// Nothing is down yet.
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, down: Mutex::default() }
     }
 
-    /// A part is down, and why. Written to the log once for each reason.
+    /// Records that a part is down. Logged once per reason.
     pub fn report(&self, part: Part, reason: impl Display) {
         let reason = reason.to_string();
         self.gauge(part).set(1);
@@ -69,7 +65,7 @@ impl Outages {
         }
     }
 
-    /// A part works, whether or not it was down.
+    /// Records that a part works.
     pub fn clear(&self, part: Part) {
         self.gauge(part).set(0);
         let was_down = self.lock().remove(&part).is_some();
@@ -78,7 +74,7 @@ impl Outages {
         }
     }
 
-    /// Which parts are down, and why.
+    /// Parts that are down, with reasons.
     pub fn list(&self) -> BTreeMap<Part, String> {
         self.lock().clone()
     }
@@ -96,7 +92,7 @@ impl Outages {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Part, String>> {
-        // Each statement leaves it whole.
+        // Every statement leaves the map consistent, so that a poisoned lock can be used.
         self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

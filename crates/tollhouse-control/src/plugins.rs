@@ -1,4 +1,4 @@
-//! The plugins of this binary, and what the process offers them.
+//! Plugins of this binary, and the services that the process offers them.
 
 pub mod endpoints;
 
@@ -10,18 +10,18 @@ use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, Services};
 use tollhouse_stdx::MemoryBudget;
 
-/// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
+/// APISIX version that is reported to clients; ADC and others require at least 3.11.
 pub const APISIX_VERSION: &str = "3.18.0";
 
-/// The same, as APISIX's `Server` header says it.
+/// Name and version as in APISIX's `Server` header.
 pub const APISIX_TOKEN: &str = "APISIX/3.18.0";
 
-/// Whose name answers show.
+/// Product name in answers.
 pub fn brand(bootstrap: &Bootstrap) -> Brand {
     if bootstrap.imitate_apisix { Brand::Apisix } else { Brand::Tollhouse }
 }
 
-/// The `Server` header of the data plane.
+/// `Server` header of the data plane.
 pub fn server_token(bootstrap: &Bootstrap) -> &'static str {
     match brand(bootstrap) {
         Brand::Tollhouse => "tollhouse",
@@ -29,21 +29,21 @@ pub fn server_token(bootstrap: &Bootstrap) -> &'static str {
     }
 }
 
-/// The `Server` header of those who must show APISIX's.
+/// `Server` header where APISIX's name is needed.
 pub fn apisix_token(bootstrap: &Bootstrap) -> &'static str {
     if bootstrap.server_tokens { APISIX_TOKEN } else { "APISIX" }
 }
 
-/// All plugins; their schemas are compiled once.
+/// All plugins. Their schemas are compiled once per process.
 pub fn catalogue() -> Arc<Catalogue> {
     static CATALOGUE: OnceLock<Arc<Catalogue>> = OnceLock::new();
     Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
 }
 
-/// The plugins that the bootstrap file lets be used.
+/// Plugins that the bootstrap file enables.
 ///
 /// # Errors
-/// It names one that this build does not have.
+/// If the file names an unknown plugin.
 pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
     if bootstrap.plugins.is_empty() {
         return Ok(catalogue());
@@ -58,8 +58,8 @@ pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
     Ok(Arc::new(chosen))
 }
 
-/// What a command offers that serves nothing; passes over the plugins that the bootstrap file lets be
-/// passed over. What secrets stand for is the gateway's to know.
+/// Services for a command that only reads configurations. Plugins in `skipped_plugins` are ignored
+/// if they are unknown. Secret references are not resolved.
 pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     let mut services = Services::new(APISIX_TOKEN);
     services.skipped_plugins = skipped_plugins.to_vec();
@@ -67,8 +67,7 @@ pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     Arc::new(services)
 }
 
-/// Answers for every reference with its own text: a command that looks at a configuration is not
-/// where its secrets are.
+/// Resolves every secret reference to its own text, because only the gateway has access to secrets.
 struct Unasked;
 
 impl SecretSource for Unasked {
@@ -77,7 +76,7 @@ impl SecretSource for Unasked {
     }
 }
 
-/// What a running gateway offers its plugins; endpoints are added by whoever knows the pages.
+/// Services for the plugins of a running gateway. The caller adds the endpoints.
 pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let mut services = Services::new(server_token(bootstrap));
     services.brand = brand(bootstrap);

@@ -1,7 +1,5 @@
-//! A gateway's process from its start to its end: the one place where all parts meet.
-//!
-//! Nothing is decided here beyond who gets what and in which order; every part can be built without
-//! this file.
+//! Lifecycle of a gateway process. All parts are created and connected here, in the order of their
+//! dependencies; each part can be built without this module.
 
 pub mod cores;
 pub mod exclusive;
@@ -44,17 +42,18 @@ use crate::settings::{self, descriptors::Descriptors};
 use crate::shenyu_local::LocalDoor;
 use crate::signals::{Request, Signals};
 
-/// How long a start waits for keepers of secrets: what they do not say in time refuses until they do.
+/// Time that the start waits for secret managers. Plugins whose secrets are still missing refuse
+/// requests until the values arrive.
 const KEEPERS_WAIT: Duration = Duration::from_secs(2);
 
-/// How often old snapshots are looked for that nobody holds any more. A core lets go of one within a tick, and a request
-/// that lasts holds what it began with.
+/// Interval between clean-ups of old snapshots. An idle worker releases a snapshot within one tick;
+/// a long request holds its snapshot until it ends.
 const OLD_SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the rest may take once a second signal has come.
+/// Time for the remaining work after a second stop signal.
 pub const HURRY_TIME: Duration = Duration::from_millis(500);
 
-/// A gateway that serves.
+/// A running gateway.
 pub struct Process {
     cores: Cores,
     snapshots: Arc<SnapshotCell>,
@@ -68,25 +67,25 @@ pub struct Process {
     start: StartFacts,
 }
 
-/// What is said about a start.
+/// Facts about the start, for the banner and the log.
 #[derive(Debug)]
 struct StartFacts {
     data_plane: Vec<(SocketAddr, Transport)>,
     /// Each with `tcp` or `udp`.
     streams: Vec<(&'static str, SocketAddr)>,
     workers: usize,
-    /// The folder of everything that is kept, where it was made just now.
+    /// The data folder, if this start created it.
     new_data_dir: Option<PathBuf>,
     /// File of the Admin API's key, unless the key is configured.
     admin_key_file: Option<PathBuf>,
     /// Files of secrets that registry clients need, each with its name.
     registry_secret_files: Vec<(String, PathBuf)>,
-    /// The clients of a worker, where the limit of open files lets it have fewer than configured.
+    /// Clients per worker, if the open files limit allows fewer than configured.
     fewer_clients: Option<usize>,
 }
 
 impl StartFacts {
-    /// Tells the console where the data plane listens.
+    /// Publishes the data plane's addresses for the console.
     fn publish_addresses(&self, cx: &ControlContext) {
         let over = |wanted: Transport| {
             let all = self.data_plane.iter().filter(move |(_, transport)| *transport == wanted);
@@ -99,18 +98,19 @@ impl StartFacts {
 }
 
 impl Process {
-    /// Starts everything in the order in which it depends on each other; it serves when this returns.
+    /// Starts all parts in the order of their dependencies. The process serves when this returns.
     ///
     /// # Errors
-    /// What keeps it from serving: a configuration that cannot be used, a port that is taken, a store
-    /// that cannot be opened. The registry is none of that unless it was asked for.
+    /// If the configuration is invalid, a port is in use, or the store cannot be opened. A registry
+    /// that is on by default but not explicitly configured does not fail the start.
     pub async fn start(
         bootstrap: &Bootstrap,
         predecessor: Predecessor,
     ) -> Result<Self, StartError> {
-        // Before anything else: a signal that comes during the start must wait, not kill.
+        // Installed first, so that a signal during the start is queued and does not kill the
+        // process.
         let signals = Signals::new()?;
-        // Nothing has been made or opened yet where the configuration turns out to be wrong.
+        // Checked before anything is created or opened.
         settings::check(bootstrap).map_err(StartError::Configuration)?;
         let new_data_dir =
             secrets::make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
@@ -130,7 +130,7 @@ impl Process {
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
         let sockets = Sockets::listen(bootstrap, workers, inheritance.as_mut())?;
-        // Only now: a start that fails serves nothing, so its one error is the only line.
+        // Reported only now, because a failed start should print a single error.
         if let Some(reason) = registry_outage {
             cx.outages.report(Part::Registry, reason);
         }
@@ -146,7 +146,7 @@ impl Process {
         };
         start.publish_addresses(&cx);
         let introspection = Introspection::new(&cx, &source)?;
-        // Whoever meets the data plane finds the Admin API as well: it listens first.
+        // Started before the data plane, so that clients of the data plane find the Admin API too.
         let exclusive = ExclusiveParts::start(
             &cx,
             (source, feed, registry),
@@ -184,7 +184,7 @@ impl Process {
         })
     }
 
-    /// What listens where, and what was made at the start.
+    /// Facts for the start-up text.
     pub fn banner(&self) -> Banner<'_> {
         Banner {
             workers: self.start.workers,
@@ -202,19 +202,19 @@ impl Process {
         }
     }
 
-    /// Writes to the log, and tells the service manager, how the process has started.
+    /// Logs the start, and notifies the service manager.
     pub fn log_start(&self) {
         if let Some(connections) = self.start.fewer_clients {
-            tracing::info!("the limit of open files lets each worker have {connections} clients");
+            tracing::info!("the limit of open files allows each worker {connections} clients");
         }
         self.resources.log_in_service();
         service_manager::note_ready();
     }
 
-    /// Follows configuration and signals until the end, then drains.
+    /// Runs until a stop signal or a successor, then drains.
     ///
     /// # Errors
-    /// The serving threads cannot be waited for.
+    /// If the worker threads cannot be joined.
     pub async fn run(mut self) -> anyhow::Result<()> {
         loop {
             tokio::select! {
@@ -224,8 +224,8 @@ impl Process {
                 },
                 Some(event) = self.successors.recv() => match event {
                     Succession::Asked(ready) => {
-                        // Store and addresses can have one owner: the successor is told to go on
-                        // only once they are let go.
+                        // The store and some addresses can have only one owner, so that they are
+                        // released before the successor continues.
                         self.spares.keep(self.exclusive.hand_over().await);
                         let _ = ready.send(());
                     }
@@ -243,9 +243,9 @@ impl Process {
                     self.resources.put_secrets_into_service(&self.snapshots);
                 }
                 () = self.cores.any_ended() => {
-                    // Its listeners are gone with it, and the kernel would still send it its share
-                    // of connections: a process that ends is started again, one that is half dead
-                    // is not.
+                    // The worker's listeners are closed, but the kernel would still assign
+                    // connections to them. A process that exits is restarted; a half-working
+                    // process is not.
                     tracing::error!("a core has ended; stopping");
                     break;
                 }
@@ -261,13 +261,13 @@ impl Process {
         }
     }
 
-    /// Ends everything at once: the data plane and the registry finish what is under way side by
-    /// side. A second signal cuts that short.
+    /// Drains the data plane and the registry concurrently. A second signal ends the draining.
     async fn finish(self) -> anyhow::Result<()> {
         let Self { cores, mut exclusive, access_log, spares, mut signals, .. } = self;
         service_manager::note_stopping();
         tracing::info!("draining: requests under way are finished; a second signal cuts them");
-        // While a second handle exists, the kernel goes on to queue connections for nobody.
+        // While duplicate handles exist, the kernel keeps queueing connections that are never
+        // accepted.
         spares.release();
         let phase = cores.begin_drain();
         let mut cores = tokio::task::spawn_blocking(move || cores.join());
@@ -276,14 +276,14 @@ impl Process {
             joined
         };
         let hurry = async {
-            // A reload has nothing to reload any more.
+            // Reload requests are ignored.
             while signals.next().await != Request::Drain {}
         };
         tokio::select! {
             joined = ended => joined?,
             () = hurry => {
                 phase.send_replace(Phase::Ending);
-                // Cores end as soon as they look; whatever else there is ends with the process.
+                // Workers end at their next check; the remaining parts end with the process.
                 let _ = tokio::time::timeout(HURRY_TIME, cores).await;
             }
         }
@@ -294,7 +294,7 @@ impl Process {
     }
 }
 
-/// The configuration that a process begins with, and where its changes come from.
+/// The initial configuration, and the source of its changes.
 struct Configured {
     resources: Resources,
     snapshots: Arc<SnapshotCell>,
@@ -327,7 +327,7 @@ impl Configured {
     }
 }
 
-/// Settings of the data plane, with the ticket keys of a predecessor.
+/// Settings of the data plane, including a predecessor's TLS ticket keys.
 fn data_plane_settings(
     bootstrap: &Bootstrap,
     inheritance: Option<&tollhouse_net::handover::Inheritance>,
@@ -339,9 +339,10 @@ fn data_plane_settings(
     Ok(settings)
 }
 
-/// Starts the registry. One that is not asked for, that another node keeps, or whose disk is full or fails does not keep
-/// the gateway from serving: it is tried again, and the reason comes with the result. A successor does not take over from
-/// a process whose registry may work.
+/// Starts the registry. Some failures do not stop the gateway: the registry was not asked for
+/// explicitly, another node holds it, or its disk is full or fails. Then the reason is returned,
+/// and the start is retried later. A successor does not take over in these cases, because its
+/// predecessor's registry may still work.
 async fn start_registry(
     cx: &ControlContext,
     takeover: Takeover,
@@ -362,7 +363,7 @@ fn is_of_the_disk(error: &anyhow::Error) -> bool {
     error.downcast_ref::<StoreError>().is_some_and(StoreError::is_of_the_disk)
 }
 
-/// Starts what looks at the data plane from time to time, for the console and the log.
+/// Starts the periodic observers of the data plane, for the console and the log.
 fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
     tokio::spawn(Arc::clone(&cx.sampler).run());
     tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(snapshots)));
@@ -372,7 +373,8 @@ fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
     tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
 }
 
-/// Takes old snapshots apart once cores have let go of them, which may be long after the next was published.
+/// Frees old snapshots once workers have released them, which may be long after the next was
+/// published.
 async fn drop_old_snapshots(snapshots: Arc<SnapshotCell>) {
     let mut interval = tokio::time::interval(OLD_SNAPSHOTS_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

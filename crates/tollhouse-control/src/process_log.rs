@@ -1,5 +1,5 @@
-//! What the process logs of itself: the last lines, for those who look from afar, and its level, which can be another
-//! one for a while. Lines go on to where they went before; which they are is decided by `tracing`.
+//! The process's own log: the last lines for remote viewing, and a temporary change of the level.
+//! Log lines are also written to standard error; `tracing` decides which.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -8,20 +8,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// Lines that are kept, and their bytes at most.
+/// Limits of stored lines, and of their bytes in total.
 const LINES_MAX: usize = 500;
 const BYTES_MAX: usize = 256 * 1024;
 
-/// Longest line that is kept, in bytes; the rest of it is left out.
+/// Longest stored line, in bytes; longer lines are cut.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// How long another level lasts at most: a detailed log costs, and is forgotten by who asked for it.
+/// Longest duration of a temporary level, because a detailed log costs and operators forget to
+/// reset it.
 const OTHER_LEVEL_MAX: Duration = Duration::from_secs(3600);
 
-/// Changes the filter of the log; what it takes is as `log` in the bootstrap file.
+/// Callback that changes the log filter. The filter syntax is that of `log` in the bootstrap file.
 pub type SetFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// The log of this process, of which there is one.
+/// State of the log; one per process.
 #[derive(Default)]
 pub struct ProcessLog {
     kept: Mutex<Kept>,
@@ -33,7 +34,7 @@ pub struct ProcessLog {
 struct Kept {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// The number of the next line.
+    /// Number of the next line.
     next: u64,
 }
 
@@ -47,7 +48,7 @@ struct Line {
 struct Level {
     configured: String,
     other: Option<Other>,
-    /// Rises with each change, so that the end of one does not end the next.
+    /// Rises with each change, so that an expired timer does not undo a later change.
     changes: u64,
 }
 
@@ -56,21 +57,20 @@ struct Other {
     until: Instant,
 }
 
-/// The log of this process.
 pub fn process_log() -> &'static ProcessLog {
     static LOG: OnceLock<ProcessLog> = OnceLock::new();
     LOG.get_or_init(ProcessLog::default)
 }
 
 impl ProcessLog {
-    /// Says how the log is filtered, and how that is changed.
+    /// Sets the configured filter and the callback that changes it.
     pub fn begin(&self, configured: &str, set_filter: SetFilter) {
         lock(&self.level).configured = configured.to_owned();
-        // A process begins one log.
+        // Only the first call has an effect.
         let _ = self.set_filter.set(set_filter);
     }
 
-    /// Keeps a line.
+    /// Stores a line.
     pub fn keep(&self, line: &str) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut end = line.len().min(LINE_BYTES_MAX);
@@ -90,7 +90,7 @@ impl ProcessLog {
         kept.lines.push_back(Line { number, at_ms, text });
     }
 
-    /// The lines from this number on, the oldest first.
+    /// Lines from this number on, oldest first.
     pub fn lines(&self, from: u64) -> Value {
         let kept = lock(&self.kept);
         let lines = kept.lines.iter().filter(|line| line.number >= from);
@@ -99,7 +99,7 @@ impl ProcessLog {
         json!({ "next": kept.next, "lines": lines.collect::<Value>() })
     }
 
-    /// The level, and until when it is another one.
+    /// The level in effect, and the remaining time of a temporary one.
     pub fn level(&self) -> Value {
         let level = lock(&self.level);
         let left = |other: &Other| other.until.saturating_duration_since(Instant::now()).as_secs();
@@ -111,10 +111,10 @@ impl ProcessLog {
         })
     }
 
-    /// Sets another level for so long, at most an hour; it falls back by itself.
+    /// Sets a temporary level, for at most an hour.
     ///
     /// # Errors
-    /// It is none.
+    /// If the level is invalid.
     pub fn set_level(&'static self, text: &str, time: Duration) -> Result<(), String> {
         let set_filter = self.set_filter.get().ok_or("this process keeps no log of itself")?;
         set_filter(text)?;
@@ -135,7 +135,7 @@ impl ProcessLog {
         Ok(())
     }
 
-    /// Takes the level back that this change has set, if no other has come since.
+    /// Restores the configured level, unless it was changed again since.
     fn fall_back(&self, change: u64) {
         let mut level = lock(&self.level);
         if level.changes != change || level.other.take().is_none() {
@@ -153,13 +153,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The text without the sequences that colour it on a terminal (ECMA-48 §8.3.117).
+/// The text without terminal colour sequences (ECMA-48 §8.3.117).
 fn without_colours(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut characters = line.trim_end().chars();
     while let Some(character) = characters.next() {
         if character == '\u{1b}' {
-            // `ESC [ … m`: up to the first letter.
+            // `ESC [ … m`: skips to the first letter.
             characters.by_ref().find(char::is_ascii_alphabetic);
         } else {
             text.push(character);
@@ -168,7 +168,7 @@ fn without_colours(line: &str) -> String {
     text
 }
 
-/// Where the log is written: to the standard error, and kept.
+/// Log writer: writes to standard error and stores the lines.
 #[derive(Debug, Default)]
 pub struct KeptStderr(Vec<u8>);
 
@@ -185,8 +185,8 @@ impl Write for KeptStderr {
 
 impl Drop for KeptStderr {
     fn drop(&mut self) {
-        // One call a line: what several threads say does not run into each other. A log that cannot be written is
-        // no reason to end.
+        // One write per event, so that lines of several threads do not mix. A write error is
+        // ignored, because it must not end the process.
         let _ = io::stderr().write_all(&self.0);
         String::from_utf8_lossy(&self.0).lines().for_each(|line| process_log().keep(line));
     }

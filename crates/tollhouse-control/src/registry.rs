@@ -1,8 +1,8 @@
-//! The registry of a running gateway: its store, its keeper, its listeners, each on threads of their
-//! own, so that neither a large answer nor a slow client keeps a registration waiting.
+//! The registry of a running gateway: its store, its keeper, and its listeners. Each runs on its
+//! own threads, so that large answers and slow clients do not delay registrations.
 //!
-//! What a registration does is in `tollhouse-registry`, what clients say and hear in
-//! `tollhouse-polaris`.
+//! The crate `tollhouse-registry` implements the registry; `tollhouse-polaris` implements the
+//! client protocol.
 
 mod beats;
 pub mod database;
@@ -42,32 +42,32 @@ pub use crate::registry::sockets::{RegistrySockets, Takeover};
 use crate::settings;
 use crate::settings::descriptors::Descriptors;
 
-/// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations
-/// neither delays nor displaces what the gateway's configuration writes and watches.
+/// Folder of the registry's store in `data_dir`. It is separate from the configuration store, so
+/// that a flood of registrations neither delays nor displaces configuration changes.
 pub const FOLDER: &str = "registry";
 
-/// A registry at work; see the module.
+/// A running registry.
 pub struct RunningRegistry {
-    /// What everybody else holds of it.
+    /// Handle to the registry's state, for other parts.
     pub handle: Registry,
-    /// The calls of clients, with what is counted of them.
+    /// Implementation of client calls, with counters.
     pub dialect: Dialect,
-    /// What is counted of connections over gRPC.
+    /// Counters of gRPC connections.
     pub connections: Arc<grpc::Counts>,
-    /// Where it speaks gRPC.
+    /// gRPC address, if there is one.
     pub grpc: Option<SocketAddr>,
-    /// Where it speaks HTTP.
+    /// HTTP address, if there is one.
     pub http: Option<SocketAddr>,
-    /// How both speak TLS, if they do.
+    /// TLS settings of both listeners, if TLS is on.
     tls: Option<ListenerTls>,
     part: RegistryPart,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
-    /// Shows whether the thread that writes its store still runs.
+    /// Watch on the store; ends when the store's writer thread ends.
     writes: Watch,
     servers: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
-    /// Second handles on what it listens on, for a successor.
+    /// Duplicates of the listening sockets, for a successor.
     sockets: RegistrySockets,
 }
 
@@ -80,8 +80,8 @@ impl std::fmt::Debug for RunningRegistry {
     }
 }
 
-/// Whether a bootstrap file names the registry's addresses itself. Whoever asks for a registry must
-/// not be left without one; to others the gateway matters more.
+/// Whether the bootstrap file configures the registry's addresses. An explicitly configured
+/// registry must start; for a default one the gateway starts without it.
 pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
     let (listen, usual) = (&bootstrap.listen, tollhouse_config::bootstrap::Listen::default());
     is_wanted(bootstrap)
@@ -89,21 +89,22 @@ pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
             || listen.registry_http != usual.registry_http)
 }
 
-/// Whether it is in a database that other nodes keep it in too: then it is no failure to have none at first.
+/// Whether the registry is in a database shared with other nodes. The gateway then starts even if
+/// the database is unreachable.
 pub fn is_shared(bootstrap: &Bootstrap) -> bool {
     let store = &bootstrap.registry.store;
     store.mysql.is_some() || store.postgresql.is_some()
 }
 
-/// Whether a bootstrap file asks for a registry.
+/// Whether at least one registry listener is on.
 pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.registry_grpc.is_empty() || !bootstrap.listen.registry_http.is_empty()
 }
 
-/// Starts it; `None` where both of its listeners are off.
+/// Starts the registry; returns `None` if both listeners are off.
 ///
 /// # Errors
-/// An address is taken, or the store cannot be opened or read.
+/// If an address is in use, or the store cannot be opened or read.
 pub async fn start(
     bootstrap: &Bootstrap,
     descriptors: &Descriptors,
@@ -117,7 +118,7 @@ pub async fn start(
     let secrets = RegistrySecrets::open(bootstrap)?;
     let access = Arc::new(access(bootstrap, &secrets));
     let (store, cluster) = open_either(bootstrap, database, predecessor).await?;
-    // Taken before the keeper writes: a write between would be missed by who watches from here.
+    // Read before the keeper starts, so that the watch misses none of its writes.
     let newest = store.revision().await.context("the registry's store")?;
     let writes = store.watch("", newest);
     let options = Options {
@@ -154,7 +155,7 @@ pub async fn start(
     Ok(Some(running))
 }
 
-/// Opens the store: that of the data folder, or one that nodes share, and how they do.
+/// Opens the store: in the data folder, or shared with other nodes, then with its cluster options.
 async fn open_either(
     bootstrap: &Bootstrap,
     database: &SharedDatabase,
@@ -171,7 +172,7 @@ async fn open_either(
         return Ok((store, Some(cluster)));
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
-    // Nobody follows it: what has been committed is read once, at the next start.
+    // No history, because no reader watches for changes: the store is read once at the next start.
     let kept = tollhouse_store::Options {
         history: HistoryKept::Nothing,
         reserve_bytes: RESERVE_BYTES,
@@ -197,7 +198,7 @@ impl RunningRegistry {
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
             self.grpc.get_or_insert(listeners.address);
             self.sockets.add(&listeners.sockets)?;
-            // One count for all threads: the kernel does not share connections out evenly.
+            // One count for all threads, because the kernel does not distribute connections evenly.
             let slots = Slots::new(descriptors.registry_grpc * workers);
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
                 self.serve_grpc(number, socket, slots.clone())?;
@@ -267,12 +268,12 @@ impl RunningRegistry {
         Ok(())
     }
 
-    /// Whether its listeners speak TLS.
+    /// Whether the listeners use TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// What the Admin API shows of it.
+    /// The registry's access for the Admin API.
     pub fn admin_part(&self) -> RegistryPart {
         let listeners = RegistryListeners {
             grpc: self.grpc.into_iter().collect(),
@@ -281,7 +282,7 @@ impl RunningRegistry {
         self.part.clone().listening_on(listeners)
     }
 
-    /// What pages of metrics are made of.
+    /// Sources of the registry's metrics.
     pub fn sources(&self) -> Sources {
         Sources {
             registry: self.handle.clone(),
@@ -291,9 +292,10 @@ impl RunningRegistry {
         }
     }
 
-    /// Which part of it has died, if any has: the rest is then to be stopped, and all started anew.
+    /// Reason why the registry is dead, if one of its threads has ended. The rest must then be
+    /// stopped and restarted.
     pub fn death(&self) -> Option<String> {
-        // First: a keeper that dies lets go of the store, and its writer ends for that.
+        // Checked first, because a dead keeper closes the store and so ends its writer thread.
         if self.keeper.is_finished() || self.handle.serving().has_changed().is_err() {
             return Some("the registry's keeper has ended".to_owned());
         }
@@ -304,7 +306,7 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// Ends the thread that keeps the state, as if it had died.
+    /// Ends the keeper thread, as if it had died.
     #[cfg(test)]
     pub(crate) fn kill_keeper(&self) {
         let _ = self.stop_keeping.send(true);
@@ -313,16 +315,17 @@ impl RunningRegistry {
         }
     }
 
-    /// Takes the listening sockets, for a successor: after the stop, new connections wait in their backlogs.
+    /// Takes the listening sockets for a successor. New connections then wait in the backlogs until
+    /// it accepts them.
     pub fn take_sockets(&mut self) -> RegistrySockets {
         std::mem::take(&mut self.sockets)
     }
 
-    /// Answers what is under way, then lets go of the store.
+    /// Completes pending calls, then closes the store.
     pub async fn stop(self) {
-        // Clients are refused, rather than queued for a registry that does not come back.
+        // Closed first, so that clients are refused rather than queued.
         drop(self.sockets);
-        // Fail only where nobody serves any more.
+        // Fails only if no server thread is left.
         let _ = self.stop_serving.send(true);
         let ended = tokio::task::spawn_blocking(move || {
             self.servers.into_iter().for_each(join);
@@ -341,12 +344,12 @@ fn join(thread: JoinHandle<()>) {
     }
 }
 
-/// Ends once the value turns true, or nobody is left to set it.
+/// Waits until the value is true or its sender is dropped.
 async fn until_stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|is_over| *is_over).await;
 }
 
-/// A thread with a runtime of its own that runs one future to its end.
+/// Starts a thread with its own runtime that runs one future.
 fn thread<F: Future<Output = ()>>(
     name: &str,
     run: impl FnOnce() -> F + Send + 'static,
@@ -362,7 +365,7 @@ fn thread<F: Future<Output = ()>>(
     started.with_context(|| format!("the thread {name} cannot be started"))
 }
 
-/// Who may call, as the bootstrap file says.
+/// Access rules for callers from the bootstrap file.
 fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
     let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };

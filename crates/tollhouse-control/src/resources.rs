@@ -1,6 +1,7 @@
-//! From what a feed brings to the published snapshot: compare, compile, publish, report.
+//! Way of the configuration from a feed's events to the published snapshot: diff, compile, publish,
+//! report.
 //!
-//! A document that cannot be read at all changes nothing; a bad object is set aside with its problem.
+//! An unreadable document changes nothing. An invalid object is set aside with its problem.
 
 mod dangling;
 mod drivers;
@@ -29,10 +30,10 @@ use crate::context::ControlContext;
 use crate::feed::{Event, Reading};
 use crate::keepers::Keepers;
 
-/// Problems written to the log after one change; the control API lists all of them.
+/// Limit of logged problems per change; the control API lists all.
 const PROBLEMS_LOGGED_MAX: usize = 20;
 
-/// The configuration's way into service.
+/// State of the configuration between feed and data plane.
 #[derive(Debug)]
 pub struct Resources {
     fingerprints: Arc<Fingerprints>,
@@ -40,46 +41,45 @@ pub struct Resources {
     metrics: Arc<Metrics>,
     drivers: Drivers,
     configuration: Arc<Configuration>,
-    /// The objects of ShenYu of the document in service.
+    /// ShenYu's objects in the current document.
     shenyu: Vec<ShenyuItem>,
-    /// Where the document in service is published.
+    /// Publishes the current document.
     documents: Arc<watch::Sender<Arc<Fingerprints>>>,
     document_problems: Problems,
     /// All problems, as the control API shows them.
     listed: Listed,
-    /// Why the last document could not be read at all; empty when it could.
+    /// Problems of an unreadable last document; empty if it was readable.
     refused: Problems,
     in_service: InService,
-    /// The objects of the store.
+    /// Objects of the store.
     known: KnownObjects,
-    /// What they name that is not there.
+    /// References to missing objects.
     dangling: Dangling,
-    /// Who keeps what they refer to, and what is wrong with that.
+    /// Secret managers, and their current problems.
     keepers: (Arc<Keepers>, Vec<Problem>),
-    /// When certificates end, and the compiler's version of that.
+    /// Expiry of certificates, with the compiler's version of it.
     certificates: (Arc<CertificateEnds>, u64),
-    /// Holds back what single changes have to say.
+    /// Limits log lines about problems of single changes.
     new_problems: LogLimit,
 }
 
-/// The snapshot in service, in numbers.
+/// Size and revision of the snapshot in service.
 #[derive(Debug, Clone, Copy, Default)]
 struct InService {
     revision: u64,
     routes: usize,
 }
 
-/// Problems in the control API's words, made anew only where they differ.
+/// Problems as JSON, rebuilt only when they change.
 #[derive(Debug, Default)]
 struct Listed {
-    /// The compiler's version of its problems, and those of names that lead nowhere and of keepers; `None` when those of the
-    /// document have changed.
+    /// Versions of the problems of the compiler, of dangling references, and of secret managers.
+    /// `None` forces a rebuild, because the document's problems have changed.
     version: Option<(u64, u64, u64)>,
     problems: Arc<[Value]>,
 }
 
 impl Resources {
-    /// Nothing in service yet.
     pub fn new(cx: &ControlContext, settings: &Settings, resolver: Arc<Resolver>) -> Self {
         let (catalogue, services) = (Arc::clone(&cx.catalogue), Arc::clone(&cx.services));
         Self {
@@ -102,10 +102,11 @@ impl Resources {
         }
     }
 
-    /// Makes the first snapshot: of what the source holds, or an empty one while it holds nothing.
+    /// Compiles the first snapshot: the contents of the source, or an empty snapshot if there is
+    /// none yet.
     ///
     /// # Errors
-    /// What the source holds cannot be read at all; single bad objects are no error.
+    /// If the document cannot be read at all. Invalid single objects are not an error.
     pub fn begin(&mut self, first: Option<Event>) -> Result<Arc<Snapshot>, Problems> {
         let is_ready = first.is_some();
         let snapshot = match first {
@@ -134,7 +135,7 @@ impl Resources {
         Ok(snapshot)
     }
 
-    /// Puts what came into service.
+    /// Puts an event's changes into service.
     pub fn put_into_service(&mut self, event: Event, cell: &SnapshotCell) {
         match event {
             Event::Changes(changes) => self.change(changes, cell),
@@ -143,7 +144,7 @@ impl Resources {
         }
     }
 
-    /// Writes to the log what is in service.
+    /// Logs the revision and size of the configuration in service.
     pub fn log_in_service(&self) {
         let InService { revision, routes } = self.in_service;
         let problems = self.listed.problems.len();
@@ -160,14 +161,15 @@ impl Resources {
         changes.iter().for_each(|change| self.keepers.0.note(change));
         let snapshot = self.compiler.apply(changes);
         let listed = Arc::clone(&self.listed.problems);
-        // What is in service is not logged: single writes come by the thousand.
+        // The new revision is not logged, because single writes may come by the thousand.
         self.publish(snapshot, began, cell);
         if !Arc::ptr_eq(&listed, &self.listed.problems) {
             self.log_new_problems(&listed);
         }
     }
 
-    /// Of writers who do not look what they name nobody else is told; one change a second is looked at.
+    /// Logs new problems, for changes by external writers, whom no API answer tells about problems.
+    /// At most one change per second is examined.
     fn log_new_problems(&self, before: &[Value]) {
         let before: hashbrown::HashSet<_> = before.iter().map(text_of).collect();
         let is_new = |problem: &&Value| !before.contains(&text_of(problem));
@@ -193,7 +195,7 @@ impl Resources {
         self.log_in_service();
     }
 
-    /// A document that cannot be read changes nothing.
+    /// Puts a document into service. An unreadable document changes nothing.
     fn replace_document(&mut self, reading: Reading, cell: &SnapshotCell) {
         let document = match reading.document {
             Ok(document) => document,
@@ -207,21 +209,23 @@ impl Resources {
                 self.log_in_service();
             }
             None if was_refused => {
-                tracing::info!("resources can be read again, and say what is in service");
+                tracing::info!(
+                    "resources can be read again, and equal the configuration in service"
+                );
                 self.update_status();
             }
             None => {}
         }
-        // A document that says nothing is a configuration too.
+        // An empty document is a configuration too.
         self.configuration.set_ready();
     }
 
-    /// Waits until a keeper has said something that differs.
+    /// Waits until a secret manager's value or failure has changed.
     pub async fn secrets_changed(&self) {
         self.keepers.0.changed().await;
     }
 
-    /// Puts into service what keepers have said.
+    /// Puts changed secrets into service.
     pub fn put_secrets_into_service(&mut self, cell: &SnapshotCell) {
         let began = Instant::now();
         let changes = self.keepers.0.take_changes();
@@ -234,7 +238,8 @@ impl Resources {
     }
 
     fn publish(&mut self, snapshot: Arc<Snapshot>, began: Instant, cell: &SnapshotCell) {
-        // Before it serves: an upstream of the registry then has its nodes from the first request.
+        // Done before publishing, so that an upstream with registry nodes has them from the first
+        // request.
         self.drivers.take_changes(&mut self.compiler);
         cell.publish(Arc::clone(&snapshot));
         let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -242,8 +247,8 @@ impl Resources {
         self.report(&snapshot);
     }
 
-    /// Reports a document that cannot be read at all, once for each reason: a file that is being
-    /// written is looked at again and again.
+    /// Reports an unreadable document, once per reason, because a file that is being written is
+    /// read repeatedly.
     fn refuse(&mut self, problems: Problems) {
         if problems == self.refused {
             return;
@@ -255,7 +260,7 @@ impl Resources {
         self.update_status();
     }
 
-    /// Compiles what differs from the last document; `None` when nothing does.
+    /// Compiles the differences from the last document; `None` if nothing differs.
     fn compile_document(&mut self, document: Document) -> Option<Arc<Snapshot>> {
         let changes = diff(&self.fingerprints, &document);
         let problems_changed = self.document_problems != document.problems;
@@ -280,7 +285,7 @@ impl Resources {
         Some(self.compiler.apply(changes.chain(of_shenyu)))
     }
 
-    /// Brings metrics and control API up to date with a new snapshot.
+    /// Updates the metrics and the control API for a new snapshot.
     fn report(&mut self, snapshot: &Snapshot) {
         let version = self.compiler.certificates_version();
         if std::mem::replace(&mut self.certificates.1, version) != version {
@@ -306,7 +311,7 @@ impl Resources {
         }
     }
 
-    /// Brings what the control API shows up to date.
+    /// Updates the state that the control API shows.
     fn update_status(&mut self) {
         let keepers = &self.keepers.0;
         let version =
@@ -335,7 +340,7 @@ impl Resources {
     }
 }
 
-/// Path and reason of a problem in the control API's words.
+/// Path and reason of a problem in JSON form.
 fn text_of(problem: &Value) -> (&str, &str) {
     let text = |field: &str| problem[field].as_str().unwrap_or_default();
     (text("path"), text("reason"))
@@ -351,7 +356,7 @@ fn to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
     problems.map(object).collect()
 }
 
-/// The changes that leave these objects of ShenYu and no others.
+/// Changes that replace all of ShenYu's objects by `items`.
 pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
     let put = |item: &ShenyuItem| ShenyuChange::Put {
         kind: item.kind,
@@ -362,11 +367,11 @@ pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
     std::iter::once(ShenyuChange::Clear).chain(items.iter().map(put)).map(Change::Shenyu)
 }
 
-/// The compiler's changes. A kind whose order changed is taken out and put in anew, since the order
-/// of insertion decides between routes that are otherwise alike.
+/// Compiler changes for a diff. A kind whose order changed is moved completely, because insertion
+/// order decides between otherwise equal routes.
 ///
-/// Values are read one by one as the compiler takes them: all of a large document at once would be most of the memory
-/// of a start.
+/// Values are parsed lazily while the compiler takes them, because all values of a large document
+/// at once would dominate the memory of a start.
 pub fn expand<'d>(
     changes: &'d Changes,
     document: &'d Document,
@@ -388,7 +393,8 @@ pub fn expand<'d>(
     deletes.chain(moves(changes, document)).chain(upserts).chain(withheld)
 }
 
-/// Has all of the kinds whose order changed in the order of the document, what it withholds among them.
+/// Move changes for all objects of reordered kinds, in the order of the document, including
+/// withheld objects.
 fn moves<'d>(changes: &'d Changes, document: &'d Document) -> impl Iterator<Item = Change> + 'd {
     let is_rearranged = |kind: &Kind| changes.rearranged.contains(kind);
     let mut withheld = document.withheld.iter().peekable();

@@ -1,5 +1,5 @@
-//! Secrets that the process makes itself at its first run and keeps in the data folder: the key of the
-//! Admin API, those of the registry, and the keyring that secrets in the store are encrypted with.
+//! Secrets that the process generates at its first run and stores in the data folder: the Admin
+//! API's key, the registry's secrets, and the keyring that encrypts secrets in the store.
 
 pub mod sealed_store;
 pub mod shared_keyring;
@@ -16,14 +16,14 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_stdx::files::sync_parent;
 
-/// Letters of a generated secret; as many as APISIX's own key of the Admin API has.
+/// Length of a generated secret in letters; the same as APISIX's default Admin API key.
 const GENERATED_LETTERS: usize = 32;
 
-/// The secret that is configured, else the one that an earlier run kept at `path`, else a new one,
-/// which is kept there.
+/// Returns the configured secret, else the one stored at `path`, else a new one, which is stored
+/// there.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// If the file cannot be read or written.
 pub fn open_or_make(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Secret> {
     if let Some(secret) = known(configured, path)? {
         return Ok(secret);
@@ -33,7 +33,7 @@ pub fn open_or_make(configured: Option<&Secret>, path: &Path) -> anyhow::Result<
     Ok(Secret::new(letters))
 }
 
-/// The secret that is configured, else the one that an earlier run kept.
+/// The configured secret, else the stored one.
 fn known(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Option<Secret>> {
     if let Some(secret) = configured {
         return Ok(Some(secret.clone()));
@@ -41,7 +41,7 @@ fn known(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Option<Secr
     Ok(read(path)?.map(|text| Secret::new(text.trim())))
 }
 
-/// The key of the Admin API.
+/// The key of the Admin API, created if missing.
 ///
 /// # Errors
 /// As [`open_or_make`].
@@ -55,11 +55,11 @@ pub fn admin_key_file(bootstrap: &Bootstrap) -> Option<PathBuf> {
     is_kept.then(|| admin_key_path(bootstrap))
 }
 
-/// A new keyring, which is kept. Whether there may be one is for the store to say
-/// ([`crate::secrets::sealed_store`]).
+/// Generates and stores a new keyring. The caller must have checked that the store needs no
+/// existing one ([`crate::secrets::sealed_store`]).
 ///
 /// # Errors
-/// When the data folder cannot be written.
+/// If the data folder cannot be written.
 pub fn new_keyring(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
     let keyring = Keyring::generate().context("a keyring cannot be made")?;
     let lines: Vec<&str> = keyring.expose().collect();
@@ -71,10 +71,10 @@ fn form(bootstrap: &Bootstrap) -> Form {
     if bootstrap.encryption.apisix_form { Form::Apisix } else { Form::Marked }
 }
 
-/// The keyring that is configured, else the one of an earlier run.
+/// The configured keyring, else the stored one.
 ///
 /// # Errors
-/// When the data folder cannot be read, or holds no keyring.
+/// If the data folder cannot be read, or the keyring is invalid.
 pub fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> {
     let configured = &bootstrap.encryption.keyring;
     if !configured.is_empty() {
@@ -91,15 +91,15 @@ pub fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> 
     Ok(Some(keyring.with_form(form(bootstrap))))
 }
 
-/// Where a keyring is kept that is not configured.
+/// Path of the stored keyring, used if none is configured.
 pub fn keyring_path(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join("keyring")
 }
 
-/// The key of the Admin API that is configured, else the one of an earlier run.
+/// The configured key of the Admin API, else the stored one.
 ///
 /// # Errors
-/// When the data folder cannot be read.
+/// If the data folder cannot be read.
 pub fn admin_key_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Secret>> {
     known(bootstrap.admin.key.as_ref(), &admin_key_path(bootstrap))
 }
@@ -117,8 +117,8 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// Writes a secret that only this user may read; whole or not at all, whatever happens meanwhile.
-/// What was written is there after a loss of power too: its name is flushed with it.
+/// Writes a secret that only this user may read. The write is atomic, and survives a power failure
+/// because file and folder are flushed.
 pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     let draft = path.with_extension("new");
     let write = || -> std::io::Result<()> {
@@ -135,15 +135,15 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Makes the folder of everything that is kept, unless it exists; says whether it did.
+/// Creates the data folder if it is missing; returns whether it was created.
 ///
 /// # Errors
-/// It cannot be made.
+/// If it cannot be created.
 pub fn make_data_dir(data_dir: &Path) -> anyhow::Result<bool> {
     if data_dir.is_dir() {
         return Ok(false);
     }
-    // For this user alone: keys and sockets lie in it.
+    // Accessible to this user only, because it holds keys and sockets.
     let mut folder = std::fs::DirBuilder::new();
     folder.recursive(true).mode(0o700).create(data_dir).with_context(|| {
         format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
@@ -157,8 +157,8 @@ fn random_letters() -> anyhow::Result<String> {
     while key.len() < GENERATED_LETTERS {
         let mut bytes = [0; GENERATED_LETTERS];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-            .context("the system gives no random numbers")?;
-        // Bytes past the last whole round of letters would favour the first ones.
+            .context("the system's random number generator is unavailable")?;
+        // Larger bytes would favour the first letters and are skipped.
         let fair = bytes.iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
         let letters = fair.map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
         key.extend(letters.take(GENERATED_LETTERS - key.len()));

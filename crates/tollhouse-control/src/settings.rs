@@ -1,7 +1,8 @@
-//! What the bootstrap file means to each part: the data plane's settings, name resolution, the access
-//! log.
+//! Conversion of the bootstrap file into settings of each part: data plane, name resolution, and
+//! access log.
 //!
-//! Nothing is opened here but the access log; how descriptors and memory are shared out is beside.
+//! Only the access log is opened here. Submodules check settings and divide file descriptors and
+//! memory.
 
 mod check;
 pub mod descriptors;
@@ -39,11 +40,11 @@ pub use self::check::check;
 
 use crate::plugins::{brand, server_token};
 
-/// The part of the memory that bodies and answers may take: what else the process holds, and what
-/// the system needs for its sockets, has the rest.
+/// Divisor of the usable memory that gives the default budget for buffered bodies and responses.
+/// The rest is for other data of the process and for socket buffers of the system.
 const MEMORY_PART: u64 = 4;
 
-/// The data plane's settings out of the bootstrap file.
+/// Settings of the data plane.
 pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     let networks = |peers: &[Peer]| {
         let network = |peer: &Peer| match peer {
@@ -77,7 +78,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
             ClientHalfClose::Abort => HalfClose::Abort,
             ClientHalfClose::Wait => HalfClose::Wait,
         },
-        // An empty list means that nobody was named, which is not the same as that nobody is trusted.
+        // An empty list means that the setting is absent, which differs from trusting no address.
         trusted_addresses: (!trusted.is_empty()).then_some(trusted),
         real_ip: RealIp {
             header: bootstrap.real_ip.header.to_ascii_lowercase(),
@@ -97,7 +98,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     }
 }
 
-/// What holds for requests that ShenYu's objects take.
+/// Settings for requests that ShenYu's objects handle.
 fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
     let shenyu = &bootstrap.shenyu;
     ShenyuSettings {
@@ -113,13 +114,13 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
             opens_ports: shenyu.tcp_address.is_some(),
         },
         comes_first: shenyu.comes_first,
-        // Those of a process that serves deliver besides.
+        // A serving process replaces them by engines that also deliver data.
         engines: Some(Arc::new(PluginEngines::default())),
         ports: shenyu.tcp_address.as_deref().and_then(|address| {
             let address = address.parse().ok()?;
             Some(Arc::new(OpenPorts::new(address)))
         }),
-        // Who writes objects is known once there is somebody.
+        // Set by a serving process.
         local: None,
     }
 }
@@ -127,7 +128,7 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
 fn shenyu_filters(shenyu: &tollhouse_config::bootstrap::Shenyu) -> Filters {
     let cross = &shenyu.cross;
     let set = |paths: &[String]| paths.iter().cloned().collect();
-    // A digest that is none was refused before.
+    // Invalid digests have been refused by `check`.
     let local_key = shenyu.local_key_sha512.as_ref();
     Filters {
         collapse_slashes: shenyu.collapse_slashes,
@@ -161,24 +162,24 @@ fn streams(bootstrap: &Bootstrap) -> StreamSettings {
     }
 }
 
-/// Ports on which connections for stream routes arrive.
+/// Ports with listeners for stream routes.
 pub fn listened_ports(bootstrap: &Bootstrap) -> ListenedPorts {
     ListenedPorts::only(bootstrap.listen.stream.iter().map(|listener| listener.address.port()))
 }
 
-/// How TLS is served to clients; tickets need keys, which only a process that serves makes.
+/// TLS settings for clients, without ticket keys: only a serving process creates those.
 fn tls(bootstrap: &Bootstrap) -> TlsSettings {
     TlsSettings {
-        // `check` has been asked before: a suite that does not exist is not passed over.
+        // `check` has already refused unknown cipher suites.
         terms: server_terms(bootstrap).unwrap_or_default(),
         fallback_sni: bootstrap.tls.fallback_sni.as_deref().map(plain_host),
     }
 }
 
-/// Algorithms and versions of TLS.
+/// TLS cipher suites and versions.
 ///
 /// # Errors
-/// A cipher suite that does not exist.
+/// If a cipher suite is unknown.
 fn server_terms(bootstrap: &Bootstrap) -> Result<ServerTerms, HostError> {
     let tls = &bootstrap.tls;
     let named = |version: &str| tls.protocols.iter().any(|name| name == version);
@@ -186,7 +187,7 @@ fn server_terms(bootstrap: &Bootstrap) -> Result<ServerTerms, HostError> {
     ServerTerms::new(&tls.ciphers, versions, None)
 }
 
-/// A host's name as clients' names are compared with it.
+/// Host name in the form used for comparisons with SNI: lower case, no trailing dot.
 fn plain_host(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
@@ -197,7 +198,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
     Limits {
         head: HeadLimits {
             line_bytes: limits.request_line_bytes,
-            // The line is part of the head, and each may be as long as its own bound allows.
+            // The request line is part of the head, so that both limits add up.
             head_bytes: limits.request_line_bytes + limits.header_bytes,
             header_count: limits.header_count,
         },
@@ -223,7 +224,6 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
     }
 }
 
-/// How names are resolved.
 pub fn resolver(bootstrap: &Bootstrap) -> ResolverSettings {
     ResolverSettings {
         servers: bootstrap.dns.servers.clone(),
@@ -232,7 +232,7 @@ pub fn resolver(bootstrap: &Bootstrap) -> ResolverSettings {
     }
 }
 
-/// How many threads a setting stands for.
+/// Number of threads for a setting; `Auto` is one per available CPU.
 pub fn worker_count(workers: Workers) -> usize {
     match workers {
         Workers::Count(count) => usize::from(count).max(1),
@@ -240,10 +240,10 @@ pub fn worker_count(workers: Workers) -> usize {
     }
 }
 
-/// Opens the access log; `None` when it is off.
+/// Opens the access log; `None` if it is off.
 ///
 /// # Errors
-/// The format cannot be read, or the file not be written.
+/// If the format is invalid or the file cannot be opened.
 pub fn access_log(bootstrap: &Bootstrap, metrics: &Metrics) -> anyhow::Result<Option<AccessLog>> {
     let layout = access_log_layout(&bootstrap.access_log);
     let Some(layout) = layout.map_err(|problem| anyhow::anyhow!("{problem}"))? else {
@@ -263,7 +263,7 @@ pub fn access_log(bootstrap: &Bootstrap, metrics: &Metrics) -> anyhow::Result<Op
         .map(Some)
 }
 
-/// What a line looks like; `None` when there is no log.
+/// Layout of a log line; `None` if the log is off.
 fn access_log_layout(settings: &AccessLogSettings) -> Result<Option<Layout>, Problem> {
     match &settings.format {
         AccessLogFormat::Off => Ok(None),

@@ -1,4 +1,5 @@
-//! ShenYu's admin on its listener, as the bootstrap file describes it: off unless asked for.
+//! Start and lifetime of the ShenYu-compatible admin, from the bootstrap file. It is off by
+//! default.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,13 +23,13 @@ use crate::process::handover::Predecessor;
 use crate::secrets::shenyu_store::ShenyuStore;
 use crate::shenyu_local::LocalDoor;
 
-/// What ShenYu's admin begins with, and what its clients are configured with.
+/// Default password of ShenYu's admin; clients are configured with it.
 const FIRST_PASSWORD: &str = "123456";
 
-/// A running admin; it ends when this is dropped.
+/// A running admin; dropping it stops it.
 #[derive(Debug)]
 pub struct RunningShenyuAdmin {
-    /// Where it listens; nowhere, where it only works for the gateway's own interface.
+    /// Bound addresses; empty if the admin only serves the gateway's local interface.
     pub addresses: Vec<SocketAddr>,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
@@ -44,16 +45,16 @@ impl Drop for RunningShenyuAdmin {
 }
 
 impl RunningShenyuAdmin {
-    /// Whether it still serves.
+    /// Whether the server task is still running.
     pub fn is_alive(&self) -> bool {
         !self.task.is_finished()
     }
 }
 
-/// Starts it; `None` where it is not asked for, or there is nothing to write to at the time.
+/// Starts the admin; returns `None` if it is off, or the store takes no writes at the moment.
 ///
 /// # Errors
-/// The address is taken, or the store cannot be read.
+/// If an address is in use, or the store cannot be read.
 pub async fn start(
     cx: &ControlContext,
     access: AdminAccess,
@@ -65,11 +66,11 @@ pub async fn start(
     }
     let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
     let in_service = access.shenyu_in_service;
-    // The gateway's own calls need no listener, only the store behind them.
+    // Local calls need no listener, only the store.
     if asked.is_empty() {
         return start_local(cx, store, in_service).await.map(Some);
     }
-    // The one that others reach is the one to warn of.
+    // A non-loopback address is preferred for the warnings below.
     let address = asked.iter().find(|address| !address.ip().is_loopback()).unwrap_or(&asked[0]);
     let password = cx.bootstrap.shenyu.admin_password.as_ref();
     let first_password = password.map_or(FIRST_PASSWORD, |password| password.expose()).to_owned();
@@ -113,7 +114,7 @@ pub async fn start(
     Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, door, desk }))
 }
 
-/// Serves at each listener, until all of them have ended.
+/// Serves all listeners until they end.
 async fn serve_all(
     listeners: Vec<TcpListener>,
     admin: ShenyuAdmin,
@@ -124,7 +125,7 @@ async fn serve_all(
     let mut next = Some(admin);
     for listener in listeners {
         let Some(admin) = next.take() else { break };
-        // Nodes are probed once, whatever the number of listeners.
+        // Only one instance probes upstream nodes, whatever the number of listeners.
         next = Some(admin.without_probing());
         serving.spawn(serve(listener, admin, connections_max, ended(stopped.clone())));
     }
@@ -132,7 +133,7 @@ async fn serve_all(
     while serving.join_next().await.is_some() {}
 }
 
-/// Starts what works for the gateway's own interface alone.
+/// Starts an admin for the gateway's local interface only.
 async fn start_local(
     cx: &ControlContext,
     store: Arc<ShenyuStore>,
@@ -155,7 +156,7 @@ async fn start_local(
     Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, door, desk })
 }
 
-/// Has calls to the gateway's own interface worked on, where there may be any.
+/// Connects the gateway's local interface to the admin, if it is on.
 fn open_door(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalDoor> {
     let shenyu = &cx.bootstrap.shenyu;
     if shenyu.local_key_sha512.is_some() {
@@ -164,23 +165,23 @@ fn open_door(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalDoor> {
     Arc::clone(&cx.local_door)
 }
 
-/// Has the console read and write the objects.
+/// Connects the console to the admin.
 fn open_desk(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<ShenyuDesk> {
     cx.shenyu_desk.set(Some(admin.clone()));
     Arc::clone(&cx.shenyu_desk)
 }
 
-/// Whether somebody is to keep ShenYu's objects.
+/// Whether the configuration turns ShenYu's admin or the local interface on.
 pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.shenyu.is_empty() || bootstrap.shenyu.local_key_sha512.is_some()
 }
 
-/// Ends with the sender.
+/// Waits until the sender is dropped.
 async fn ended(mut stopped: watch::Receiver<()>) {
     while stopped.changed().await.is_ok() {}
 }
 
-/// With what passwords of logins are encrypted.
+/// AES key and vector with which clients encrypt login passwords.
 fn aes(key: Option<&Secret>, iv: Option<&Secret>) -> anyhow::Result<Option<Aes>> {
     let expose = |secret: &Secret| secret.expose().to_owned();
     match (key, iv) {

@@ -1,4 +1,5 @@
-//! Following an admin of ShenYu's, as the bootstrap file describes it: off unless asked for.
+//! Start and lifetime of a follower that copies objects from an admin of Apache ShenYu. It is off
+//! by default.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::secrets::shenyu_store::ShenyuStore;
 
-/// The port of ShenYu's gateway, for one that has no plain HTTP.
+/// Port of ShenYu's gateway; reported to the admin if this gateway has no HTTP listener.
 const GATEWAY_PORT: u16 = 9195;
 
-/// What users of ShenYu's admin begin with.
+/// Default password of ShenYu's admin.
 const FIRST_PASSWORD: &str = "123456";
 
-/// A follower; it ends when this is dropped.
+/// A running follower; dropping it stops it.
 #[derive(Debug)]
 pub struct RunningFollower(JoinHandle<()>);
 
@@ -29,13 +30,13 @@ impl Drop for RunningFollower {
 }
 
 impl RunningFollower {
-    /// Whether it still follows.
+    /// Whether the task is still running.
     pub fn is_alive(&self) -> bool {
         !self.0.is_finished()
     }
 }
 
-/// Starts it; `None` where it is not asked for, or there is nothing to write to at the time.
+/// Starts the follower; returns `None` if it is off, or the store takes no writes at the moment.
 pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollower> {
     let shenyu = &cx.bootstrap.shenyu;
     if shenyu.follow.addresses.is_empty() || !matches!(access.mode, Mode::Store) {

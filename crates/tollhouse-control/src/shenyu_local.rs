@@ -1,5 +1,6 @@
-//! The way of calls to ShenYu's own interface from the cores that serve to whoever writes objects, as long as
-//! there is somebody: while the store is away, or another process's, they are told so.
+//! Channel for ShenYu's local interface, from the workers to ShenYu's admin. Calls are answered
+//! with 503 while no admin is running, because the store is unreachable or another process holds
+//! it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,19 +10,19 @@ use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu_admin::ShenyuAdmin;
 use tollhouse_shenyu_gateway::{LocalCall, LocalInterface};
 
-/// Calls that are worked on at a time: each may hold some megabytes. Those beyond are told to ask again.
+/// Limit of concurrent calls, because each may hold some megabytes. Further calls get 503.
 const CALLS_MAX: usize = 32;
 
-/// See the module.
+/// Connection between workers and the current admin, if there is one.
 #[derive(Debug)]
 pub struct LocalDoor {
-    /// Where calls are worked on.
+    /// Runtime on which calls are handled.
     runtime: Handle,
     behind: RwLock<Option<Behind>>,
     places: Arc<Semaphore>,
 }
 
-/// Who works on them.
+/// The connected admin.
 #[derive(Clone)]
 struct Behind {
     admin: ShenyuAdmin,
@@ -35,19 +36,19 @@ impl std::fmt::Debug for Behind {
 }
 
 impl LocalDoor {
-    /// Of the runtime that this is called from, with nobody behind it.
+    /// Not connected yet. Calls will be handled on the current runtime.
     pub fn new() -> Self {
         let places = Arc::new(Semaphore::new(CALLS_MAX));
         Self { runtime: Handle::current(), behind: RwLock::new(None), places }
     }
 
-    /// Opens it to whoever writes objects of this namespace, or of ShenYu's default one.
+    /// Connects the admin for objects of this namespace; ShenYu's default namespace if `None`.
     pub fn open(&self, admin: ShenyuAdmin, namespace: Option<String>) {
         let mut behind = self.behind.write().unwrap_or_else(PoisonError::into_inner);
         *behind = Some(Behind { admin, namespace });
     }
 
-    /// Shuts it.
+    /// Disconnects the admin.
     pub fn shut(&self) {
         *self.behind.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -65,7 +66,7 @@ impl LocalInterface for LocalDoor {
                 return away("too many calls at a time, please try again later");
             };
             let Some(Behind { admin, namespace }) = self.behind() else {
-                return away("there is no store to write to at the moment");
+                return away("the store takes no writes at the moment");
             };
             let working = self.runtime.spawn(async move {
                 let LocalCall { method, path, query, body } = call;

@@ -1,8 +1,8 @@
-//! Signals: the ones that end the process, and the one that reloads.
+//! Signals that stop or reload the process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// Request by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// SIGTERM or SIGINT: drain, then exit.
@@ -11,7 +11,7 @@ pub enum Request {
     Reload,
 }
 
-/// The signals of this process.
+/// Signal handlers of this process.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -20,10 +20,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to receive them.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -32,7 +32,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal. Cancel safe.
     pub async fn next(&mut self) -> Request {
         tokio::select! {
             _ = self.terminate.recv() => Request::Drain,

@@ -1,9 +1,8 @@
-//! Staples: what responders say of the certificates that clients are shown (OCSP), fetched, verified, shown
-//! with them, and fetched anew ahead of their end.
+//! OCSP stapling: fetches the status of served certificates from their responders, verifies it,
+//! attaches it to handshakes, and renews it before it expires.
 //!
-//! Handshakes wait for none of it: a certificate without a staple is shown alone. What is due when is
-//! decided in `staples/board.rs`, how a responder is asked in `staples/fetch.rs`, and what outlives the process
-//! in `staples/kept.rs`.
+//! Handshakes never wait: a certificate without a staple is sent alone. The module `board`
+//! schedules, `fetch` queries a responder, and `kept` stores answers on disk.
 
 mod board;
 mod fetch;
@@ -25,32 +24,32 @@ use self::kept::Kept;
 
 pub use self::board::StapleView;
 
-/// The longest sleep: a clock that is set is noticed within it.
+/// Longest sleep, so that a change of the system clock is noticed in time.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// Whether responders are asked.
+/// Permission to query OCSP responders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// They are.
+    /// Responders are queried.
     On,
-    /// Nobody is asked; what objects hold is shown.
+    /// Only answers that objects contain are used.
     Off,
 }
 
-/// The staples of a process.
+/// OCSP staples of this process.
 #[derive(Debug)]
 pub struct Staples {
     board: Mutex<Board>,
     asking: Asking,
     kept: Arc<Kept>,
-    /// The compiler's version of its certificates that is on the board; none before the first.
+    /// Compiler version of the certificates on the board; `None` before the first.
     version: Mutex<Option<u64>>,
     changed: Notify,
     metrics: Arc<Metrics>,
 }
 
 impl Staples {
-    /// Of a process that shows nothing yet, and keeps answers in its data folder.
+    /// No certificates yet. Answers are stored in the data folder.
     pub fn new(asking: Asking, data_dir: &Path, metrics: Arc<Metrics>) -> Self {
         Self {
             board: Mutex::new(Board::new(Random::from_process_entropy())),
@@ -62,8 +61,8 @@ impl Staples {
         }
     }
 
-    /// Takes in what clients are shown from now on. Certificates that are known already have their staples
-    /// when this returns. Costs a look at every host where one has changed.
+    /// Updates the served certificates. Certificates with a known answer have their staple when
+    /// this returns. Costs a pass over all hosts if a certificate has changed.
     pub fn take_changes(&self, compiler: &Compiler) {
         let version = compiler.certificates_version();
         let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +84,7 @@ impl Staples {
         let has_less = board.serve(served, recall, now_unix_s());
         self.count_stapled(&board);
         let certificates = (has_less || before.is_none()).then(|| board.certificates());
-        // Files are looked through without the lock, which handshakes never wait for, but reports do.
+        // Files are removed without the lock, because reports wait for it. Handshakes never do.
         drop(board);
         if let Some(certificates) = certificates {
             note(self.kept.retain(&certificates));
@@ -93,12 +92,12 @@ impl Staples {
         self.changed.notify_one();
     }
 
-    /// How every certificate stands that has, or should have, a staple.
+    /// State of each certificate that has or should have a staple.
     pub fn report(&self) -> Vec<StapleView> {
         self.board().report(now_unix_s())
     }
 
-    /// Asks responders for ever; to be dropped with the process, and what is under way with it.
+    /// Queries responders when due; never returns. Pending queries end when it is dropped.
     pub async fn run(self: Arc<Self>) {
         let mut fetches = Fetches::default();
         loop {
@@ -108,7 +107,7 @@ impl Staples {
                 () = tokio::time::sleep(wait) => {}
                 Some(fetched) = fetches.tasks.join_next_with_id() => {
                     let (task, answer) = fetched.unwrap_or_else(|error| {
-                        (error.id(), Err("the attempt has broken off".to_owned()))
+                        (error.id(), Err("the query was aborted".to_owned()))
                     });
                     if let Some(asked) = fetches.asked.remove(&task) {
                         self.take_answer(&asked, answer);
@@ -119,7 +118,7 @@ impl Staples {
         }
     }
 
-    /// Begins what is due; says how long nothing else is.
+    /// Starts the queries that are due; returns the time until the next.
     fn begin_due(&self, fetches: &mut Fetches) -> Duration {
         let mut board = self.board();
         let now = now_unix_s();
@@ -148,7 +147,7 @@ impl Staples {
             Ok(()) => process.ocsp_answers.increment(),
             Err(failure) => {
                 process.ocsp_failures.increment();
-                // The first of a row: the rest is shown by who asks.
+                // Only the first failure in a row is logged; reports show the rest.
                 if failure.is_first {
                     let (code, detail) = (failure.code, failure.detail);
                     match failure.is_refused {
@@ -167,8 +166,8 @@ impl Staples {
         }
     }
 
-    /// Keeps what is shown now with the certificate of a question, or nothing where nothing is. A disk that
-    /// stands still holds up no more than other answers.
+    /// Stores the certificate's current answer, or deletes the stored one if none is valid. A slow
+    /// disk only delays the processing of other answers.
     async fn keep(&self, asked: Asked) {
         let answer = self.board().held(&asked);
         let kept = Arc::clone(&self.kept);
@@ -192,21 +191,21 @@ impl Staples {
     }
 }
 
-/// What cannot be kept is asked for again by the next process; nobody has to act.
+/// Logs a storage error at debug level, because the next process can query the responder again.
 fn note(written: std::io::Result<()>) {
     if let Err(error) = written {
         tracing::debug!(%error, "an OCSP answer cannot be kept in data_dir");
     }
 }
 
-/// Questions under way, each in a task of its own.
+/// Pending queries, each in its own task.
 #[derive(Default)]
 struct Fetches {
     tasks: JoinSet<Fetched>,
     asked: HashMap<TaskId, Asked>,
 }
 
-/// What came of asking: bytes, or why there are none.
+/// Result of a query: the response bytes, or an error text.
 type Fetched = Result<Vec<u8>, String>;
 
 fn now_unix_s() -> i64 {

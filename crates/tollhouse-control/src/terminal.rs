@@ -1,7 +1,8 @@
-//! Texts of strangers on their way to somebody's terminal.
+//! Output of untrusted text on a terminal.
 
-/// Whether a letter could steer a terminal, or show what follows it in another order than it stands: control
-/// characters, ends of lines that are none of ASCII, and the controls of bidirectional text (Unicode UAX #9 §2).
+/// Whether a character could control a terminal or change the order of the text after it: control
+/// characters, Unicode line and paragraph separators, and bidirectional controls (Unicode UAX #9
+/// §2).
 pub fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -11,12 +12,12 @@ pub fn steers(letter: char) -> bool {
         )
 }
 
-/// A text with a question mark for each letter that could steer a terminal.
+/// The text with each such character replaced by a question mark.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if steers(letter) { '?' } else { letter }).collect()
 }
 
-/// The same of several lines.
+/// Like [`printable`], but keeps line feeds.
 pub fn printable_lines(text: &str) -> String {
     let shown = |letter| if steers(letter) && letter != '\n' { '?' } else { letter };
     text.chars().map(shown).collect()

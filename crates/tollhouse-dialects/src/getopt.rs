@@ -1,43 +1,43 @@
-//! Command lines the way `getopt` takes them apart: `-c10`, `-c 10`, `-kc 10`, `--connections=10`,
-//! long names cut short as long as they are unique. Tools that are spelled here were written against it,
-//! and so were the scripts that call them. What an option means is no matter of this file.
+//! Command line parser compatible with `getopt`: `-c10`, `-c 10`, `-kc 10`, `--connections=10`, and
+//! unique prefixes of long names. The imitated tools and the scripts that call them rely on these
+//! forms. The meaning of options is defined elsewhere.
 
-/// The options that a tool knows.
+/// Options of a tool.
 pub(super) struct Grammar {
-    /// What messages begin with.
+    /// Name of the tool in messages.
     pub(super) tool: &'static str,
-    /// Letters that stand alone.
+    /// Letters without a value.
     pub(super) flags: &'static str,
-    /// Letters that take a value.
+    /// Letters with a value.
     pub(super) valued: &'static str,
-    /// Long names with the letter that they stand for.
+    /// Long names with their letters.
     pub(super) long: &'static [(&'static str, char)],
-    /// Whether options may follow operands.
+    /// Positions in which options are allowed.
     pub(super) order: Order,
 }
 
-/// Where options may stand.
+/// Allowed positions of options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Anywhere, as GNU has it.
+    /// Anywhere, as in GNU tools.
     Anywhere,
-    /// Before the first operand only, as Apache's runtime has it.
+    /// Only before the first operand, as in Apache's runtime.
     First,
 }
 
-/// A command line taken apart.
+/// Parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Options in the order in which they came, by their letter, with their value if they take one.
+    /// Options in their order: the letter, and the value or an empty text.
     pub(super) options: Vec<(char, String)>,
-    /// What is no option.
+    /// Arguments that are not options.
     pub(super) operands: Vec<String>,
 }
 
-/// Takes a command line apart, the tool's own name not included.
+/// Parses a command line, without the tool's name.
 ///
 /// # Errors
-/// What is wrong, in the words of `getopt`.
+/// If the command line is invalid; the text is that of `getopt`.
 pub(super) fn parse(grammar: &Grammar, arguments: &[String]) -> Result<Line, String> {
     let mut line = Line::default();
     let mut rest = arguments.iter();

@@ -1,8 +1,8 @@
-//! The command line of ghz and its configuration files (JSON, TOML, YAML), read into a
-//! [`Case`] and what its output needs beside it.
+//! Command line of ghz and its configuration files (JSON, TOML, YAML), converted to a [`Case`] and
+//! the options of its output.
 //!
-//! One table of keys serves both: a key of the file is a long flag of the command line. Flags win over the
-//! file. How ghz prints is in [`output`].
+//! One table of keys serves both: a key of the file is a long flag of the command line. Flags
+//! override the file. [`output`] prints ghz's reports.
 
 mod call;
 mod command;
@@ -25,21 +25,21 @@ use crate::Asked;
 pub use command::run;
 pub use options::{Format, GhzOptions, Options};
 
-/// What ghz was asked for.
+/// Parsed command line of ghz.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GhzCommand {
-    /// What to measure.
     pub case: Case,
-    /// How to print it, and what ghz echoes in its report.
+    /// Options of the output, including those that ghz repeats in its report.
     pub options: GhzOptions,
-    /// What is done differently than ghz would, a sentence each.
+    /// Differences to ghz's behaviour, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Reads a command line, the tool's name not included, and the files that it names.
+/// Parses a command line, without the tool's name, and the files that it names.
 ///
 /// # Errors
-/// What is wrong with the command line or with a file; unknown keys come with the nearest known one.
+/// If the command line or a file is invalid. For an unknown key, the text suggests the nearest
+/// known one.
 pub fn parse(arguments: &[String]) -> Result<Asked<GhzCommand>, BenchError> {
     let line = line::parse(arguments)?;
     match line.asked {
@@ -58,10 +58,11 @@ pub fn parse(arguments: &[String]) -> Result<Asked<GhzCommand>, BenchError> {
     command(&settings).map(Asked::Run)
 }
 
-/// Reads the text of a configuration file, without flags. The path tells its format and is named in errors.
+/// Parses the text of a configuration file, without flags. The path determines the format and
+/// appears in errors.
 ///
 /// # Errors
-/// Like [`parse`].
+/// If the file is invalid, as in [`parse`].
 pub fn parse_config(path: &Path, text: &str) -> Result<GhzCommand, BenchError> {
     command(&file::parse(path, text)?)
 }
@@ -79,7 +80,7 @@ fn command(settings: &settings::Settings) -> Result<GhzCommand, BenchError> {
     case.connect_to = call.connect_to;
     case.tls = call.tls;
     case.load = planned.load.clone();
-    // Without them, what is listed one by one or left out one by one could not be.
+    // Samples are needed to list or skip single requests.
     case.load.keep_samples = format.lists_requests() || skip_first > 0 || count_errors;
     let options = GhzOptions {
         format,

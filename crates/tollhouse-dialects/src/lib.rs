@@ -1,10 +1,10 @@
-//! The dialects of other load generators: wrk, wrk2, ab and ghz. Scripts that call one of them and read what
-//! it prints need another program name and nothing else.
+//! Command lines and output of other load generators: wrk, wrk2, ab and ghz. Scripts that call one
+//! of them only need to change the program name.
 //!
-//! Each tool is a folder: its options, read into a [`Case`](tollhouse_load::case::Case), its output, made of a
-//! [`CaseResult`](tollhouse_load::result::CaseResult), and the command that joins the two. An option that
-//! cannot be honoured is refused with its reason; none is ignored. Measuring is the engine's work
-//! ([`tollhouse_load`]).
+//! Each tool has a folder: its options, converted to a [`Case`](tollhouse_load::case::Case); its
+//! output, generated from a [`CaseResult`](tollhouse_load::result::CaseResult); and the command
+//! that connects the two. An option that is not supported is refused with the reason, never
+//! ignored. The measurement itself is in [`tollhouse_load`].
 
 #![forbid(unsafe_code)]
 
@@ -17,16 +17,16 @@ pub mod wrk2;
 
 pub use process::Process;
 
-/// What a command line asks for.
+/// Action that a command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked<T> {
-    /// To measure.
+    /// Measurement.
     Run(T),
-    /// To print a text, such as a version or the list of options.
+    /// Text to print, such as a version or the help.
     Print(String),
 }
 
-/// Keeps the last value of each header, as tables of headers do; names are compared as HTTP does.
+/// Sets a header and removes earlier ones with the same name, ignoring case.
 fn set_header(headers: &mut Vec<(String, String)>, name: &str, value: String) {
     headers.retain(|(present, _)| !present.eq_ignore_ascii_case(name));
     headers.push((name.to_owned(), value));

@@ -1,4 +1,4 @@
-//! The process that a command runs in: what it prints to, what ends it early, and how it measures.
+//! Process environment of a command: its output streams, early stop, and measuring.
 
 use std::io::Write;
 
@@ -9,15 +9,16 @@ use tollhouse_load::report::{Report, Severity};
 use tollhouse_load::result::CaseResult;
 use tollhouse_load::run::{self, Progress, Settings, Stop};
 
-/// The process that a command runs in.
+/// Process environment of a command.
 pub struct Process<'a> {
-    /// Where the tool's output goes.
+    /// Standard output, for the tool's output.
     pub stdout: &'a mut dyn Write,
-    /// Where doubts and remarks go, so that the output stays what scripts expect.
+    /// Standard error, for warnings and remarks, so that scripts find only the tool's output in the
+    /// other one.
     pub stderr: &'a mut dyn Write,
-    /// Ends the measurement early; what was seen until then is the result.
+    /// Stops the measurement early; the result covers the time until then.
     pub stop: Stop,
-    /// The command that repeats this.
+    /// Command line that repeats the run.
     pub command_line: Vec<String>,
 }
 
@@ -25,7 +26,7 @@ impl Process<'_> {
     /// Prints to standard output.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If standard output cannot be written.
     pub fn print(&mut self, text: &str) -> Result<(), BenchError> {
         write(self.stdout, text, "standard output")
     }
@@ -33,7 +34,7 @@ impl Process<'_> {
     /// Prints a line to standard error.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If standard error cannot be written.
     pub fn remark(&mut self, text: &str) -> Result<(), BenchError> {
         self.print_error(&format!("tollhouse: {text}\n"))
     }
@@ -41,15 +42,15 @@ impl Process<'_> {
     /// Prints to standard error.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If standard error cannot be written.
     pub fn print_error(&mut self, text: &str) -> Result<(), BenchError> {
         write(self.stderr, text, "standard error")
     }
 
-    /// Measures a case. The observer sees how it goes, may end it, and may fail.
+    /// Measures a case. `observe` is called with the progress; it may stop the run, and may fail.
     ///
     /// # Errors
-    /// When nothing could be measured, or the observer fails.
+    /// If nothing could be measured, or `observe` fails.
     pub(crate) fn measure(
         &mut self,
         case: &Case,
@@ -68,12 +69,12 @@ impl Process<'_> {
         observed.map(|()| result)
     }
 
-    /// Says which figures must not be quoted, and why.
+    /// Prints which figures are invalid, and why.
     pub(crate) fn print_doubts(&mut self, result: CaseResult) -> Result<(), BenchError> {
         let report = Report { results: vec![result], ..Report::default() };
         let mut warnings = honesty::evaluate(&report);
         warnings.retain(|warning| warning.severity == Severity::Invalid);
-        // All other doubts about a run that is too short follow from its length.
+        // All other warnings about a run that is too short follow from its length.
         if warnings.iter().any(|warning| warning.rule == DURATION) {
             warnings.retain(|warning| warning.rule == DURATION);
         }
@@ -81,10 +82,10 @@ impl Process<'_> {
     }
 }
 
-/// The rule about runs that are too short.
+/// Rule for runs that are too short.
 const DURATION: &str = "duration";
 
-/// Writes all of a text; a reader that has seen enough and left is no error.
+/// Writes a text. A closed pipe is not an error, because the reader may have seen enough.
 fn write(to: &mut dyn Write, text: &str, name: &str) -> Result<(), BenchError> {
     match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! wrk: a closed loop, and times that are corrected afterwards.
+//! wrk: a closed loop, with times corrected after the run.
 
 mod command;
 pub mod options;

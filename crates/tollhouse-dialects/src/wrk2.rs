@@ -1,5 +1,5 @@
-//! wrk2: wrk's options with a rate, and latency from the planned start. The options are read where wrk's are
-//! ([`crate::wrk::options`]).
+//! wrk2: wrk's options with a fixed rate, and latency from the planned start. The options are
+//! parsed together with wrk's ([`crate::wrk::options`]).
 
 mod command;
 pub mod output;

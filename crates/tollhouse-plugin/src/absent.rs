@@ -1,8 +1,9 @@
-//! Plugins that an object names and that cannot run here: which of them may be passed over.
+//! Plugins in an object that this build does not contain, and the decision whether they may be
+//! skipped.
 //!
-//! A plugin may be all that stands between strangers and a node. So a name that nobody knows may be
-//! a misspelt protection, and refuses the requests of its object; only what is known to protect
-//! nothing is passed over, and what the operator says may be.
+//! A plugin may be the only protection of a node. An unknown name may be a misspelled protection,
+//! so the requests of its object are refused. Only plugins that are known not to protect anything
+//! are skipped, and those that the operator lists.
 
 use tollhouse_model::Problem;
 use tollhouse_stdx::nearest;
@@ -10,8 +11,8 @@ use tollhouse_stdx::nearest;
 use crate::scope::Scope;
 use crate::validation::Role;
 
-/// Plugins without which no request passes that they would have stopped, and nothing is shown that
-/// they would have hidden: loggers, tracers, encodings, protocols and destinations.
+/// Plugins whose absence lets no unwanted request pass and reveals no hidden data: loggers,
+/// tracers, encodings, protocols and destinations.
 const HARMLESS: &[&str] = &[
     "ai-cache",
     "ai-proxy",
@@ -71,8 +72,8 @@ const HARMLESS: &[&str] = &[
     "zipkin",
 ];
 
-/// Plugins of APISIX that protect, that may, or that run somebody's own code; the names are here for
-/// the sake of suggestions.
+/// APISIX plugins that protect, may protect, or run custom code. The list serves suggestions for
+/// misspelled names.
 const PROTECTING: &[&str] = &[
     "ai-aliyun-content-moderation",
     "ai-aws-content-moderation",
@@ -113,11 +114,11 @@ const PROTECTING: &[&str] = &[
     "wolf-rbac",
 ];
 
-/// Auth plugins of APISIX that consumers may have confs of. Where the plugin is missing, such a conf
-/// identifies nobody, which protects by itself.
+/// APISIX auth plugins that consumers may have confs of. If the plugin is missing, such a conf
+/// identifies no consumer, which is safe.
 const IDENTIFYING: [&str; 4] = ["jwe-decrypt", "ldap-auth", "ldap-auth-advanced", "wolf-rbac"];
 
-/// Stands for all names in the list of those that may be passed over.
+/// Entry for all names, in the list of plugins that may be skipped.
 pub const ALL: &str = "*";
 
 /// Whether a plugin of APISIX has this name.
@@ -125,8 +126,8 @@ pub fn is_of_apisix(name: &str) -> bool {
     HARMLESS.contains(&name) || PROTECTING.contains(&name)
 }
 
-/// What is to be said of a plugin that the catalogue does not have. An error where requests of the
-/// object must be refused, a warning where the plugin is passed over.
+/// Returns the problem for a plugin that is not in the catalogue: an error if requests of the
+/// object must be refused, a warning if the plugin is skipped.
 pub fn problem(name: &str, path: String, role: Role, scope: &Scope<'_>) -> Problem {
     let reason = format!("plugin \"{name}\" is not part of this build");
     let skipped = &scope.services.skipped_plugins;
@@ -135,7 +136,7 @@ pub fn problem(name: &str, path: String, role: Role, scope: &Scope<'_>) -> Probl
         return Problem::warning(path, reason).with_hint(hint);
     }
     if role == Role::Identity && IDENTIFYING.contains(&name) {
-        return Problem::warning(path, reason).with_hint("it identifies nobody");
+        return Problem::warning(path, reason).with_hint("it identifies no consumer");
     }
     let refused = "requests that it might protect are answered 503 (plugin_unavailable) until it \
                    is removed, or named in skip_plugins";
@@ -188,7 +189,7 @@ mod tests {
             ("my-own", Verifier, &[], true, "requests that it might protect"),
             ("kafka-logger", Verifier, &[], false, "it has no effect"),
             ("opentelemetry", Identity, &[], false, "it has no effect"),
-            ("ldap-auth", Identity, &[], false, "it identifies nobody"),
+            ("ldap-auth", Identity, &[], false, "it identifies no consumer"),
             ("ldap-auth", Verifier, &[], true, "requests that it might protect"),
             ("openid-connect", Verifier, &["openid-connect"], false, "it has no effect"),
             ("anything", Verifier, &["*"], false, "it has no effect"),

@@ -1,4 +1,4 @@
-//! An answer that a plugin gives instead of a node.
+//! Answer of a plugin instead of a node's.
 
 use std::borrow::Cow;
 
@@ -6,46 +6,46 @@ use bytes::Bytes;
 use serde_json::Value;
 use smallvec::SmallVec;
 
-/// `Content-Type` of a plugin's object or text that names none; the one that APISIX sends.
+/// Default `Content-Type` of a plugin's object or text, as in APISIX.
 pub const TEXT_PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Header lines kept without allocating; few answers have more.
+/// Number of headers that fit without an allocation; few answers have more.
 const HEADERS_INLINE: usize = 4;
 
-/// A header line of an answer.
+/// Header of an answer: name and value.
 pub type HeaderLine<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 
-/// Status, headers and body.
+/// Answer with status, headers and body.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
-    /// Header lines, in order. A `Content-Type` here replaces the one that the body implies.
+    /// Header lines in order. A `Content-Type` here replaces the one that the body implies.
     pub headers: SmallVec<[HeaderLine<'a>; HEADERS_INLINE]>,
-    /// The body.
+    /// Body; [`AnswerBody::None`] by default.
     pub body: AnswerBody<'a>,
 }
 
 /// The body of an answer.
 #[derive(Debug, Clone)]
 pub enum AnswerBody<'a> {
-    /// None given: an error status gets the gateway's HTML page, any other an empty body.
+    /// Default body: the gateway's HTML page for an error status, otherwise an empty body.
     None,
-    /// Text as it stands, no line end added.
+    /// Text that is sent unchanged, without an added line end.
     Text(Cow<'a, [u8]>),
-    /// A JSON object; gets a line end.
+    /// JSON object, followed by a line end.
     Json(Value),
-    /// Bytes shared with others, such as a cache; sent without being copied.
+    /// Shared bytes, such as those of a cache; sent without a copy.
     Shared(Bytes),
-    /// None is sent, since the request is HEAD: `Content-Length` tells how long it would be.
+    /// Omitted body of an answer to HEAD; the number is its `Content-Length`, if known.
     LeftOut(Option<u64>),
 }
 
 impl Answer<'static> {
-    /// The same as one that may borrow.
+    /// Converts to an answer with a shorter lifetime.
     #[must_use]
     pub fn borrowed<'a>(self) -> Answer<'a> {
-        // Line by line: the list itself does not shorten.
+        // Rebuilt line by line, because the list is not covariant.
         let bare = Answer { body: self.body, ..Answer::status(self.status) };
         let lines = self.headers.into_iter();
         lines.fold(bare, |answer, (name, value)| answer.with_header(name, value))
@@ -53,32 +53,32 @@ impl Answer<'static> {
 }
 
 impl<'a> Answer<'a> {
-    /// A status alone.
+    /// Returns an answer with the default body.
     pub fn status(status: u16) -> Self {
         Self { status, headers: SmallVec::new(), body: AnswerBody::None }
     }
 
-    /// A JSON object, followed by a line end.
+    /// Returns an answer with a JSON object and a line end.
     pub fn json(status: u16, body: Value) -> Self {
         Self { body: AnswerBody::Json(body), ..Self::status(status) }
     }
 
-    /// `{"message": …}`, as security plugins answer.
+    /// Returns `{"message": …}`, the form of security plugins.
     pub fn message(status: u16, message: &str) -> Self {
         Self::json(status, serde_json::json!({ "message": message }))
     }
 
-    /// `{"error_msg": …}`, as traffic plugins answer.
+    /// Returns `{"error_msg": …}`, the form of traffic plugins.
     pub fn error_msg(status: u16, message: &str) -> Self {
         Self::json(status, serde_json::json!({ "error_msg": message }))
     }
 
-    /// Text as it stands.
+    /// Returns an answer with unchanged text.
     pub fn text(status: u16, body: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { body: AnswerBody::Text(body.into()), ..Self::status(status) }
     }
 
-    /// The same with one more header line.
+    /// Adds a header line.
     #[must_use]
     pub fn with_header(
         mut self,

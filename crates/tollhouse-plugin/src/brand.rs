@@ -1,18 +1,18 @@
-//! Under whose name the gateway shows itself to clients: its own, or that of the product whose place it
-//! takes, for those who compare answers or look for its name.
+//! Product name that clients see: Tollhouse, or the replaced product for users who compare answers
+//! or search for its name.
 
-/// A name.
+/// Product name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Brand {
-    /// The product's own.
+    /// Tollhouse itself.
     #[default]
     Tollhouse,
-    /// APISIX's, down to the pages of the server that it stands on.
+    /// APISIX, including the error pages of its server.
     Apisix,
 }
 
 impl Brand {
-    /// The page of an error that the gateway answers itself.
+    /// Returns the HTML page of an error that the gateway answers itself.
     #[must_use]
     pub fn error_page(self, title: &str) -> String {
         let signature = match self {
@@ -24,7 +24,7 @@ impl Brand {
         self.signed(title, signature)
     }
 
-    /// The page of any other status, such as a redirect.
+    /// Returns the HTML page of any other status, such as a redirect.
     #[must_use]
     pub fn page(self, title: &str) -> String {
         self.signed(title, "")

@@ -1,4 +1,4 @@
-//! The plugins that exist: their facts, their schemas, and how a conf becomes a handler.
+//! Catalogue of all plugins: their properties, schemas, and the compilation of confs to handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::scope::{Scope, Services};
 
 pub use crate::schema::SchemaOf;
 
-/// What is known about a plugin without configuring it.
+/// Properties of a plugin that do not depend on a conf.
 pub struct PluginType {
-    /// Its name.
+    /// Name in configurations, such as `key-auth`.
     pub name: &'static str,
-    /// Higher runs earlier.
+    /// Order of execution; higher runs earlier.
     pub priority: i32,
-    /// As `/plugins?all=true` reports.
+    /// Version that `/plugins?all=true` reports.
     pub version: f32,
-    /// What it is for.
+    /// Purpose of the plugin.
     pub category: Category,
-    /// The phases it takes part in.
+    /// Phases that the plugin takes part in.
     pub phases: Phases,
-    /// What happens when both a global rule and the route have it.
+    /// Behaviour if both a global rule and the route have the plugin.
     pub run_policy: RunPolicy,
-    /// Whether it also works for connections below HTTP.
+    /// Whether the plugin also supports connections below HTTP.
     pub serves_connections: bool,
-    /// Whether it works for requests of HTTP.
+    /// Whether the plugin supports HTTP requests.
     pub serves_requests: bool,
-    /// Whether the node gets the path that the plugin has judged.
+    /// Whether the node gets the path that the plugin has checked.
     pub judges_path: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
-    /// Dotted paths of the fields that decide where those are sent.
+    /// Dotted paths of the fields that decide where the encrypted ones are sent.
     pub sent_to: &'static [&'static str],
-    /// What a consumer may say for it.
+    /// Credentials of consumers for this plugin; auth plugins only.
     pub consumer: Option<ConsumerSpec>,
-    /// Fields of its conf that hold expressions.
+    /// Dotted paths of the fields that hold expressions.
     pub expressions: &'static [&'static str],
-    /// Warnings about a conf that satisfies the schema.
+    /// Returns warnings about a conf that satisfies the schema.
     pub remarks: fn(&Value) -> Vec<Remark>,
     conf: Rules,
     metadata: Option<Rules>,
@@ -51,7 +51,7 @@ pub struct PluginType {
     build: fn(&Value, &Scope<'_>) -> Result<SharedHandler, ConfError>,
 }
 
-/// A schema, as a document and compiled.
+/// Schema, as a document and compiled.
 struct Rules {
     document: Value,
     compiled: Schema,
@@ -72,9 +72,10 @@ impl Rules {
         Ok(conf)
     }
 
-    /// Checks a conf that may refer to values kept elsewhere. What it is refused for may be the text of a reference,
-    /// which the plugin never sees: it is then checked with the values. Where this process does not have them all, the
-    /// conf is good by its schema, and whoever serves with it says which value is missing.
+    /// Checks a conf with references to external values. If the raw conf is refused, the reason may
+    /// be the text of a reference, which the plugin never sees. The conf is then checked with the
+    /// values instead. If this process does not have all values, only the schema is checked; the
+    /// serving process reports missing values.
     fn check_with_references(
         &self,
         conf: &Value,
@@ -101,7 +102,8 @@ impl Rules {
     }
 }
 
-/// Clients in Lua write an empty list as `{}` and an empty object as `[]`: their tables are both.
+/// Replaces `{}` by `[]` and vice versa where the schema demands it, because clients in Lua have
+/// one type for both.
 fn empty_as_declared(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) if fields.is_empty() && schema["type"] == "array" => {
@@ -124,7 +126,8 @@ fn empty_as_declared(schema: &Value, value: &mut Value) {
     }
 }
 
-/// JSON does not tell `1` from `1.0`, and clients in Lua write either; Rust does tell them apart.
+/// Converts floats without a fraction to integers, because clients in Lua write either form and
+/// serde distinguishes them.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -148,7 +151,7 @@ impl std::fmt::Debug for PluginType {
 }
 
 impl PluginType {
-    /// What is known about `P`.
+    /// Returns the properties of `P`.
     pub fn new<P: Plugin>() -> Self {
         let mut schema = SchemaOf::<P::Config>::value();
         P::adjust_schema(&mut schema);
@@ -179,44 +182,44 @@ impl PluginType {
         }
     }
 
-    /// Whether it finds out who asks.
+    /// Whether the plugin authenticates requests.
     pub fn is_auth(&self) -> bool {
         self.category == Category::Authentication && self.consumer.is_some()
     }
 
-    /// `type` as `/plugins?all=true` shows it.
+    /// Returns `type` for `/plugins?all=true`.
     pub fn type_name(&self) -> Option<&'static str> {
         (self.is_auth() || self.name == "multi-auth").then_some("auth")
     }
 
-    /// The schema of its conf.
+    /// Returns the schema of the plugin's conf.
     pub fn schema(&self) -> &Value {
         &self.conf.document
     }
 
-    /// The schema of its metadata.
+    /// Returns the schema of the plugin's metadata.
     pub fn metadata_schema(&self) -> Option<&Value> {
         self.metadata.as_ref().map(|rules| &rules.document)
     }
 
-    /// The schema of what a consumer says for it.
+    /// Returns the schema of a consumer's credential for this plugin.
     pub fn consumer_schema(&self) -> Option<&Value> {
         self.identity.as_ref().map(|rules| &rules.document)
     }
 
-    /// Builds a handler.
+    /// Compiles a conf to a handler.
     ///
     /// # Errors
-    /// What is wrong with `conf`, in APISIX's words.
+    /// If `conf` is invalid; the text is in APISIX's words.
     pub fn compile(&self, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, ConfError> {
         let conf = self.conf.complete(conf)?;
         (self.build)(&conf, &Scope { conf: &conf, ..*scope })
     }
 
-    /// Checks what a consumer says for it, and returns its identity with the value it is found by.
+    /// Checks a consumer's credential. Returns its identity and its look-up value.
     ///
     /// # Errors
-    /// What is wrong with `conf`.
+    /// If `conf` is invalid.
     pub fn identify(&self, conf: &Value) -> Result<Identified, ConfError> {
         let (Some(rules), Some(spec)) = (&self.identity, &self.consumer) else {
             return Err("the plugin has no consumer schema".into());
@@ -226,19 +229,19 @@ impl PluginType {
         Ok(Identified { key: key.into(), identity: (spec.compile)(&conf)? })
     }
 
-    /// Checks a conf that may refer to values kept elsewhere.
+    /// Checks a conf that may contain references to external values.
     ///
     /// # Errors
-    /// What is wrong with `conf`.
+    /// If `conf` is invalid.
     pub fn check(&self, conf: &Value, scope: &Scope<'_>) -> Result<(), ConfError> {
         let compile = |conf: &Value| self.compile(conf, &Scope { conf, ..*scope }).map(drop);
         self.conf.check_with_references(conf, scope.services, compile)
     }
 
-    /// The same of what a consumer says for it.
+    /// Checks a consumer's credential that may contain references to external values.
     ///
     /// # Errors
-    /// What is wrong with `conf`.
+    /// If `conf` is invalid.
     pub fn check_identity(&self, conf: &Value, services: &Services) -> Result<(), ConfError> {
         let identify = |conf: &Value| self.identify(conf).and_then(|found| found.check());
         match &self.identity {
@@ -247,10 +250,10 @@ impl PluginType {
         }
     }
 
-    /// Checks metadata.
+    /// Checks plugin metadata.
     ///
     /// # Errors
-    /// What is wrong with `conf`.
+    /// If `conf` does not satisfy the metadata schema.
     pub fn check_metadata(&self, conf: &Value) -> Result<(), ConfError> {
         match &self.metadata {
             Some(rules) => Ok(rules.compiled.validate(conf)?),
@@ -259,29 +262,29 @@ impl PluginType {
     }
 }
 
-/// Who a credential identifies, as one auth plugin sees it.
+/// Parsed credential of one auth plugin.
 pub struct Identified {
-    /// The value that requests are matched by.
+    /// Value by which requests find the credential.
     pub key: String,
-    /// What verifying needs.
+    /// Data for verification.
     pub identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
 impl Identified {
-    /// Refuses what every request without a credential would match.
+    /// Refuses an empty look-up value, which every request without a credential would match.
     ///
     /// # Errors
-    /// The value that requests are matched by is empty.
+    /// If the look-up value is empty.
     pub fn check(&self) -> Result<(), ConfError> {
-        if self.key.is_empty() { Err("an empty key identifies nobody".into()) } else { Ok(()) }
+        if self.key.is_empty() { Err("an empty key identifies no consumer".into()) } else { Ok(()) }
     }
 }
 
-/// A name that no plugin has.
+/// Error: no plugin has this name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchPlugin(pub String);
 
-/// All plugins.
+/// Set of plugins.
 #[derive(Debug)]
 pub struct Catalogue {
     by_priority: Vec<PluginType>,
@@ -289,7 +292,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Of these types.
+    /// Returns a catalogue of these plugins.
     pub fn new(types: impl IntoIterator<Item = PluginType>) -> Self {
         let mut by_priority: Vec<PluginType> = types.into_iter().collect();
         by_priority.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.name.cmp(b.name)));
@@ -298,10 +301,10 @@ impl Catalogue {
         Self { by_priority, by_name }
     }
 
-    /// The same without those that `names` does not name.
+    /// Keeps only the plugins in `names`.
     ///
     /// # Errors
-    /// The first name that no plugin has.
+    /// If no plugin has one of the names; the error is the first such name.
     pub fn only(self, names: &[String]) -> Result<Self, NoSuchPlugin> {
         if let Some(unknown) = names.iter().find(|name| self.get(name).is_none()) {
             return Err(NoSuchPlugin(unknown.clone()));
@@ -310,35 +313,35 @@ impl Catalogue {
         Ok(Self::new(types.filter(|plugin| names.iter().any(|name| name == plugin.name))))
     }
 
-    /// None at all.
+    /// Returns an empty catalogue.
     pub fn empty() -> Self {
         Self::new([])
     }
 
-    /// The plugin of that name.
+    /// Returns the plugin with this name.
     pub fn get(&self, name: &str) -> Option<&PluginType> {
         self.by_name.get(name).map(|index| &self.by_priority[*index])
     }
 
-    /// All, by descending priority.
+    /// Returns all plugins by descending priority.
     pub fn iter(&self) -> impl Iterator<Item = &PluginType> {
         self.by_priority.iter()
     }
 
-    /// Checks a conf in the words of the Admin API: `unknown plugin [x]`, `failed to check the
-    /// configuration of plugin x err: …`.
+    /// Checks a conf. Errors are in the words of the Admin API: `unknown plugin [x]`, `failed to
+    /// check the configuration of plugin x err: …`.
     ///
     /// # Errors
-    /// The text.
+    /// If the plugin is unknown or `conf` is invalid.
     pub fn check(&self, name: &str, conf: &Value, scope: &Scope<'_>) -> Result<(), ConfError> {
         let Some(plugin) = self.get(name) else { return Err(unknown(name)) };
         plugin.check(conf, scope).map_err(|error| refused(name, &error))
     }
 
-    /// Checks what a consumer says for an auth plugin, in the same words.
+    /// Checks a consumer's credential for an auth plugin. Errors are in the words of the Admin API.
     ///
     /// # Errors
-    /// The text.
+    /// If the plugin is unknown or `conf` is invalid.
     pub fn check_identity(
         &self,
         name: &str,

@@ -1,21 +1,22 @@
 //! Content codings (RFC 9110 §8.4.1) in which plugins can read the bodies of answers.
 //!
-//! A plugin that hides something in a body says which ones it reads ([`Plugin::answer_codings`](crate::Plugin)); nodes
-//! are then asked for no other, whatever the client accepts.
+//! A plugin that hides parts of bodies lists the codings that it reads
+//! ([`Plugin::answer_codings`](crate::Plugin)). Nodes are then asked for no other coding, whatever
+//! the client accepts.
 
-/// Content codings besides `identity`, which every reader of bodies knows.
+/// Set of content codings. `identity` is always included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings(u8);
 
-/// The codings by their names.
+/// Names of the codings.
 const NAMES: [(&str, Codings); 2] = [("gzip", Codings::GZIP), ("br", Codings::BROTLI)];
 
 impl Codings {
-    /// None.
+    /// Only `identity`.
     pub const IDENTITY: Self = Self(0);
-    /// `gzip`.
+    /// Only `gzip`.
     pub const GZIP: Self = Self(1);
-    /// `br`.
+    /// Only `br`.
     pub const BROTLI: Self = Self(2);
 
     /// Returns the codings of either set.

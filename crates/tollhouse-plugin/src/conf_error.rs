@@ -1,11 +1,11 @@
-//! Why a conf cannot be used.
+//! Error of an invalid conf.
 
 use std::fmt;
 
 use tollhouse_model::expr::pattern::PatternError;
 use tollhouse_model::schema::{SchemaError, Violation};
 
-/// Why a conf cannot be used: in the words of the Admin API, and in which field, where that is known.
+/// Error of an invalid conf, in the words of the Admin API, with the field if it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfError {
     text: String,
@@ -13,23 +13,23 @@ pub struct ConfError {
 }
 
 impl ConfError {
-    /// What is wrong with one field.
+    /// Returns an error about one field.
     pub fn in_field(field: &'static str, text: impl Into<String>) -> Self {
         Self { text: text.into(), field: Some(field) }
     }
 
-    /// The same in a field that its own text does not know of.
+    /// Sets the field of an error.
     #[must_use]
     pub fn at(self, field: &'static str) -> Self {
         Self { field: Some(field), ..self }
     }
 
-    /// What is wrong, as whoever wrote the conf is told; complete without the field.
+    /// Returns the text for the author of the conf; complete without the field.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The field of the conf that is to be changed.
+    /// Returns the name of the invalid field.
     pub fn field(&self) -> Option<&'static str> {
         self.field
     }

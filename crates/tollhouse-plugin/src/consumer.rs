@@ -1,4 +1,4 @@
-//! Who asks: consumers, their credentials, and how auth plugins find them.
+//! Consumers, their credentials, and the look-up for auth plugins.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,31 +11,31 @@ use serde_json::Value;
 use crate::catalogue::SchemaOf;
 use crate::conf_error::ConfError;
 
-/// A consumer, as far as plugins are concerned.
+/// Consumer, as far as plugins need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
-    /// Its name.
+    /// Name.
     pub username: Box<str>,
-    /// Its group.
+    /// Id of its consumer group.
     pub group_id: Option<Box<str>>,
-    /// Label `custom_id`, which nodes are told.
+    /// Value of the label `custom_id`, which is sent to nodes.
     pub custom_id: Option<Box<str>>,
-    /// Its labels.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether it, or its group, brings plugins of its own.
+    /// Whether the consumer or its group has plugins.
     pub has_plugins: bool,
-    /// What its requests are counted by.
+    /// Number under which its requests are counted.
     pub number: u32,
 }
 
-/// What identifies a consumer to one auth plugin.
+/// Credential of a consumer for one auth plugin.
 #[derive(Clone)]
 pub struct Credential {
-    /// Whom it identifies.
+    /// Owner of the credential.
     pub consumer: Arc<Consumer>,
-    /// The credential object's id; `None` for one that stands in the consumer itself.
+    /// Id of the credential object; `None` for a credential in the consumer itself.
     pub credential_id: Option<Box<str>>,
-    /// What the auth plugin made of the conf.
+    /// Compiled conf, as the auth plugin needs it.
     pub identity: Arc<dyn Any + Send + Sync>,
 }
 
@@ -46,22 +46,22 @@ impl std::fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// What the auth plugin made of the conf; `T` is what its [`ConsumerSpec`] compiles to.
+    /// Returns the compiled conf; `T` is the type of the plugin's [`ConsumerSpec`].
     pub fn identity<T: 'static>(&self) -> Option<&T> {
         self.identity.downcast_ref()
     }
 }
 
-/// Finds consumers; a hash look-up at any number of them.
+/// Look-up of consumers; costs one hash look-up, regardless of their number.
 pub trait ConsumerIndex {
-    /// The credential whose look-up field (`key`, `username`, `key_id`) has the value `key` for the
-    /// auth plugin `plugin`.
+    /// Returns the credential whose look-up field (`key`, `username`, `key_id`) has the value `key`
+    /// for the auth plugin `plugin`.
     fn credential(&self, plugin: &str, key: &[u8]) -> Option<&Credential>;
-    /// The consumer of that name.
+    /// Returns the consumer with this name.
     fn consumer(&self, username: &str) -> Option<&Arc<Consumer>>;
 }
 
-/// No consumers at all.
+/// Empty index.
 #[derive(Debug, Clone, Copy)]
 pub struct NoConsumers;
 
@@ -77,40 +77,40 @@ impl ConsumerIndex for NoConsumers {
 
 type CompileIdentity = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, ConfError>;
 
-/// What a consumer or credential says for an auth plugin.
+/// Credentials of consumers for one auth plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct ConsumerSpec {
-    /// Makes the schema.
+    /// Returns the schema of a credential.
     pub schema: fn() -> Value,
-    /// The field that a request is matched by; unique among all consumers.
+    /// Field by which requests find the credential; unique among all consumers.
     pub key_field: &'static str,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
-    /// Makes the identity of a conf that satisfies the schema.
+    /// Compiles a conf that satisfies the schema.
     pub compile: CompileIdentity,
 }
 
-/// A consumer's conf of an auth plugin, ready to verify requests with.
+/// Credential conf of an auth plugin, prepared for verification.
 pub trait Identity: JsonSchema + DeserializeOwned + Send + Sync + 'static {
-    /// The field that a request is matched by.
+    /// Field by which requests find the credential.
     const KEY_FIELD: &'static str;
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
 
-    /// Completes the schema with what attributes cannot say.
+    /// Completes the schema with rules that attributes cannot express.
     fn adjust_schema(_schema: &mut Value) {}
 
-    /// Checks what the schema cannot say, and prepares what verifying needs.
+    /// Checks rules that the schema cannot express, and prepares data for verification.
     ///
     /// # Errors
-    /// The text reaches whoever wrote the conf.
+    /// If the conf is invalid; the text is for its author.
     fn prepare(&mut self) -> Result<(), ConfError> {
         Ok(())
     }
 }
 
 impl ConsumerSpec {
-    /// Confs described by `T`.
+    /// Returns the spec of credentials of type `T`.
     pub fn new<T: Identity>() -> Self {
         Self {
             schema: || {

@@ -1,4 +1,4 @@
-//! What a plugin sees of a request, and may change about it, before a node is asked.
+//! View of a request for plugins before a node is asked, with all changes that they may make.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::edits::{PreparedName, RequestEdits};
 use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
 use crate::memory::Memory;
 
-/// What nodes are told about who asks, under the names that APISIX gives them.
+/// Headers that tell nodes the consumer, with APISIX's names.
 static CONSUMER_HEADERS: LazyLock<ConsumerHeaders> = LazyLock::new(|| ConsumerHeaders {
     username: PreparedName::new("X-Consumer-Username"),
     credential: PreparedName::new("X-Credential-Identifier"),
@@ -32,7 +32,7 @@ impl ConsumerHeaders {
     }
 }
 
-/// A request in its rewrite, access or before_proxy phase.
+/// Request in its rewrite, access or before_proxy phase.
 pub struct RequestContext<'r> {
     exchange: &'r mut (dyn Exchange + 'r),
     consumers: &'r (dyn ConsumerIndex + 'r),
@@ -42,7 +42,7 @@ pub struct RequestContext<'r> {
 }
 
 impl<'r> RequestContext<'r> {
-    /// For the request behind `exchange`.
+    /// Returns the context of the request behind `exchange`.
     pub fn new(
         exchange: &'r mut (dyn Exchange + 'r),
         consumers: &'r (dyn ConsumerIndex + 'r),
@@ -51,50 +51,50 @@ impl<'r> RequestContext<'r> {
         Self { exchange, consumers, memory, consumer: None, instance: 0 }
     }
 
-    /// Names the instance that runs next, for what it remembers.
+    /// Sets the plugin instance that runs next; its memory is separate.
     #[inline]
     pub fn enter(&mut self, instance: usize) {
         self.instance = instance;
     }
 
-    /// The request itself.
+    /// Returns the request itself.
     pub fn exchange(&self) -> &dyn Exchange {
         &*self.exchange
     }
 
-    /// The method as sent.
+    /// Returns the method as sent.
     pub fn method(&self) -> &[u8] {
         self.exchange.method()
     }
 
-    /// The normalised path.
+    /// Returns the normalised path.
     pub fn path(&self) -> &[u8] {
         self.exchange.path()
     }
 
-    /// The normalised path as it can travel in a request line: reserved characters are escaped where
-    /// the client has escaped them.
+    /// Returns the normalised path for a request line: reserved characters are escaped if the
+    /// client has escaped them.
     pub fn escaped_path(&self) -> Cow<'_, [u8]> {
         self.exchange.escaped_path()
     }
 
-    /// The query string without `?`.
+    /// Returns the query string without `?`.
     pub fn query(&self) -> Option<&[u8]> {
         self.exchange.query()
     }
 
-    /// Normalised path and query: what to decide by. A `?`, `#` or `%` that is part of the path, and
-    /// control bytes, stay escaped.
+    /// Returns normalised path and query, on which decisions must be based. A `?`, `#` or `%`
+    /// within the path and control bytes stay escaped.
     pub fn request_uri(&self) -> Cow<'_, [u8]> {
         self.exchange.request_uri()
     }
 
-    /// Path and query as sent.
+    /// Returns path and query as sent.
     pub fn real_request_uri(&self) -> Cow<'_, [u8]> {
         self.exchange.real_request_uri()
     }
 
-    /// Path and query for the node as they are now, after the plugins that have run.
+    /// Returns path and query for the node, after the plugins that have run.
     pub fn node_uri(&self) -> Cow<'_, [u8]> {
         match self.exchange.edits().upstream_uri() {
             Some(uri) => Cow::Borrowed(uri),
@@ -102,13 +102,13 @@ impl<'r> RequestContext<'r> {
         }
     }
 
-    /// All header lines of that name, with what plugins have changed, as one line would have them: a second line is
-    /// judged, too. [`Self::headers_named`] gives them one by one.
+    /// Returns all lines of a header, joined to one, with the changes of plugins, so that a
+    /// decision covers every line. [`Self::headers_named`] returns them one by one.
     pub fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.exchange.header(name.as_bytes())
     }
 
-    /// Every header line of that name, in order.
+    /// Returns every line of a header, in order.
     pub fn headers_named(&self, name: &str) -> Vec<Vec<u8>> {
         let mut values = Vec::new();
         self.each_header(&mut |other, value| {
@@ -119,23 +119,23 @@ impl<'r> RequestContext<'r> {
         values
     }
 
-    /// Calls `visit` with every header line, with what plugins have changed.
+    /// Calls `visit` with every header line, with the changes of plugins.
     pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         each_header(&*self.exchange, visit);
     }
 
-    /// Calls `visit` with every header line as a node would get it now; of `Host` and framing, what
-    /// is visited does not count.
+    /// Calls `visit` with every header line as a node would get it now. `Host` and framing headers
+    /// may still change.
     pub fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         self.exchange.each_node_header(visit);
     }
 
-    /// The first value of a query argument, decoded; the name's case counts.
+    /// Returns the first value of a query argument, decoded. Names are case-sensitive.
     pub fn argument(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         query_argument(self.query()?, name)
     }
 
-    /// The value of a cookie.
+    /// Returns the value of a cookie.
     pub fn cookie(&self, name: &str) -> Option<Vec<u8>> {
         let mut found = None;
         self.each_header(&mut |other, value| {
@@ -146,7 +146,7 @@ impl<'r> RequestContext<'r> {
         found
     }
 
-    /// The client's address after real-ip processing.
+    /// Returns the client's address after real-ip processing.
     pub fn remote_address(&self) -> IpAddr {
         match self.exchange.edits().remote {
             Some((address, _)) => address,
@@ -154,33 +154,33 @@ impl<'r> RequestContext<'r> {
         }
     }
 
-    /// The other end of the connection.
+    /// Returns the address of the other end of the connection.
     pub fn peer_address(&self) -> IpAddr {
         self.exchange.peer_address()
     }
 
-    /// Whether the client came over TLS.
+    /// Whether the client used TLS.
     pub fn is_tls(&self) -> bool {
         self.exchange.is_tls()
     }
 
-    /// The request as the source of variables, for templates and expressions.
+    /// Returns the variables of the request, for templates and expressions.
     pub fn variables(&self) -> &dyn Lookup {
         self.exchange.as_lookup()
     }
 
-    /// The document of an object that the request has reached.
+    /// Returns the document of an object that the request has matched.
     pub fn matched_object(&self, kind: MatchedObject) -> Option<serde_json::Value> {
         self.exchange.matched_object(kind)
     }
 
-    /// What plugins change about the request.
+    /// Returns the changes to the request.
     pub fn edits(&mut self) -> &mut RequestEdits {
         self.exchange.edits_mut()
     }
 
-    /// Sets a header line for the node, and for plugins that follow. An empty value leaves none, as
-    /// APISIX's servers have it.
+    /// Sets a header for the node and for later plugins. An empty value removes the header, as in
+    /// APISIX.
     pub fn set_header(&mut self, name: &str, value: &[u8]) {
         if value.is_empty() {
             return self.remove_header(name);
@@ -193,7 +193,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut().headers.remove(name);
     }
 
-    /// Has nodes answer in none but these codings: the body of the answer is to be read.
+    /// Restricts answers of nodes to these codings, because a plugin must read the body.
     pub fn read_answer_in(&mut self, codings: Codings) {
         let edits = self.exchange.edits_mut();
         let others = edits.answer_codings.unwrap_or(codings);
@@ -206,16 +206,17 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut().upstream = Some(index);
     }
 
-    /// Reads the whole body, of at most `bytes_max` bytes; it still reaches the node.
+    /// Reads the whole body, of at most `bytes_max` bytes. The node still gets it.
     ///
     /// # Errors
-    /// A longer one, or a client that fails to send it.
+    /// If the body is longer, or the client fails to send it.
     pub async fn read_body(&mut self, bytes_max: u64) -> Result<&[u8], BodyError> {
         self.exchange.read_body(bytes_max).await?;
         Ok(self.body())
     }
 
-    /// The body as read before; empty when it has not been read. A plugin's replacement counts.
+    /// Returns the body that was read before, or a plugin's replacement; empty if it has not been
+    /// read.
     pub fn body(&self) -> &[u8] {
         match &self.exchange.edits().body {
             Some(body) => body,
@@ -223,24 +224,25 @@ impl<'r> RequestContext<'r> {
         }
     }
 
-    /// Lets `look` see the body as [`Self::body`] has it, on another thread where it is long, so that
-    /// no other request waits for it.
+    /// Runs `look` on the body ([`Self::body`]). A long body is examined on another thread, so that
+    /// other requests do not wait.
     ///
     /// # Errors
-    /// When there is no memory for the work.
+    /// If the memory budget is exhausted.
     pub async fn examine_body<T: Send + 'static>(
         &mut self,
         look: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<T, BodyError> {
         let found = self.exchange.examine_body(Box::new(|body| Box::new(look(body)))).await?;
-        // What comes back is what `look` has returned.
+        // The box holds the result of `look`.
         found.downcast().map(|found| *found).map_err(|_| BodyError::Broken)
     }
 
-    /// Reads the first bytes of a connection below HTTP until `is_enough` says so of them.
+    /// Reads the first bytes of a connection below HTTP until `is_enough` returns true.
     ///
     /// # Errors
-    /// The client goes, takes too long, or has sent more than is held; requests have no such bytes.
+    /// If the client closes the connection, takes too long, or sends more than can be held. Always
+    /// for HTTP requests.
     pub async fn read_first_bytes(
         &mut self,
         is_enough: fn(&[u8]) -> bool,
@@ -249,33 +251,33 @@ impl<'r> RequestContext<'r> {
         Ok(self.exchange.first_bytes())
     }
 
-    /// Sets a variable of a connection, for whoever asks later.
+    /// Sets a variable of a connection for later plugins.
     pub fn set_variable(&mut self, name: &'static str, value: Vec<u8>) {
         self.exchange.edits_mut().variables.push((name, value));
     }
 
-    /// Whether the request cannot go on, whatever plugins answer: its body found no memory, or its
-    /// client is gone.
+    /// Whether the request cannot go on, whatever plugins answer: memory for its body is
+    /// missing, or the client has gone.
     pub fn is_refused(&self) -> bool {
         self.exchange.is_refused()
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Moment {
         self.exchange.now()
     }
 
-    /// A random number; not for secrets.
+    /// Returns a random number; not suitable for secrets.
     pub fn random(&self) -> u64 {
         self.exchange.random()
     }
 
-    /// Waits.
+    /// Waits for `time`.
     pub async fn sleep(&mut self, time: Duration) {
         self.exchange.sleep(time).await;
     }
 
-    /// Finds who has `key` with the auth plugin `plugin`.
+    /// Finds the credential with `key` for the auth plugin `plugin`.
     pub fn find_credential(&self, plugin: &str, key: &[u8]) -> Option<&'r Credential> {
         self.consumers.credential(plugin, key)
     }
@@ -285,18 +287,18 @@ impl<'r> RequestContext<'r> {
         self.consumers.consumer(username)
     }
 
-    /// Who asks, once an auth plugin knows.
+    /// Returns the consumer, if an auth plugin has identified it.
     pub fn consumer(&self) -> Option<&'r Arc<Consumer>> {
         self.consumer
     }
 
-    /// The request comes from whom `credential` identifies: nodes are told, and that consumer's
-    /// plugins join in.
+    /// Attributes the request to the owner of `credential`. Nodes get the consumer's headers, and
+    /// its plugins run too.
     pub fn authenticate(&mut self, credential: &'r Credential) {
         self.admit(&credential.consumer, credential.credential_id.as_deref());
     }
 
-    /// The request counts as the consumer's, without a credential.
+    /// Attributes the request to a consumer without a credential.
     pub fn authenticate_as(&mut self, consumer: &'r Arc<Consumer>) {
         self.admit(consumer, None);
     }
@@ -309,7 +311,8 @@ impl<'r> RequestContext<'r> {
         if known_before {
             names.all().iter().for_each(|name| headers.remove(name.as_str()));
         }
-        // The client's own copies are for nobody, in any spelling, so there is nothing to hide.
+        // The client's own headers of these names are never passed on, in any spelling, so nothing
+        // has to be hidden.
         headers.add_prepared(&names.username, consumer.username.as_bytes());
         if let Some(id) = credential_id {
             headers.add_prepared(&names.credential, id.as_bytes());
@@ -319,12 +322,12 @@ impl<'r> RequestContext<'r> {
         }
     }
 
-    /// Leaves `value` for a later phase of this instance; dropped when the request ends.
+    /// Stores `value` for a later phase of this instance; dropped at the end of the request.
     pub fn remember<T: 'static>(&mut self, value: T) {
         self.memory.put(self.instance, value);
     }
 
-    /// What this instance left.
+    /// Returns the value that this instance stored.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }

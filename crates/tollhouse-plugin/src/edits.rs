@@ -1,7 +1,7 @@
-//! What plugins change about a message: an overlay over a head that stays as it was read.
+//! Changes of plugins to a message: an overlay over its unchanged head.
 //!
-//! Kept in flat buffers that are reused from request to request, so that setting a header costs a
-//! copy of its bytes.
+//! The buffers are flat and reused between requests, so that setting a header costs only a copy of
+//! its bytes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,39 +13,39 @@ use tollhouse_stdx::word_bytes::word_bytes;
 use crate::codings::Codings;
 use crate::identity::Identities;
 
-/// What a line has besides name and value.
+/// Bytes of a line besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 
-/// Changes to the header lines of a message. Whatever plugins give, the lines are well-formed: bytes
-/// that no name or value may have are percent-encoded, as APISIX's servers do, so that none can end a
-/// line or begin another.
+/// Changes to the headers of a message. The resulting lines are always well-formed: bytes that are
+/// invalid in a name or value are percent-encoded, as in APISIX, so that they cannot end a line or
+/// start another.
 #[derive(Debug, Default)]
 pub struct HeaderEdits {
-    /// Header lines as they are sent, those that have been taken back among them.
+    /// Added lines in wire form, including removed ones.
     bytes: Vec<u8>,
     lines: Vec<Line>,
-    /// One bit for the length of each name among the lines: most names that are looked for are as long as
-    /// none of them.
+    /// Bit set of the lengths of added names. Most searched names have another length, so the
+    /// search can be skipped.
     lengths: u64,
-    /// Names whose lines in the message itself do not count any more.
+    /// Names whose lines in the message itself are hidden.
     hidden: Vec<Box<str>>,
-    /// Whether `bytes` holds more than `lines`.
+    /// Whether `bytes` contains removed lines.
     has_gaps: bool,
     hiding: Hiding,
 }
 
-/// Which lines of the message itself a name hides.
+/// Rule for the lines of the message that a name hides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Hiding {
-    /// Those of that name.
+    /// Lines of exactly this name, ignoring case.
     #[default]
     Exact,
-    /// Also those that a node may take for them: a client's `X_User` must not stand beside the
-    /// `X-User` of a plugin.
+    /// Also lines whose name a node may confuse with it: a client's `X_User` must not appear beside
+    /// the `X-User` of a plugin.
     Folded,
 }
 
-/// A header line in `bytes`.
+/// Header line in `bytes`.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     start: u32,
@@ -54,12 +54,12 @@ struct Line {
 }
 
 impl HeaderEdits {
-    /// For a request on its way to a node: a name hides all spellings of it.
+    /// Returns changes for a request to a node, in which a name hides all its spellings.
     pub fn for_request() -> Self {
         Self { hiding: Hiding::Folded, ..Self::default() }
     }
 
-    /// Forgets everything, keeps the room.
+    /// Removes all changes; keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
@@ -68,7 +68,7 @@ impl HeaderEdits {
         self.has_gaps = false;
     }
 
-    /// Whether nothing changes.
+    /// Whether the set of changes is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.hidden.is_empty()
@@ -80,14 +80,14 @@ impl HeaderEdits {
         !self.hidden.is_empty()
     }
 
-    /// One more line of that name.
+    /// Adds a header line.
     #[inline]
     pub fn add(&mut self, name: &str, value: &[u8]) {
         let line = self.keep(name, value);
         self.push(line);
     }
 
-    /// The same of a name that is ready to be written.
+    /// Adds a header line with an encoded name.
     #[inline]
     pub fn add_prepared(&mut self, name: &PreparedName, value: &[u8]) {
         let start = self.bytes.len();
@@ -103,13 +103,13 @@ impl HeaderEdits {
         self.lines.push(line);
     }
 
-    /// The only line of that name.
+    /// Sets a header to a single line.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         self.remove(name);
         self.add(name, value);
     }
 
-    /// No line of that name.
+    /// Removes all lines of a header.
     pub fn remove(&mut self, name: &str) {
         let (bytes, before) = (&self.bytes, self.lines.len());
         self.lines.retain(|line| !line.is_named(bytes, name.as_bytes()));
@@ -119,7 +119,7 @@ impl HeaderEdits {
         }
     }
 
-    /// Whether the message's own lines of that name are hidden.
+    /// Whether the message's own lines of a header are hidden.
     #[inline]
     pub fn hides(&self, name: &[u8]) -> bool {
         let is_meant = |hidden: &[u8]| match self.hiding {
@@ -129,7 +129,7 @@ impl HeaderEdits {
         self.hidden.iter().any(|hidden| is_meant(hidden.as_bytes()))
     }
 
-    /// The first line of that name among those added.
+    /// Returns the first added line of a header.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
         if self.lengths & length_bit(name.len()) == 0 {
@@ -139,26 +139,26 @@ impl HeaderEdits {
         Some(line.value(&self.bytes))
     }
 
-    /// The lines added, in order.
+    /// Returns the added lines, in order.
     #[inline]
     pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.lines.iter().map(|line| (line.name(&self.bytes), line.value(&self.bytes)))
     }
 
-    /// The names whose lines in the message itself do not count.
+    /// Returns the names whose lines in the message itself are hidden.
     pub fn hidden_names(&self) -> impl Iterator<Item = &[u8]> {
         self.hidden.iter().map(|name| name.as_bytes())
     }
 
-    /// All lines added as they are sent, each with its line end; `None` where some have been taken
-    /// back, and [`Self::lines`] tells which are left.
+    /// Returns all added lines in wire form, each with its line end. `None` if some were removed;
+    /// [`Self::lines`] returns the rest.
     #[inline]
     pub fn wire(&self) -> Option<&[u8]> {
         (!self.has_gaps).then_some(&self.bytes)
     }
 
     fn keep(&mut self, name: &str, value: &[u8]) -> Line {
-        // Bounded by what a head may hold, far below 4 GiB.
+        // Bounded by the size of a head, far below 4 GiB.
         let start = self.bytes.len();
         self.bytes.reserve(name.len() + value.len() + LINE_EXTRA_BYTES);
         append_name(&mut self.bytes, name.as_bytes());
@@ -167,7 +167,7 @@ impl HeaderEdits {
         self.keep_value(start, name_bytes, value)
     }
 
-    /// Ends the line that begins at `start`, where its name stands.
+    /// Ends the line that begins at `start` and already has its name.
     #[inline]
     fn keep_value(&mut self, start: usize, name_bytes: usize, value: &[u8]) -> Line {
         let value_start = self.bytes.len();
@@ -178,23 +178,23 @@ impl HeaderEdits {
     }
 }
 
-/// The bit of a length; lengths that are 64 apart share one.
+/// Returns the bit for a length; lengths that differ by 64 share one.
 #[inline]
 pub const fn length_bit(bytes: usize) -> u64 {
     1 << (bytes % u64::BITS as usize)
 }
 
-/// A name under which lines are added to message after message: encoded once.
+/// Header name that is encoded once and used for many messages.
 #[derive(Debug)]
 pub struct PreparedName {
     text: Box<str>,
-    /// What a line of that name begins with, up to its value.
+    /// Start of a line: encoded name, colon, space.
     start: Box<[u8]>,
     is_own: bool,
 }
 
 impl PreparedName {
-    /// The name, ready to be written.
+    /// Encodes a name.
     pub fn new(text: &str) -> Self {
         let mut start = Vec::with_capacity(text.len() + b": ".len());
         append_name(&mut start, text.as_bytes());
@@ -202,37 +202,38 @@ impl PreparedName {
         Self { text: text.into(), start: start.into(), is_own: is_own(text) }
     }
 
-    /// As it was given.
+    /// Returns the name as it was given.
     #[inline]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether lines of that name may be the gateway's own.
+    /// Whether the gateway writes headers of this name itself.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
         self.is_own
     }
 }
 
-/// Whether the gateway writes lines of that name into answers itself: no head that it has read holds them.
+/// Whether the gateway writes headers of this name itself into answers, so that they are missing in
+/// the head that it has read.
 pub(crate) fn is_own(name: &str) -> bool {
     let own = ["server", "date", "content-type", "content-length", "x-apisix-upstream-status"];
     own.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// Where a byte may stand as it is, a bit for each place. One look-up a byte: names are checked for
-/// every line that a plugin adds, and comparing costs five times as much.
+/// Bit set of the places in which a byte may appear unescaped. A table look-up per byte is used
+/// because names are checked for every added line, and comparisons take five times as long.
 type Places = u8;
 
-/// In a name: a byte of a token (RFC 9110 §5.6.2).
+/// Header name: bytes of a token (RFC 9110 §5.6.2).
 const IN_NAME: Places = 1;
-/// In a field value: no control byte but HTAB.
+/// Field value: no control byte except HTAB.
 const IN_VALUE: Places = 2;
-/// In path or query of a request line.
+/// Path or query of a request line.
 const IN_TARGET: Places = 4;
 
-/// What a token may hold besides letters and digits.
+/// Bytes of a token besides letters and digits.
 const NAME_MARKS: &[u8] = b"-_!#$%&'*+.^`|~";
 
 static PLACES: [Places; 256] = {
@@ -277,10 +278,10 @@ fn append_value(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Appends `text`, the bytes that may not stand there as `%XX`.
+/// Appends `text`; bytes that are invalid in this place become `%XX`.
 #[inline]
 fn append_encoded(out: &mut Vec<u8>, text: &[u8], place: Places) {
-    // All bytes are looked at, without a branch each: nearly every text is clean.
+    // Looks at all bytes without a branch for each, because almost every text is clean.
     let common = text.iter().fold(place, |common, &byte| common & PLACES[usize::from(byte)]);
     if common != 0 {
         out.extend_from_slice(text);
@@ -313,7 +314,7 @@ impl Line {
 
     #[inline]
     fn is_named(&self, bytes: &[u8], name: &[u8]) -> bool {
-        // Names of one length that stand together often begin alike.
+        // Compares the last byte first: names of equal length often begin alike.
         let ends_alike =
             |own: &[u8]| own.last().zip(name.last()).is_none_or(|(a, b)| (a ^ b) & !0x20 == 0);
         self.name_bytes as usize == name.len() && {
@@ -323,34 +324,34 @@ impl Line {
     }
 }
 
-/// Changes to a request on its way to a node.
+/// Changes to a request before it is sent to a node.
 #[derive(Debug)]
 pub struct RequestEdits {
-    /// Header lines.
+    /// Changes to headers.
     pub headers: HeaderEdits,
-    /// Path and query to ask the node for, instead of the client's.
+    /// Path and query for the node. `None`: the client's.
     upstream_uri: Option<Vec<u8>>,
-    /// `Host` for the node.
+    /// Value of `Host` for the node.
     pub host: Option<Vec<u8>>,
-    /// The method for the node.
+    /// Method for the node.
     pub method: Option<&'static str>,
-    /// The client's address and port, as a plugin believes them.
+    /// Client's address and port according to a plugin.
     pub remote: Option<(IpAddr, Option<u16>)>,
-    /// A body instead of the client's, which has been read to its end.
+    /// Replacement of the client's body, which was read to its end.
     pub body: Option<Vec<u8>>,
-    /// Most bytes that the client's body may have.
+    /// Longest body that the client may send, in bytes.
     pub body_bytes_max: Option<u64>,
-    /// Most time until the whole answer has come; what is under way then ends.
+    /// Longest time until the end of the answer; the exchange is aborted after that.
     pub time_max: Option<Duration>,
-    /// The upstream chosen: index into what the plugin that chose it has.
+    /// Index of the chosen upstream in the list of the plugin that chose it.
     pub upstream: Option<usize>,
-    /// Which limit has refused the request, for counters that know its name.
+    /// Name of the limit that refused the request, for counters.
     pub refused_by: Option<&'static str>,
-    /// Variables that plugins have found in a connection's first bytes.
+    /// Variables that plugins derived from a connection's first bytes.
     pub variables: Vec<(&'static str, Vec<u8>)>,
-    /// Codings in which plugins can read the answer's body, where one of them has to.
+    /// Codings in which plugins can read the answer's body, if one of them must.
     pub answer_codings: Option<Codings>,
-    /// Identities that the request was let in under.
+    /// Identities under which the request was admitted.
     pub identities: Identities,
 }
 
@@ -375,9 +376,9 @@ impl Default for RequestEdits {
 }
 
 impl RequestEdits {
-    /// Forgets everything, keeps the room of the headers.
+    /// Removes all changes; keeps the allocated memory of headers.
     pub fn clear(&mut self) {
-        // Taken apart, so that whoever adds a field is asked about it here.
+        // Destructured, so that the compiler reports a new field that is not cleared here.
         let Self {
             headers,
             upstream_uri,
@@ -408,14 +409,14 @@ impl RequestEdits {
         identities.clear();
     }
 
-    /// Path and query to ask the node for, instead of the client's.
+    /// Returns path and query for the node, if they differ from the client's.
     #[inline]
     pub fn upstream_uri(&self) -> Option<&[u8]> {
         self.upstream_uri.as_deref()
     }
 
-    /// Asks the node for another path and query. Bytes that cannot stand in a request line are
-    /// percent-encoded, whoever put them there.
+    /// Sets path and query for the node. Bytes that are invalid in a request line are
+    /// percent-encoded.
     pub fn set_upstream_uri(&mut self, uri: &[u8]) {
         let mut encoded = Vec::with_capacity(uri.len());
         append_encoded(&mut encoded, uri, IN_TARGET);

@@ -1,6 +1,6 @@
-//! The request under way, as the data plane lends it to plugins.
+//! Interface of a request that the data plane offers to plugins.
 //!
-//! Implemented by the data plane and by the harness of `testing`; plugins use it through
+//! The data plane and the test harness implement it; plugins use it through
 //! [`RequestContext`](crate::RequestContext).
 
 use std::any::Any;
@@ -17,13 +17,13 @@ use tollhouse_stdx::MemoryBudget;
 use crate::consumer::Consumer;
 use crate::edits::RequestEdits;
 
-/// A future that stays on its core.
+/// Future that is not sent to another thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Now.
+/// Time of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds since some moment; never goes back.
+    /// Milliseconds of the monotonic clock, with an arbitrary start.
     pub monotonic_ms: u64,
     /// Milliseconds since 1970.
     pub unix_ms: u64,
@@ -32,39 +32,39 @@ pub struct Moment {
 /// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// It is longer than allowed; answered by 413.
+    /// Longer than allowed; answered with 413.
     TooLarge,
-    /// The client broke off, was too slow, or broke the framing.
+    /// The client closed the connection, was too slow, or violated the framing.
     Broken,
 }
 
-/// Looks at a body and brings back what it finds.
+/// Function that examines a body and returns its result.
 pub type BodyExaminer = Box<dyn FnOnce(&[u8]) -> Box<dyn Any + Send> + Send>;
 
-/// An object that a request has reached.
+/// Kind of an object that a request has matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedObject {
-    /// Its route.
+    /// Matched route.
     Route,
-    /// The route's service.
+    /// Service of the route.
     Service,
 }
 
-/// The data plane's side of a request under way.
+/// Data plane's side of a running request.
 pub trait Exchange: Lookup {
-    /// The method as sent.
+    /// Returns the method as sent.
     fn method(&self) -> &[u8];
-    /// The normalised path.
+    /// Returns the normalised path.
     fn path(&self) -> &[u8];
-    /// The query string without `?`.
+    /// Returns the query string without `?`.
     fn query(&self) -> Option<&[u8]>;
-    /// Normalised path and query. A `?`, `#` or `%` that is part of the path, and control bytes,
-    /// stay escaped, so that it is read in one way.
+    /// Returns normalised path and query. A `?`, `#` or `%` within the path and control bytes stay
+    /// escaped, so that the result is unambiguous.
     fn request_uri(&self) -> Cow<'_, [u8]>;
-    /// Path and query as sent; never with the scheme and host of an absolute target.
+    /// Returns path and query as sent, without the scheme and host of an absolute target.
     fn real_request_uri(&self) -> Cow<'_, [u8]>;
-    /// The normalised path as it can travel in a request line: reserved characters are escaped where
-    /// the client has escaped them. Empty where there is no path.
+    /// Returns the normalised path for a request line: reserved characters are escaped if the
+    /// client has escaped them. Empty without a path.
     fn escaped_path(&self) -> Cow<'_, [u8]> {
         let options = NormalizeOptions::default();
         let sent = path_of(self.real_request_uri());
@@ -73,15 +73,16 @@ pub trait Exchange: Lookup {
             Err(_) => Cow::Borrowed(b""),
         }
     }
-    /// The path as sent where it is the normalised one as it stands: nothing in it is escaped, and no segment
-    /// leads up.
+    /// Returns the path as sent if it equals the normalised path, that is, without escapes or dot
+    /// segments.
     fn path_as_sent(&self) -> Option<&[u8]> {
         None
     }
-    /// The first line of that name, as sent by the client; those that are reserved for the gateway
-    /// and those that `Connection` names are not there.
+    /// Returns the first line of a header as sent by the client. Headers reserved for the gateway
+    /// and those named in `Connection` are missing.
     fn client_header(&self, name: &[u8]) -> Option<&[u8]>;
-    /// All lines of that name that the client sent, without the same, as one line would have them (RFC 9110 §5.3).
+    /// Returns all lines of a header as sent by the client, joined to one (RFC 9110 §5.3), with the
+    /// same exceptions.
     fn client_header_list(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let mut joined: Option<Vec<u8>> = None;
         self.each_client_header(&mut |other, value| {
@@ -94,28 +95,28 @@ pub trait Exchange: Lookup {
         });
         joined.map(Cow::Owned)
     }
-    /// Calls `visit` with every header line that the client sent, without the same.
+    /// Calls `visit` with every header line as sent by the client, with the same exceptions.
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
     /// Whether the client asks to switch to WebSocket.
     fn asks_websocket(&self) -> bool {
         self.client_header(b"upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"websocket"))
     }
-    /// The client's address after real-ip processing.
+    /// Returns the client's address after real-ip processing.
     fn remote_address(&self) -> IpAddr;
-    /// The peer's address: the other end of the connection.
+    /// Returns the address of the other end of the connection.
     fn peer_address(&self) -> IpAddr;
-    /// Whether the client came over TLS.
+    /// Whether the client used TLS.
     fn is_tls(&self) -> bool;
-    /// What plugins have changed so far.
+    /// Returns the changes that plugins have made so far.
     fn edits(&self) -> &RequestEdits;
-    /// The same, to be changed.
+    /// Returns the changes for modification.
     fn edits_mut(&mut self) -> &mut RequestEdits;
-    /// Reads the whole body, of at most `bytes_max` bytes once decoded.
+    /// Reads the whole body, of at most `bytes_max` decoded bytes.
     fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>>;
-    /// The body, if it has been read; without chunk framing.
+    /// Returns the body without chunk framing, if it has been read.
     fn body(&self) -> Option<&[u8]>;
-    /// Lets `look` see the body that has been read, or the one that takes its place: on another
-    /// thread where it is long.
+    /// Runs `look` on the body that was read, or on its replacement. A long body is examined on
+    /// another thread.
     fn examine_body<'a>(
         &'a mut self,
         look: BodyExaminer,
@@ -123,19 +124,19 @@ pub trait Exchange: Lookup {
         let found = look(self.edits().body.as_deref().or(self.body()).unwrap_or_default());
         Box::pin(std::future::ready(Ok(found)))
     }
-    /// Whether this is a connection below HTTP: it has addresses, and nothing of a request.
+    /// Whether this is a connection below HTTP, which has addresses but no request.
     fn is_connection(&self) -> bool {
         false
     }
-    /// Reads the first bytes of a connection until `is_enough` says so of them; nodes get them all the
-    /// same. A request has none.
+    /// Reads the first bytes of a connection until `is_enough` returns true. Nodes still get them.
+    /// HTTP requests have none.
     fn read_first_bytes<'a>(
         &'a mut self,
         _is_enough: fn(&[u8]) -> bool,
     ) -> LocalFuture<'a, Result<(), BodyError>> {
         Box::pin(std::future::ready(Err(BodyError::Broken)))
     }
-    /// What has been read of a connection, and not been sent on.
+    /// Returns the bytes read from a connection and not yet sent on.
     fn first_bytes(&self) -> &[u8] {
         &[]
     }
@@ -143,32 +144,32 @@ pub trait Exchange: Lookup {
     fn is_refused(&self) -> bool {
         false
     }
-    /// What bodies that are held take their bytes of.
+    /// Returns the memory budget for bodies that plugins hold.
     fn memory(&self) -> Arc<MemoryBudget> {
         MemoryBudget::unlimited()
     }
-    /// Notes who asks, for variables, log and metrics.
+    /// Records the consumer for variables, log and metrics.
     fn note_consumer(&mut self, consumer: &Consumer);
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Moment;
-    /// A random number; not for secrets.
+    /// Returns a random number; not suitable for secrets.
     fn random(&self) -> u64;
-    /// Waits.
+    /// Waits for `time`.
     fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()>;
-    /// This exchange as the source of variables.
+    /// Returns this exchange as a source of variables.
     fn as_lookup(&self) -> &dyn Lookup;
-    /// The document of an object that the request has reached, for plugins that show it to others;
-    /// `None` where there is none, or where documents are not at hand.
+    /// Returns the document of an object that the request has matched, for plugins that pass it on.
+    /// `None` if the object does not exist or its document is not available.
     fn matched_object(&self, _kind: MatchedObject) -> Option<serde_json::Value> {
         None
     }
-    /// Calls `visit` with every header line as a node would get it now; of `Host` and framing, what is
-    /// visited does not count.
+    /// Calls `visit` with every header line as a node would get it now. `Host` and framing headers
+    /// may still change.
     fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         each_header(self, visit);
     }
-    /// All lines of that name, with what plugins have changed, as one line would have them (RFC 9110 §5.3): nodes get
-    /// all of them, so that whatever is decided by a header is decided by all of it.
+    /// Returns all lines of a header, joined to one (RFC 9110 §5.3), with the changes of plugins.
+    /// Nodes get all lines, so that decisions must cover all of them.
     fn header(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let edits = &self.edits().headers;
         if edits.is_empty() {
@@ -189,14 +190,14 @@ pub trait Exchange: Lookup {
     }
 }
 
-/// Appends the value of a further line of that name.
+/// Appends the value of a further line of a header.
 pub fn join_line(joined: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let is_cookie = name.eq_ignore_ascii_case(b"cookie");
     joined.extend_from_slice(if is_cookie { b"; " } else { b", " });
     joined.extend_from_slice(value);
 }
 
-/// The path of a URI that has no scheme and host.
+/// Returns the path of a URI without scheme and host.
 pub fn path_of(uri: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
     match uri {
@@ -208,7 +209,7 @@ pub fn path_of(uri: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
-/// Calls `visit` with every header line, with what plugins have changed.
+/// Calls `visit` with every header line, with the changes of plugins.
 pub fn each_header<E: Exchange + ?Sized>(exchange: &E, visit: &mut dyn FnMut(&[u8], &[u8])) {
     let edits = &exchange.edits().headers;
     exchange.each_client_header(&mut |name, value| {

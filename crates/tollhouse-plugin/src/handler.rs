@@ -1,4 +1,4 @@
-//! A plugin as the data plane runs it: configured, and of no particular type.
+//! Configured plugin with its type erased, as the data plane runs it.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use crate::log::LogContext;
 use crate::plugin::{Phases, Plugin, Step, UpstreamRef};
 use crate::response::ResponseContext;
 
-/// A configured plugin.
+/// Configured plugin.
 pub trait Handler: Send + Sync {
-    /// Its name.
+    /// Returns the plugin's name.
     fn name(&self) -> &'static str;
-    /// The phases to call.
+    /// Returns the phases to call.
     fn phases(&self) -> Phases;
-    /// [`Plugin::upstreams`].
+    /// Calls [`Plugin::upstreams`].
     fn upstreams(&self) -> Vec<UpstreamRef<'_>>;
-    /// [`Plugin::rewrite`].
+    /// Calls [`Plugin::rewrite`].
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
-    /// [`Plugin::access`].
+    /// Calls [`Plugin::access`].
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
-    /// [`Plugin::before_proxy`].
+    /// Calls [`Plugin::before_proxy`].
     fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
-    /// [`Plugin::response`].
+    /// Calls [`Plugin::response`].
     fn response(&self, cx: &mut ResponseContext<'_>);
-    /// [`Plugin::log`].
+    /// Calls [`Plugin::log`].
     fn log(&self, cx: &mut LogContext<'_>);
 }
 
@@ -34,7 +34,7 @@ impl<P: Plugin> Handler for P {
 
     fn phases(&self) -> Phases {
         match self.answer_codings() {
-            // It says so before a node is asked.
+            // The codings must be set before a node is asked.
             Some(_) => P::PHASES.union(Phases::BEFORE_PROXY),
             None => P::PHASES,
         }
@@ -74,5 +74,5 @@ impl std::fmt::Debug for dyn Handler {
     }
 }
 
-/// A shared handler.
+/// Shared [`Handler`].
 pub type SharedHandler = Arc<dyn Handler>;

@@ -1,27 +1,28 @@
-//! A body that a filter keeps until it is whole: its bytes are taken from the memory that all who hold bodies share.
-//! What is done with the body is not known here.
+//! Body that a filter collects until it is complete. Its bytes are reserved from a shared memory
+//! budget. The use of the body is up to the filter.
 
 use std::sync::Arc;
 
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// See the module.
+/// Collected body.
 #[derive(Debug)]
 pub struct HeldBody {
     bytes: Vec<u8>,
     memory: Arc<MemoryBudget>,
-    /// What the bytes take; `None` before there are any.
+    /// Reservation for the bytes; `None` before the first one.
     held: Option<Reservation>,
     has_failed: bool,
 }
 
 impl HeldBody {
-    /// Nothing yet, within this memory.
+    /// Returns an empty body within this budget.
     pub fn new(memory: Arc<MemoryBudget>) -> Self {
         Self { bytes: Vec::new(), memory, held: None, has_failed: false }
     }
 
-    /// Adds a piece. Where there is no memory for it everything is let go of, and nothing more is kept.
+    /// Appends a piece. If the budget is exhausted, all bytes are dropped and later pieces are
+    /// ignored.
     pub fn push(&mut self, piece: &[u8]) {
         if self.has_failed {
             return;
@@ -34,7 +35,8 @@ impl HeldBody {
         }
     }
 
-    /// Room grows by doubling, as that of any vector: what it takes is counted, not only what fills it.
+    /// Reserves capacity, which doubles like that of any vector. The whole capacity counts, not
+    /// only the used part.
     fn reserve(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes.capacity() {
             return true;
@@ -53,22 +55,23 @@ impl HeldBody {
         fits
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Whether the body is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether there was no memory for all of it.
+    /// Whether the budget was exhausted.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Takes the bytes out. They count until this is dropped, with what is made of them.
+    /// Takes the bytes out. The reservation lasts until this value is dropped, because data derived
+    /// from the bytes counts too.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }

@@ -1,22 +1,24 @@
-//! Identities that a request was let in under, and other credentials that may tell its user.
+//! Identities under which a request was admitted, and other credentials that may identify its user.
 //!
-//! A plugin that lets a request in notes the identity here, by [`RequestContext::note_identity`] (consumers by
-//! [`RequestContext::authenticate`]). Caches, which keep users apart, read it here.
+//! A plugin that admits a request records the identity here with [`RequestContext::note_identity`];
+//! consumers are recorded with [`RequestContext::authenticate`]. Caches read the identities to keep
+//! users apart.
 
 use crate::context::RequestContext;
 
-/// An identity that a request was let in under.
+/// Identity under which a request was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity<'a> {
-    /// The plugin that has found it, or `client-certificate`.
+    /// Plugin that found the identity, or `client-certificate`.
     pub by: &'static str,
-    /// The user, as logs may show it; empty where only `grant` is known.
+    /// Name of the user, which may appear in logs; empty if only `grant` is known.
     pub name: &'a [u8],
-    /// Digest of what else decides what this user may see: scopes, or the credentials themselves.
+    /// Digest of all other data that decides what the user may see: scopes, or the credentials
+    /// themselves.
     pub grant: &'a [u8],
 }
 
-/// A request header that may carry credentials.
+/// Request header that may carry credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// `Authorization`.
@@ -25,8 +27,8 @@ pub enum Carrier {
     Cookie,
 }
 
-/// Identities of one request besides its consumer, in the order in which they were found. The empty list allocates
-/// nothing; the memory is reused.
+/// Identities of one request besides its consumer, in the order in which they were found. An empty
+/// list does not allocate, and memory is reused.
 #[derive(Debug, Default)]
 pub struct Identities {
     text: Vec<u8>,
@@ -44,7 +46,7 @@ struct Entry {
 }
 
 impl Identities {
-    /// Forgets everything, keeps the room.
+    /// Removes all identities; keeps the allocated memory.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.text.clear();
@@ -62,12 +64,12 @@ impl Identities {
         self.entries.push(Entry { by, name_bytes: name.len(), grant_bytes: grant.len() });
     }
 
-    /// The request was let in by a decision about all of it that names no user.
+    /// Records that a decision about the whole request, without a user, admitted it.
     pub fn note_nameless(&mut self) {
         self.is_nameless = true;
     }
 
-    /// The credentials in this header are those of an identity that is noted.
+    /// Records that the credentials in this header belong to a recorded identity.
     #[inline]
     pub fn explain(&mut self, carrier: Carrier) {
         match carrier {
@@ -76,7 +78,7 @@ impl Identities {
         }
     }
 
-    /// All of them.
+    /// Returns all identities.
     pub fn iter(&self) -> impl Iterator<Item = Identity<'_>> {
         let mut rest = self.text.as_slice();
         self.entries.iter().map(move |entry| {
@@ -87,21 +89,22 @@ impl Identities {
         })
     }
 
-    /// Number of identities; a cache that has seen fewer has looked under another user's key.
+    /// Returns the number of identities. A cache that saw fewer at look-up time used another user's
+    /// key.
     pub fn len(&self) -> usize {
         self.entries.len() + usize::from(self.is_nameless)
     }
 
-    /// Whether no identity was found.
+    /// Whether no identity was recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Parts of a cache's key that tell users apart.
+/// Parts of a cache key that separate users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyParts {
-    /// Identities, as [`RequestContext::write_identities`] writes them.
+    /// Identities, as written by [`RequestContext::write_identities`].
     pub identities: bool,
     /// Values of `Authorization`.
     pub authorization: bool,
@@ -109,24 +112,26 @@ pub struct KeyParts {
     pub cookie: bool,
 }
 
-/// Credentials of a request that are not in a cache's key: the answer is for one user alone then, unless
-/// it says otherwise.
+/// Credentials of a request that are missing in a cache key. The answer is then for one user only,
+/// unless it says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unexplained {
     /// Credentials in `Authorization`.
     pub authorization: bool,
     /// Cookies.
     pub cookie: bool,
-    /// A decision about the whole request.
+    /// Decision about the whole request.
     pub decision: bool,
 }
 
 impl Unexplained {
-    /// Whether a cache may give the answer to other clients. `says` tests for a directive of `Cache-Control`; `varies`
-    /// tests whether the key contains a request header because `Vary` names it.
+    /// Whether a cache may give the answer to other clients. `says` tests for a directive of
+    /// `Cache-Control`; `varies` tests whether the key contains a request header because `Vary`
+    /// names it.
     ///
-    /// For `Authorization` the directives are those of RFC 9111 §3.5. `must-revalidate` is not enough for cookies:
-    /// pages of one user often have it, and no standard says that it makes them public.
+    /// For `Authorization`, the directives are those of RFC 9111 §3.5. `must-revalidate` is not
+    /// enough for cookies: pages of one user often have it, and no standard makes such pages
+    /// public.
     pub fn may_be_shared(self, says: impl Fn(&str) -> bool, varies: impl Fn(&str) -> bool) -> bool {
         if says("public") || says("s-maxage") {
             return true;
@@ -138,13 +143,13 @@ impl Unexplained {
 }
 
 impl RequestContext<'_> {
-    /// Notes an identity that the request is let in under.
+    /// Records an identity under which the request is admitted.
     pub fn note_identity(&mut self, identity: Identity<'_>) {
         self.edits().identities.note(identity);
     }
 
-    /// Appends what tells the request's users from others, with lengths, so that no two lists look alike; nothing
-    /// without identities.
+    /// Appends the request's identities in an unambiguous form, with lengths; nothing without
+    /// identities.
     pub fn write_identities(&self, out: &mut Vec<u8>) {
         let mut part = |bytes: &[u8]| {
             out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -162,7 +167,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Credentials of this request that a key with these parts leaves unexplained.
+    /// Returns the credentials of this request that a key with these parts does not cover.
     pub fn unexplained(&self, key: KeyParts) -> Unexplained {
         let noted = &self.exchange().edits().identities;
         let is_explained = |is_noted: bool| key.identities && is_noted;

@@ -1,9 +1,8 @@
-//! The plugin contract: what a plugin is, which phases it may take part in, what it sees and may
-//! change there.
+//! Plugin interface: the phases of a plugin, and the data that it sees and may change in each.
 //!
-//! A plugin implements [`Plugin`] in one file of `tollhouse-plugins`; the data plane and the Admin
-//! API know it as a [`PluginType`] in a [`Catalogue`], and run it as a [`Handler`]. No plugin lives
-//! here, and nothing here knows how a request travels: the data plane lends its side as an
+//! A plugin implements [`Plugin`] in one file of `tollhouse-plugins`. The data plane and the Admin
+//! API know it as a [`PluginType`] in a [`Catalogue`], and run it as a [`Handler`]. This crate
+//! contains no plugin and does not know how requests are transported; the data plane provides an
 //! [`Exchange`].
 
 #![warn(missing_docs)]

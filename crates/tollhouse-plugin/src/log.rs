@@ -1,44 +1,44 @@
-//! What a plugin sees of an exchange that is over.
+//! View of a finished exchange for plugins.
 
 use tollhouse_model::variable::Lookup;
 
 use crate::exchange::{Exchange, Moment};
 use crate::memory::Memory;
 
-/// How an exchange went.
+/// Result of an exchange.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Transfer<'r> {
-    /// The status sent; 0 when the client was gone before any.
+    /// Status sent to the client; 0 if the client left before.
     pub status: u16,
-    /// The status of the last node tried.
+    /// Status of the last node tried.
     pub upstream_status: Option<u16>,
-    /// Whether a node's answer was passed on.
+    /// Whether the client got a node's answer.
     pub is_upstream_answer: bool,
-    /// All bytes received from the client, head included.
+    /// Bytes received from the client, including heads.
     pub bytes_received: u64,
-    /// All bytes sent to the client.
+    /// Bytes sent to the client, including heads.
     pub bytes_sent: u64,
-    /// Body bytes sent to the client.
+    /// Bytes of the body sent to the client.
     pub body_bytes_sent: u64,
-    /// Milliseconds since 1970 when the request began.
+    /// Start of the request, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Milliseconds from the request's first byte to the answer's last.
     pub request_ms: u64,
-    /// Milliseconds until the node had answered.
+    /// Milliseconds from the start of the request until the head of the node's answer arrived.
     pub upstream_ms: Option<u64>,
-    /// The last node tried, as `ip:port`.
+    /// Address of the last node tried, as `ip:port`; empty if there was none.
     pub upstream: &'r str,
-    /// Id of the route; empty for none.
+    /// Id of the route; empty without one.
     pub route_id: &'r str,
-    /// Id of its service; empty for none.
+    /// Id of the route's service; empty without one.
     pub service_id: &'r str,
-    /// Who asked; empty for nobody known.
+    /// Name of the consumer; empty if it is unknown.
     pub consumer: &'r str,
-    /// The gateway's error code, where it answered for an error.
+    /// Error code of the gateway, if it answered with an error.
     pub error_code: Option<&'static str>,
 }
 
-/// An exchange that is over.
+/// Finished exchange.
 pub struct LogContext<'r> {
     exchange: &'r dyn Exchange,
     memory: &'r mut Memory,
@@ -47,38 +47,38 @@ pub struct LogContext<'r> {
 }
 
 impl<'r> LogContext<'r> {
-    /// For the exchange behind `exchange`.
+    /// Returns the context of the exchange behind `exchange`.
     pub fn new(exchange: &'r dyn Exchange, memory: &'r mut Memory, transfer: Transfer<'r>) -> Self {
         Self { exchange, memory, transfer, instance: 0 }
     }
 
-    /// Names the instance that runs next, for what it remembers.
+    /// Sets the plugin instance that runs next; its memory is separate.
     #[inline]
     pub fn enter(&mut self, instance: usize) {
         self.instance = instance;
     }
 
-    /// How it went.
+    /// Returns the result of the exchange.
     pub fn transfer(&self) -> &Transfer<'r> {
         &self.transfer
     }
 
-    /// The request.
+    /// Returns the request.
     pub fn request(&self) -> &'r dyn Exchange {
         self.exchange
     }
 
-    /// The exchange as the source of variables; those of the answer included.
+    /// Returns the variables of request and answer.
     pub fn variables(&self) -> &dyn Lookup {
         self.exchange.as_lookup()
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Moment {
         self.exchange.now()
     }
 
-    /// What this instance left in an earlier phase.
+    /// Returns the value that this instance stored in an earlier phase.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }

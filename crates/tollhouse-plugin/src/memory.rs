@@ -1,18 +1,19 @@
-//! Per-request memory of plugins: what one phase leaves for a later one of the same instance.
+//! Per-request memory of plugins: values that one phase stores for a later phase of the same
+//! instance.
 //!
-//! Whatever is left here is dropped when the request ends, however it ends, so that a guard kept
-//! here lets go of what it holds even when the client disappears.
+//! All values are dropped at the end of the request, however it ends. A guard stored here is
+//! therefore released even if the client disappears.
 
 use std::any::Any;
 
-/// Rooms that stay for later requests; few have more plugins that remember something.
+/// Number of slots that stay allocated for later requests; few requests use more.
 const SPARE_MAX: usize = 8;
 
-/// Values by the instance that left them.
+/// Values by the instance that stored them.
 #[derive(Default)]
 pub struct Memory {
-    /// Those in use, and behind them empty ones of earlier requests, so that remembering the same again
-    /// allocates nothing.
+    /// Used slots, followed by empty slots of earlier requests. Storing a value of the same type
+    /// again does not allocate.
     places: Vec<Place>,
     used: usize,
 }
@@ -22,7 +23,7 @@ struct Place {
     room: Box<dyn Room>,
 }
 
-/// Where a value stands, or stood.
+/// Slot for a value of any type.
 trait Room: Any {
     fn empty(&mut self);
 }
@@ -48,14 +49,14 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Forgets everything.
+    /// Drops all values.
     pub fn clear(&mut self) {
         let used = std::mem::take(&mut self.used);
         self.places.iter_mut().take(used).for_each(|place| place.room.empty());
         self.places.truncate(SPARE_MAX);
     }
 
-    /// Leaves `value` for the instance `owner`, instead of what it left before.
+    /// Stores `value` for the instance `owner`, and drops its previous value of that type.
     pub fn put<T: 'static>(&mut self, owner: usize, value: T) {
         if let Some(room) = self.room(owner) {
             *room = Some(value);
@@ -78,12 +79,12 @@ impl Memory {
         }
     }
 
-    /// What `owner` left.
+    /// Returns the value that `owner` stored.
     pub fn get<T: 'static>(&mut self, owner: usize) -> Option<&mut T> {
         self.room(owner)?.as_mut()
     }
 
-    /// Takes what `owner` left.
+    /// Takes the value that `owner` stored.
     pub fn take<T: 'static>(&mut self, owner: usize) -> Option<T> {
         self.room(owner)?.take()
     }

@@ -1,4 +1,4 @@
-//! What a plugin is: its facts, its configuration, and the phase methods it uses.
+//! Plugin trait: properties, configuration and phase methods of a plugin.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -16,118 +16,124 @@ use crate::log::LogContext;
 use crate::response::ResponseContext;
 use crate::scope::Scope;
 
-/// A plugin, configured: built once for each object that names it, shared by all cores.
+/// Configured plugin: built once for each object that names it, and shared by all cores.
 ///
-/// The life of a request calls the phases in the order of the methods below; within a phase,
-/// plugins run by descending priority, those of global rules before the route's.
+/// A request passes the phases in the order of the methods below. Within a phase, plugins run by
+/// descending priority, and those of global rules before the route's.
 pub trait Plugin: Send + Sync + Sized + 'static {
-    /// Its name in configurations, such as `key-auth`.
+    /// Name in configurations, such as `key-auth`.
     const NAME: &'static str;
-    /// Higher runs earlier; APISIX's numbers.
+    /// Order of execution; higher runs earlier. The numbers are those of APISIX.
     const PRIORITY: i32;
-    /// The version that `/plugins?all=true` reports.
+    /// Version that `/plugins?all=true` reports.
     const VERSION: f32 = 0.1;
-    /// What it is for; `auth` plugins find consumers, and may stand in credentials.
+    /// Purpose of the plugin. Authentication plugins identify consumers and may be used in
+    /// credentials.
     const CATEGORY: Category;
-    /// The phases whose methods it has; others are never called.
+    /// Phases whose methods the plugin implements; other methods are never called.
     const PHASES: Phases;
-    /// What happens when both a global rule and the route have it.
+    /// Behaviour if both a global rule and the route have the plugin; by default both run.
     const RUN_POLICY: RunPolicy = RunPolicy::Both;
-    /// Whether it also works for connections below HTTP, of which it sees addresses and first bytes: in
-    /// its access and log phases.
+    /// Whether the plugin also supports connections below HTTP, in its access and log phases. It
+    /// sees only their addresses and first bytes.
     const SERVES_CONNECTIONS: bool = false;
-    /// Whether it works for requests of HTTP: the Admin API takes no others for routes and what they share.
+    /// Whether the plugin supports HTTP requests. The Admin API refuses others in routes and the
+    /// objects that routes refer to.
     const SERVES_REQUESTS: bool = true;
-    /// Whether its decisions protect nodes: it can refuse requests by what clients send, or
-    /// answers them from a store. Where it runs, the node gets the path that was judged, and paths that
-    /// servers read in several ways are refused.
+    /// Whether decisions of the plugin protect nodes: it refuses requests by data that clients
+    /// send, or answers them from a store. Nodes then get the path that was checked, and paths that
+    /// servers read in different ways are refused. By default true for authentication and security
+    /// plugins.
     const JUDGES_PATH: bool =
         matches!(Self::CATEGORY, Category::Authentication | Category::Security);
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
-    /// Dotted paths of the fields that decide where those are sent, and how well the peer is checked. A caller that may
-    /// not read the secrets may not change these without writing the secrets again.
+    /// Dotted paths of the fields that decide where the encrypted ones are sent, and how strictly
+    /// the peer is verified. A caller who may not read the secrets cannot change these fields
+    /// without writing the secrets again.
     const SENT_TO: &'static [&'static str] = &[];
 
-    /// What its conf says. Doc comments, bounds and defaults of the fields are the schema's.
+    /// Type of the conf. Doc comments, bounds and defaults of its fields become the JSON Schema.
     type Config: JsonSchema + DeserializeOwned;
 
-    /// Completes the schema with what attributes cannot say, such as alternatives of required
-    /// fields.
+    /// Completes the schema with rules that attributes cannot express, such as alternatives of
+    /// required fields.
     fn adjust_schema(_schema: &mut Value) {}
 
-    /// What a consumer or credential says for it; auth plugins only.
+    /// Returns the spec of consumer credentials; auth plugins only.
     fn consumer() -> Option<ConsumerSpec> {
         None
     }
 
-    /// What plugin metadata may say for it.
+    /// Returns the spec of the plugin's metadata, if it has any.
     fn metadata() -> Option<MetadataSpec> {
         None
     }
 
-    /// Builds it of a conf that satisfies the schema, with defaults filled in.
+    /// Builds the plugin from a conf that satisfies the schema, with defaults filled in.
     ///
     /// # Errors
-    /// What the schema cannot say; the text reaches whoever wrote the conf.
+    /// If the conf breaks a rule that the schema cannot express. The text is for the author of the
+    /// conf.
     fn compile(config: Self::Config, scope: &Scope<'_>) -> Result<Self, ConfError>;
 
-    /// Upstreams that it may send requests to instead of the route's, by index
+    /// Returns the upstreams that the plugin may choose instead of the route's, by index
     /// ([`RequestContext::choose_upstream`]).
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
         Vec::new()
     }
 
-    /// Codings in which it reads bodies of answers, where it has to read them: nodes are asked for no other
-    /// ([`ResponseContext::require_readable`] refuses the rest).
+    /// Returns the codings in which the plugin can read bodies of answers, if it must read them.
+    /// Nodes are asked for no other coding, and [`ResponseContext::require_readable`] refuses the
+    /// rest.
     fn answer_codings(&self) -> Option<Codings> {
         None
     }
 
-    /// Fields of its conf that hold expressions: dotted paths, `*` for the items of a list. What an expression warns
-    /// of is told to the writer of the conf.
+    /// Dotted paths of the conf's fields that hold expressions; `*` stands for the items of a list.
+    /// Warnings about these expressions are reported to the author of the conf.
     const EXPRESSIONS: &'static [&'static str] = &[];
 
-    /// Warnings about a conf that satisfies the schema and is seldom meant so.
+    /// Returns warnings about a conf that satisfies the schema but is probably a mistake.
     fn remarks(_conf: &Value) -> Vec<Remark> {
         Vec::new()
     }
 
-    /// First sight of the request; auth plugins find out who asks.
+    /// First phase of a request, in which auth plugins identify the consumer.
     fn rewrite<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
     }
 
-    /// Decides whether the request goes on.
+    /// Second phase, which decides whether the request goes on.
     fn access<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
     }
 
-    /// The request is about to leave for a node.
+    /// Last phase before the request is sent to a node.
     fn before_proxy<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
     }
 
-    /// The head of the answer is known, a node's or the gateway's own; bodies are filtered by what
-    /// is installed here.
+    /// Phase of the answer's head, from a node or the gateway itself. Body filters are installed
+    /// here.
     fn response(&self, _cx: &mut ResponseContext<'_>) {}
 
-    /// The exchange is over.
+    /// Phase after the end of the exchange.
     fn log(&self, _cx: &mut LogContext<'_>) {}
 }
 
-/// A warning about a conf.
+/// Warning about a conf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// The field, dotted.
+    /// Dotted path of the field.
     pub field: &'static str,
-    /// The reason for it.
+    /// Reason for the warning.
     pub reason: &'static str,
     /// Advice to the operator.
     pub hint: &'static str,
 }
 
-/// What a plugin is for; `type` in the Admin API, which knows `auth` alone.
+/// Purpose of a plugin. In the Admin API, `type` only distinguishes `auth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant says what the plugin is for")]
 pub enum Category {
@@ -139,46 +145,46 @@ pub enum Category {
     Utility,
 }
 
-/// Whether a plugin of a global rule runs where the route has it too.
+/// Behaviour of a plugin that both a global rule and the route have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPolicy {
     /// Both run.
     Both,
-    /// Only the route's.
+    /// Only the route's runs.
     PreferRoute,
 }
 
-/// A set of phases.
+/// Set of phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases(u8);
 
 impl Phases {
-    /// None: the plugin works outside of requests.
+    /// Empty set, for plugins that work outside of requests.
     pub const NONE: Phases = Phases(0);
-    /// [`Plugin::rewrite`].
+    /// Phase of [`Plugin::rewrite`].
     pub const REWRITE: Phases = Phases(1);
-    /// [`Plugin::access`].
+    /// Phase of [`Plugin::access`].
     pub const ACCESS: Phases = Phases(2);
-    /// [`Plugin::before_proxy`].
+    /// Phase of [`Plugin::before_proxy`].
     pub const BEFORE_PROXY: Phases = Phases(4);
-    /// [`Plugin::response`].
+    /// Phase of [`Plugin::response`].
     pub const RESPONSE: Phases = Phases(8);
-    /// [`Plugin::log`].
+    /// Phase of [`Plugin::log`].
     pub const LOG: Phases = Phases(16);
 
-    /// The phases of either set.
+    /// Returns the phases of either set.
     #[must_use]
     pub const fn union(self, other: Phases) -> Phases {
         Phases(self.0 | other.0)
     }
 
-    /// Whether they have a phase in common.
+    /// Whether the sets have a phase in common.
     #[inline]
     pub const fn intersects(self, other: Phases) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The names of the phases, as the documentation and `explain` show them.
+    /// Returns the names of the phases, for the documentation and `explain`.
     pub fn names(self) -> Vec<&'static str> {
         let all = [
             (Phases::REWRITE, "rewrite"),
@@ -191,26 +197,26 @@ impl Phases {
     }
 }
 
-/// What a phase came to.
+/// Outcome of a phase.
 pub enum Flow<'a> {
     /// The request goes on.
     Continue,
-    /// The plugin answers; nothing further runs but response and log phases.
+    /// The plugin answers; after that only response and log phases run.
     Answer(Box<Answer<'a>>),
 }
 
-/// What a phase method says. Synchronous ones cost the call and nothing more.
+/// Return value of a phase method. The synchronous variants need no allocation for a future.
 pub enum Step<'a> {
     /// The request goes on.
     Continue,
-    /// The plugin answers.
+    /// The plugin answers; after that only response and log phases run.
     Answer(Box<Answer<'a>>),
-    /// It must wait before it can say.
+    /// The outcome needs waiting.
     Wait(LocalFuture<'a, Flow<'a>>),
 }
 
 impl<'a> Step<'a> {
-    /// Waits for `future`.
+    /// Returns a step that waits for `future`.
     pub fn wait(future: impl Future<Output = Flow<'a>> + 'a) -> Self {
         Step::Wait(Box::pin(future))
     }
@@ -228,26 +234,26 @@ impl<'a> From<Answer<'a>> for Flow<'a> {
     }
 }
 
-/// An upstream that a plugin may choose.
+/// Upstream that a plugin may choose.
 #[derive(Debug, Clone, Copy)]
 pub enum UpstreamRef<'a> {
-    /// One that stands in the plugin's conf.
+    /// Inline upstream of the plugin's conf.
     Inline(&'a Upstream),
-    /// An upstream object.
+    /// Id of an upstream object.
     Id(&'a Id),
-    /// The route's own.
+    /// Upstream of the route.
     Route,
 }
 
-/// The schema of a plugin's metadata.
+/// Spec of a plugin's metadata.
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataSpec {
-    /// Makes the schema.
+    /// Returns the schema of the metadata.
     pub schema: fn() -> Value,
 }
 
 impl MetadataSpec {
-    /// Metadata described by `T`.
+    /// Returns the spec of metadata of type `T`.
     pub fn new<T: JsonSchema>() -> Self {
         Self { schema: SchemaOf::<T>::value }
     }

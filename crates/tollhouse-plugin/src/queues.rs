@@ -1,29 +1,29 @@
-//! Queues of plugins that send in batches, as metrics show them.
+//! Queues of plugins that send in batches, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// How much waits in a queue.
+/// Length of a queue.
 pub trait QueueGauge: Send + Sync {
-    /// Entries waiting.
+    /// Returns the number of waiting entries.
     fn entries(&self) -> usize;
 
-    /// The request that filled it first; `None` before there was one.
+    /// Returns the request of the first entry; `None` before that.
     fn origin(&self) -> Option<&QueueOrigin> {
         None
     }
 }
 
-/// The request that filled a queue first.
+/// Request of the first entry of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueOrigin {
-    /// Its route, also where the plugin is another object's.
+    /// Id of the request's route, even if the plugin belongs to another object.
     pub route_id: Box<str>,
-    /// The address that it came to.
+    /// Address on which the request arrived.
     pub server_addr: Box<str>,
 }
 
-/// All queues of the process that are in use.
+/// Registry of all queues in use.
 #[derive(Default)]
 pub struct Queues {
     known: Mutex<Vec<Known>>,
@@ -36,16 +36,16 @@ struct Known {
     gauge: Weak<dyn QueueGauge>,
 }
 
-/// A queue as it is now.
+/// Current state of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLength {
-    /// Its name, such as `http logger`.
+    /// Name of the queue, such as `http logger`.
     pub name: String,
-    /// The object whose plugin it is: `routes/1`.
+    /// Object that has the plugin, such as `routes/1`.
     pub owner: String,
-    /// The request that filled it first.
+    /// Request of the first entry.
     pub origin: Option<QueueOrigin>,
-    /// Entries waiting.
+    /// Number of waiting entries.
     pub entries: usize,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Queues {
 }
 
 impl Queues {
-    /// Shows a queue for as long as somebody uses it.
+    /// Registers a queue. It is listed until its gauge is dropped.
     pub fn show(&self, name: &str, owner: &str, gauge: &Arc<dyn QueueGauge>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|queue| queue.gauge.strong_count() > 0);
@@ -64,17 +64,17 @@ impl Queues {
         known.push(Known { name: name.to_owned(), owner: owner.to_owned(), gauge });
     }
 
-    /// Counts entries that nobody will get.
+    /// Counts entries that were lost.
     pub fn note_lost(&self, entries: u64) {
         self.lost.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Entries of all queues that nobody will get, since the start.
+    /// Returns the number of lost entries of all queues since the start.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Every queue, and what waits in it.
+    /// Returns the state of every queue.
     pub fn lengths(&self) -> Vec<QueueLength> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = known.iter().filter_map(|queue| {

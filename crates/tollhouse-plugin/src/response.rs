@@ -1,4 +1,5 @@
-//! What a plugin sees of an answer, and may change about it, before the client gets its head.
+//! View of an answer for plugins before the client gets its head, with all changes that they may
+//! make.
 
 use std::borrow::Cow;
 
@@ -10,47 +11,48 @@ use crate::exchange::{Moment, join_line};
 use crate::held::HeldBody;
 use crate::memory::Memory;
 
-/// The head of an answer as it arrived or was made up.
+/// Head of an answer as it arrived or was generated.
 pub trait ResponseHead {
-    /// The first line of that name.
+    /// Returns the first line of a header.
     fn find(&self, name: &[u8]) -> Option<&[u8]>;
     /// Calls `visit` with every header line.
     fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
-    /// One bit for the length of each name, as [`length_bit`] has it: most names that are looked for are as long
-    /// as none of them. All bits where it is not known.
+    /// Returns the bit set of the lengths of all names ([`length_bit`]), so that most searches can
+    /// be skipped. All bits are set if the lengths are unknown.
     fn name_lengths(&self) -> u64 {
         u64::MAX
     }
 }
 
-/// Sees every byte of a body on its way to the client. It may be called on another thread than before.
+/// Filter that sees every byte of a body. Successive calls may come from different threads.
 pub trait BodyFilter: Send {
-    /// Takes `input`, the next piece of the body, and appends to `out` what goes on; `is_last` with
-    /// the last piece, which may be empty. What is not appended is gone.
+    /// Takes `input`, the next piece of the body, and appends the output to `out`. `is_last` is
+    /// true with the last piece, which may be empty. Input that is not appended is dropped.
     ///
-    /// A filter installed as [`Effect::Observes`] appends nothing: the body passes unchanged.
+    /// A filter installed as [`Effect::Observes`] appends nothing, and the body passes unchanged.
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>);
 
-    /// How many bytes [`Self::filter`] will work through for such a piece that it was given with earlier
-    /// ones: all of a body that was held until now, a message that is whole at last. Long work is done where
-    /// it keeps no other request of the core waiting.
+    /// Returns the number of bytes that [`Self::filter`] will process for a piece together with
+    /// earlier ones: the whole body if it was held until now, or a message that is now complete.
+    /// Long work is moved to a thread where it delays no other request.
     fn work_bytes(&self, _input_bytes: usize, _is_last: bool) -> usize {
         0
     }
 
-    /// Takes the lines that a node has sent behind the body, each with its line end, and an empty one
-    /// behind them; right before the last piece, and only where there are any or could be. What is left
-    /// of them goes on to the next filter, and to a client that has asked for trailers.
+    /// Takes the trailers of a node: header lines, each with its line end, followed by an empty
+    /// line. Called right before the last piece, if trailers exist or may exist. The remaining
+    /// lines go to the next filter, and to a client that has asked for trailers.
     fn trailers(&mut self, _section: &mut Vec<u8>) {}
 
-    /// Why the body cannot go on: the client then gets an error in the place of the answer, or where some of that has
-    /// been sent, an answer that breaks off; never what the filter could not look at.
+    /// Returns the reason if the body cannot go on. The client then gets an error instead of the
+    /// answer. If part of the answer was already sent, the connection is aborted. The client never
+    /// gets data that the filter could not check.
     fn failure(&self) -> Option<FilterFailure> {
         None
     }
 
-    /// Whether the filter returns nothing before the body is complete. The head is then held back too, so that a
-    /// failure can still be answered.
+    /// Whether the filter returns nothing before the body is complete. The head is then held back
+    /// too, so that a failure can still be answered with an error.
     fn holds_body(&self) -> bool {
         false
     }
@@ -59,35 +61,35 @@ pub trait BodyFilter: Send {
 /// Why a filter cannot pass a body on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterFailure {
-    /// No memory is left to hold it.
+    /// The memory budget is exhausted.
     NoMemory,
-    /// Body not in the coding that its head names, or longer than the filter accepts.
+    /// The body is not in the coding that its head names, or is longer than the filter accepts.
     Unreadable,
 }
 
-/// What a filter does to the body.
+/// Effect of a filter on the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It looks; length and bytes stay.
+    /// The filter only observes; length and bytes stay.
     Observes,
-    /// It rewrites; the length is not known beforehand.
+    /// The filter rewrites the body; its new length is unknown.
     Rewrites,
 }
 
-/// Where an answer comes from.
+/// Origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A node.
+    /// Node.
     Upstream,
-    /// A plugin, or the gateway itself.
+    /// Plugin or gateway.
     Gateway,
 }
 
-/// An answer whose head is about to be sent.
+/// Answer whose head has not been sent yet.
 pub struct ResponseContext<'r> {
     request: &'r dyn Lookup,
     head: &'r dyn ResponseHead,
-    /// See [`ResponseHead::name_lengths`].
+    /// Bit set of [`ResponseHead::name_lengths`].
     head_lengths: u64,
     client: &'r dyn crate::exchange::Exchange,
     edits: &'r mut HeaderEdits,
@@ -95,28 +97,28 @@ pub struct ResponseContext<'r> {
     memory: &'r mut Memory,
     facts: ResponseFacts,
     instance: usize,
-    /// How many of the filters stay behind all others.
+    /// Number of filters that stay behind all others.
     filters_kept_last: usize,
     is_refused: bool,
 }
 
-/// What is known about an answer besides its headers.
+/// Properties of an answer besides its headers.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseFacts {
-    /// The status; plugins may change it.
+    /// Status; plugins may change it.
     pub status: u16,
-    /// Where it comes from.
+    /// Origin of the answer.
     pub source: Source,
-    /// Whether a body follows: not for HEAD, 204, 304.
+    /// Whether a body follows; not for HEAD, 204 and 304.
     pub has_body: bool,
-    /// The body's length, where the head tells it.
+    /// Length of the body, if the head tells it.
     pub content_length: Option<u64>,
-    /// Whether the client speaks HTTP/1.1 or later.
+    /// Whether the client uses HTTP/1.1 or later.
     pub client_is_http11: bool,
 }
 
 impl<'r> ResponseContext<'r> {
-    /// For an answer to the request behind `client`.
+    /// Returns the context of an answer to the request behind `client`.
     pub fn new(
         client: &'r dyn crate::exchange::Exchange,
         head: &'r dyn ResponseHead,
@@ -140,18 +142,18 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// Names the instance that runs next, for what it remembers.
+    /// Sets the plugin instance that runs next; its memory is separate.
     #[inline]
     pub fn enter(&mut self, instance: usize) {
         self.instance = instance;
     }
 
-    /// What is known besides the headers, with what plugins have changed.
+    /// Returns the answer's properties, with the changes of plugins.
     pub fn facts(&self) -> ResponseFacts {
         self.facts
     }
 
-    /// The status.
+    /// Returns the status, with the changes of plugins.
     pub fn status(&self) -> u16 {
         self.facts.status
     }
@@ -161,12 +163,12 @@ impl<'r> ResponseContext<'r> {
         self.facts.status = status;
     }
 
-    /// Where the answer comes from.
+    /// Returns the origin of the answer.
     pub fn source(&self) -> Source {
         self.facts.source
     }
 
-    /// The first header line of that name, with what plugins have changed.
+    /// Returns the first line of a header, with the changes of plugins.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         if let Some(value) = self.edits.find(name.as_bytes()) {
             return Some(value);
@@ -177,7 +179,7 @@ impl<'r> ResponseContext<'r> {
         self.head.find(name.as_bytes())
     }
 
-    /// The whole value of a list-valued field: all of its lines, joined (RFC 9110 §5.3).
+    /// Returns all lines of a list-valued header, joined to one (RFC 9110 §5.3).
     pub fn header_list(&self, name: &str) -> Option<Vec<u8>> {
         let mut joined: Option<Vec<u8>> = None;
         self.each_header(&mut |other, value| {
@@ -191,7 +193,7 @@ impl<'r> ResponseContext<'r> {
         joined
     }
 
-    /// Calls `visit` with every header line, with what plugins have changed.
+    /// Calls `visit` with every header line, with the changes of plugins.
     pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         self.head.each(&mut |name, value| {
             if !self.edits.hides(name) {
@@ -201,17 +203,17 @@ impl<'r> ResponseContext<'r> {
         self.edits.lines().for_each(|(name, value)| visit(name, value));
     }
 
-    /// Whether a plugin has put lines of that name into the answer, or has taken them out.
+    /// Whether a plugin has added or removed lines of this header.
     pub fn is_edited(&self, name: &str) -> bool {
         self.edits.hides(name.as_bytes()) || self.edits.find(name.as_bytes()).is_some()
     }
 
-    /// The only line of that name. An empty value leaves none, as APISIX's servers have it.
+    /// Sets a header to a single line. An empty value removes the header, as in APISIX.
     pub fn set_header(&mut self, name: &str, value: &[u8]) {
         if value.is_empty() {
             return self.remove_header(name);
         }
-        // Hiding costs a pass over the head, so it is done only where there is something to hide.
+        // Hiding a line costs a pass over the head, so it is skipped if the header is absent.
         if self.header(name).is_some() || is_own(name) {
             self.edits.set(name, value);
         } else {
@@ -219,7 +221,7 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// The same as [`Self::set_header`] with a name that is ready to be written.
+    /// Does the same as [`Self::set_header`], with an encoded name.
     pub fn set_prepared(&mut self, name: &PreparedName, value: &[u8]) {
         let is_alone = !name.is_own() && self.header(name.as_str()).is_none();
         if is_alone && !value.is_empty() {
@@ -229,26 +231,27 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// One more line of that name.
+    /// Adds a header line.
     pub fn add_header(&mut self, name: &str, value: &[u8]) {
         self.edits.add(name, value);
     }
 
-    /// No line of that name.
+    /// Removes all lines of a header.
     pub fn remove_header(&mut self, name: &str) {
         if self.header(name).is_some() || is_own(name) {
             self.edits.remove(name);
         }
     }
 
-    /// Looks at the body, or rewrites it; filters run in the order they are installed.
+    /// Installs a body filter. Filters run in the order in which they are installed.
     pub fn filter_body(&mut self, effect: Effect, filter: Box<dyn BodyFilter>) {
         let at = self.filters.len().saturating_sub(self.filters_kept_last);
         self.filters.insert(at, (effect, filter));
     }
 
-    /// Whether the body of this answer can be read in these codings, and has no more than `bytes_max` bytes as far as
-    /// its head tells. One that cannot is refused: the client gets an error (`answer_unreadable`) in its place.
+    /// Whether the body can be read in one of these codings and, according to its head, has at most
+    /// `bytes_max` bytes. Otherwise the answer is refused, and the client gets an error
+    /// (`answer_unreadable`) instead.
     pub fn require_readable(&mut self, codings: Codings, bytes_max: u64) -> bool {
         let is_short = self.facts.content_length.is_none_or(|bytes| bytes <= bytes_max);
         let is_read = self.is_encoded_last()
@@ -257,60 +260,61 @@ impl<'r> ResponseContext<'r> {
         !self.is_refused
     }
 
-    /// Whether a plugin has refused the body.
+    /// Whether a plugin has refused the answer.
     pub fn is_refused(&self) -> bool {
         self.is_refused
     }
 
-    /// Holds a body until it is whole, within the memory of the process.
+    /// Returns a buffer for the whole body, within the memory budget of the process.
     pub fn hold_body(&self) -> HeldBody {
         HeldBody::new(self.client.memory())
     }
 
-    /// Encodes what all other filters have made of the body, also those installed later.
+    /// Installs an encoder that runs after all other filters, even those installed later.
     pub fn encode_body_last(&mut self, filter: Box<dyn BodyFilter>) {
         self.filters.push((Effect::Rewrites, filter));
         self.filters_kept_last += 1;
     }
 
-    /// Whether the body is to be encoded behind all filters: `Content-Encoding` then tells how, and
-    /// is not about what filters see.
+    /// Whether an encoder runs after all filters. `Content-Encoding` then describes its output, not
+    /// the body that filters see.
     pub fn is_encoded_last(&self) -> bool {
         self.filters_kept_last > 0
     }
 
-    /// The request as the source of variables; those of the answer, such as `status`, included.
+    /// Returns the variables of the request and of the answer, such as `status`.
     pub fn variables(&self) -> ResponseVariables<'_> {
         ResponseVariables { request: self.request, status: self.facts.status, response: self }
     }
 
-    /// The request.
+    /// Returns the request.
     pub fn request(&self) -> &'r dyn crate::exchange::Exchange {
         self.client
     }
 
-    /// All lines of a header of the request, as [`RequestContext::header`](crate::RequestContext::header) has them.
+    /// Returns all lines of a request header, like
+    /// [`RequestContext::header`](crate::RequestContext::header).
     pub fn request_header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.client.header(name.as_bytes())
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Moment {
         self.client.now()
     }
 
-    /// Leaves `value` for a later phase of this instance.
+    /// Stores `value` for a later phase of this instance; dropped at the end of the request.
     pub fn remember<T: 'static>(&mut self, value: T) {
         self.memory.put(self.instance, value);
     }
 
-    /// What this instance left.
+    /// Returns the value that this instance stored.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }
 }
 
-/// Variables once the answer is known: `status`, `sent_http_<name>`, `upstream_http_<name>`, and all
+/// Variables of request and answer: `status`, `sent_http_<name>`, `upstream_http_<name>`, and all
 /// of the request.
 pub struct ResponseVariables<'a> {
     request: &'a dyn Lookup,

@@ -1,5 +1,5 @@
-//! JSON schemas of configuration types, in the plain form that APISIX's clients know: draft 7, no
-//! references, no `null` for fields that may be absent.
+//! JSON Schemas of configuration types, in the simple form that APISIX's clients know: draft 7,
+//! without references, and without `null` for optional fields.
 
 use std::marker::PhantomData;
 
@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-/// The schema of `T`.
+/// JSON Schema of `T`.
 #[derive(Debug)]
 pub struct SchemaOf<T>(PhantomData<T>);
 
-/// What generators add for programs and people do not need.
+/// Generated keywords that are removed.
 const NOISE: [&str; 3] = ["$schema", "title", "format"];
 
 impl<T: JsonSchema> SchemaOf<T> {
-    /// Makes it.
+    /// Generates the schema.
     pub fn value() -> Value {
         let mut settings = SchemaSettings::draft07();
         settings.inline_subschemas = true;
@@ -26,13 +26,14 @@ impl<T: JsonSchema> SchemaOf<T> {
     }
 }
 
-/// Brings a schema, and all inside of it, into the plain form.
+/// Converts a schema and its subschemas to the simple form.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             if fields.contains_key("type") || fields.contains_key("$schema") {
                 for noise in NOISE {
-                    // `format: ipv4` and the like are rules; those of numbers are not.
+                    // `format` is kept for `ipv4` and `ipv6`, where it is a rule; for numbers it is
+                    // not.
                     let is_rule = fields.get("format").is_some_and(|format| {
                         noise == "format" && matches!(format.as_str(), Some("ipv4" | "ipv6"))
                     });
@@ -50,7 +51,7 @@ fn simplify(schema: &mut Value) {
     }
 }
 
-/// A field that may be absent is not one that may be `null`.
+/// Removes `null` from optional fields: such a field may be absent, but not `null`.
 fn drop_null(fields: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = fields.get_mut("type") {
         types.retain(|name| name != "null");
@@ -68,7 +69,7 @@ fn drop_null(fields: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = fields.get_mut("anyOf") else { return };
     let before = branches.len();
     branches.retain(|branch| branch["type"] != "null");
-    // A branch beside `null` was an optional field; any other choice is a real one.
+    // A single branch beside `null` is an optional field; more branches are a real choice.
     if branches.len() == 1 && before == 2 {
         let only = branches.pop();
         fields.shift_remove("anyOf");
@@ -80,7 +81,7 @@ fn drop_null(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Documented variants of an enum come as branches of one word each; clients know one list.
+/// Merges documented enum variants, which are generated as one branch each, into one list.
 fn merge_words(fields: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = fields.get("oneOf") else { return };
     let mut words = Vec::new();
@@ -106,7 +107,7 @@ mod tests {
     #[serde(rename_all = "snake_case")]
     #[expect(dead_code, reason = "only its schema is used")]
     enum Documented {
-        /// The first.
+        /// First variant.
         First,
         SecondOne,
         ThirdOne,

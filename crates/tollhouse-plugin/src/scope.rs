@@ -1,4 +1,4 @@
-//! Where a plugin is configured, and what the process offers it there.
+//! Location of a plugin's conf, and the services that the process offers to plugins.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -13,81 +13,82 @@ use crate::brand::Brand;
 use crate::catalogue::Catalogue;
 use crate::queues::Queues;
 
-/// The object that a conf stands in, and its surroundings.
+/// Object that contains a conf, and related data.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// The object: `routes/1`, `services/a`, `consumers/jack`, `global_rules/1`.
+    /// Path of the object: `routes/1`, `services/a`, `consumers/jack`, `global_rules/1`.
     pub owner: &'a str,
-    /// The conf as written, defaults filled in; its text tells one conf from another.
+    /// Conf as written, with defaults filled in.
     pub conf: &'a Value,
-    /// The plugin's metadata, if there is any.
+    /// Metadata of the plugin, if it has any.
     pub metadata: Option<&'a Value>,
-    /// The definitions of gRPC services in the same configuration; `None` where nobody knows them.
+    /// gRPC service definitions of the same configuration; `None` if they are unknown.
     pub protos: Option<&'a Protos>,
-    /// All plugins, for those that run others.
+    /// All plugins, for plugins that run others.
     pub catalogue: &'a Catalogue,
-    /// What the process offers.
+    /// Services of the process.
     pub services: &'a Arc<Services>,
 }
 
 impl Scope<'_> {
-    /// State that outlives this conf: the one under `key` that is still in use, else a new one.
-    /// Keys of different types never meet.
+    /// Returns state that outlives this conf: the existing state under `key` if it is still in use,
+    /// otherwise a new one. Keys are separate for each type.
     pub fn keep<T: Send + Sync + 'static>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         self.services.keep(key, make)
     }
 
-    /// What tells this conf of this plugin in this object from any other: changes when the conf
-    /// does, and not when the rest of the object does.
+    /// Returns an identifier of this conf of this plugin in this object. It changes with the conf,
+    /// but not with other fields of the object.
     pub fn identity(&self, plugin: &str) -> String {
         format!("{}#{plugin}#{}", self.owner, self.conf)
     }
 
-    /// A field of the plugin's metadata.
+    /// Returns a field of the plugin's metadata.
     pub fn metadata_field(&self, name: &str) -> Option<&Value> {
         self.metadata?.get(name)
     }
 }
 
-/// What the process offers its plugins.
+/// Services that the process offers to plugins.
 pub struct Services {
-    /// What `Server` says.
+    /// Value of the `Server` header.
     pub server_token: String,
-    /// Whose name the gateway's own pages show.
+    /// Product name on the gateway's own pages.
     pub brand: Brand,
     /// `plugin_attr` of the bootstrap file, by plugin.
     pub attributes: Map<String, Value>,
-    /// Names of the cache zones and other facts are in `attributes`; this is where files go.
+    /// Folder for data files of plugins. Settings such as the names of cache zones are in
+    /// `attributes`.
     pub data_dir: std::path::PathBuf,
-    /// The folder below which plugins write the files that objects name; empty in tools that serve nothing.
+    /// Folder for files that objects name; empty in tools that serve nothing.
     pub log_folder: std::path::PathBuf,
-    /// Where work goes on that no request waits for; `None` in tools that serve nothing.
+    /// Runtime for background work; `None` in tools that serve nothing.
     pub background: Option<tokio::runtime::Handle>,
-    /// The HTTP endpoints that `public-api` may expose, by path.
+    /// HTTP endpoints that `public-api` may expose, by path.
     pub endpoints: HashMap<&'static str, Endpoint>,
-    /// The TLS port of the data plane, if it has one.
+    /// TLS port of the data plane, if it has one.
     pub tls_port: Option<u16>,
-    /// Queues of plugins that send in batches.
+    /// Registry of queues of plugins that send in batches.
     pub queues: Arc<Queues>,
-    /// What plugins take memory of that strangers can make grow, such as answers that are kept.
+    /// Memory budget for data that clients can make grow, such as cached answers.
     pub memory: Arc<MemoryBudget>,
-    /// What answers references to secrets in confs; without it nothing does.
+    /// Resolver of references to secrets; without one, references stay unresolved.
     pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
-    /// Plugins that objects may name and that are passed over where this build does not have them;
-    /// [`absent::ALL`](crate::absent::ALL) is every one.
+    /// Names of plugins that are skipped if this build does not contain them;
+    /// [`absent::ALL`](crate::absent::ALL) stands for all names.
     pub skipped_plugins: Vec<String>,
     kept: Mutex<HashMap<(TypeId, String), Weak<dyn Any + Send + Sync>>>,
 }
 
-/// An endpoint of the process.
+/// HTTP endpoint of the process.
 pub type Endpoint = Arc<dyn Fn() -> EndpointReply + Send + Sync>;
 
-/// What an endpoint says.
+/// Reply of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointReply {
-    /// `Content-Type`.
+    /// Value of `Content-Type`.
     pub content_type: &'static str,
-    /// The body.
+    /// Body of the reply.
     pub body: Vec<u8>,
 }
 
@@ -98,7 +99,7 @@ impl std::fmt::Debug for Services {
 }
 
 impl Services {
-    /// With nothing but a name.
+    /// Returns minimal services with this `Server` header.
     pub fn new(server_token: impl Into<String>) -> Self {
         Self {
             server_token: server_token.into(),
@@ -117,7 +118,7 @@ impl Services {
         }
     }
 
-    /// The state under `key` that is still in use, else a new one.
+    /// Returns the existing state under `key` if it is still in use, otherwise a new one.
     pub fn keep<T: Send + Sync + 'static>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = (TypeId::of::<T>(), key.to_owned());
@@ -125,7 +126,7 @@ impl Services {
         if let Some(state) = alive.and_then(|state| state.downcast().ok()) {
             return state;
         }
-        // What nobody uses any more is swept when as much again has been added.
+        // Unused entries are removed whenever the number of entries is a power of two.
         if kept.len().is_power_of_two() {
             kept.retain(|_, state| state.strong_count() > 0);
         }
@@ -135,7 +136,7 @@ impl Services {
         state
     }
 
-    /// `plugin_attr.<plugin>.<name>` of the bootstrap file.
+    /// Returns `plugin_attr.<plugin>.<name>` of the bootstrap file.
     pub fn attribute(&self, plugin: &str, name: &str) -> Option<&Value> {
         self.attributes.get(plugin)?.get(name)
     }

@@ -1,7 +1,7 @@
-//! Which fields of which objects lie sealed in the store, by kind and plugin.
+//! Fields of objects that are encrypted (sealed) in the store, by kind and plugin.
 //!
-//! The ciphers and the keys are the model's; here is only what to use them on. Plugins say it of
-//! their own confs.
+//! The model implements ciphers and keys; this module decides where they are used. Plugins list the
+//! fields of their own confs.
 
 use serde_json::Value;
 use tollhouse_model::Kind;
@@ -12,15 +12,15 @@ use tollhouse_model::encryption::{
 
 use crate::catalogue::Catalogue;
 
-/// The private key that goes with an upstream's own certificate.
+/// Private key of an upstream's client certificate.
 const UPSTREAM_FIELDS: &[&str] = &["tls.client_key"];
-/// The same where the upstream is part of another object.
+/// Private key of an upstream that is part of another object.
 const CARRIED_FIELDS: &[&str] = &["upstream.tls.client_key"];
-/// What lets us in at the keepers of secrets, whichever they are.
+/// Credentials for secret managers of any kind.
 const KEEPER_FIELDS: &[&str] =
     &["token", "secret_access_key", "session_token", "auth_config.private_key"];
 
-/// Fields of keepers that decide where those secrets are sent.
+/// Fields of secret managers that decide where the credentials are sent.
 const KEEPER_SENT_TO: &[&str] = &[
     "uri",
     "prefix",
@@ -32,32 +32,33 @@ const KEEPER_SENT_TO: &[&str] = &[
     "auth_config.entries_uri",
 ];
 
-/// Whether private keys of certificates are among what is opened.
+/// Treatment of private keys of certificates while an object is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
-    /// They are, for those who use them.
+    /// Opened, for callers that use them.
     Opened,
-    /// They stay sealed: nobody is shown them.
+    /// Left sealed, because they are never shown.
     Sealed,
 }
 
-/// An object whose secrets are sealed or opened. They are bound to it: none opens in another one.
+/// Object whose secrets are sealed or opened. Sealed values are bound to it and do not open in
+/// another object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectRef<'a> {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: Kind,
-    /// Its id as documents know it: of a credential `jack/credentials/1`, of a secret `vault/1`. Empty for objects that
-    /// are nowhere kept.
+    /// Id as in documents: `jack/credentials/1` for a credential, `vault/1` for a secret. Empty for
+    /// objects that are not stored.
     pub id: &'a str,
 }
 
 impl<'a> ObjectRef<'a> {
-    /// The object of that kind and id.
+    /// Returns a reference to the object of this kind and id.
     pub fn new(kind: Kind, id: &'a str) -> Self {
         Self { kind, id }
     }
 
-    /// The name that its sealed values are bound to.
+    /// Returns the name to which sealed values are bound.
     pub fn name(self) -> String {
         if self.id.is_empty() {
             String::new()
@@ -67,7 +68,8 @@ impl<'a> ObjectRef<'a> {
     }
 }
 
-/// Dotted paths of the fields that lie sealed, of objects of a kind. What plugins say in them is the plugins' to tell.
+/// Returns the dotted paths of the sealed fields of a kind. Plugins list the fields of their confs
+/// themselves.
 pub fn fields_of(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Ssl => &SSL_FIELDS,
@@ -84,8 +86,7 @@ pub fn fields_of(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Seals what must not lie open in the store. References to secrets that are kept elsewhere stay as
-/// they are.
+/// Seals all secrets in an object. References to external secrets stay as they are.
 pub fn seal(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -103,9 +104,9 @@ pub fn seal(
     all
 }
 
-/// Seals anew what is sealed with an older key or in another form, and seals what lies open. An
-/// object with a value that no key opens stays as it is: sealed once more, the value would be taken
-/// for the secret itself.
+/// Seals values again that have an old key or form, and seals plain ones. If a value cannot be
+/// opened with any key, the object stays unchanged, because sealing the value again would turn its
+/// ciphertext into the secret.
 pub fn reseal(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -120,7 +121,7 @@ pub fn reseal(
     seal(at, object, catalogue, keyring)
 }
 
-/// The reverse of [`seal`]; what no key of the ring opens stays as it is, and is told.
+/// Reverses [`seal`]. Values that cannot be opened with any key stay sealed and are returned.
 pub fn unseal(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -135,9 +136,9 @@ pub fn unseal(
     all
 }
 
-/// Opens an object as the store has it, where all secrets lie sealed. What no key of the ring opens is marked as sealed,
-/// in whatever form it was, and is met where it is used: taken as it is, it would be a secret that everybody knows who has
-/// seen the store.
+/// Opens a stored object, in which all secrets are sealed. A value that cannot be opened with any
+/// key is marked as sealed, and its use reports that. Used as it is, the value would be a secret
+/// known to everyone who has seen the store.
 pub fn unseal_stored(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -149,20 +150,20 @@ pub fn unseal_stored(
     });
 }
 
-/// A sealed text in an object that a caller has written or the store holds.
+/// Sealed text in an object from a caller or the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenValue {
-    /// Plugin, or kind of object, whose field it is.
+    /// Plugin or kind of object that the field belongs to.
     pub owner: String,
     /// Dotted path of the field.
     pub field: String,
-    /// The sealed text.
+    /// Sealed text.
     pub text: String,
-    /// The fields beside it that decide where it is sent.
+    /// Neighbouring fields that decide where the value is sent.
     pub sent_to: Value,
 }
 
-/// The sealed texts of an object that this keyring opens, each with where it would be sent.
+/// Returns all sealed texts of an object that this keyring can open, with their destinations.
 pub fn hidden_values(
     at: ObjectRef<'_>,
     object: &Value,
@@ -184,7 +185,7 @@ pub fn hidden_values(
     all
 }
 
-/// Calls `apply` with each part of an object that has secret fields, and who the fields belong to.
+/// Calls `apply` with each part of an object that has secret fields, and the owner of the fields.
 fn each_part(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -217,8 +218,7 @@ fn each_part(
         | Kind::PluginMetadata
         | Kind::Proto => {}
     }
-    // What consumers say for an auth plugin has secrets of its own, other than those of a route's
-    // conf.
+    // For an auth plugin, credentials of consumers have other secret fields than confs of routes.
     let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
     for (part, conf) in confs {

@@ -1,8 +1,7 @@
-//! A request and an answer made of text, for the tests of plugins: no sockets, virtual time.
-//!
-//! `Harness::new::<KeyAuth>(conf)` configures one plugin; `request` sends it through the rewrite,
-//! access and before_proxy phases, `respond` sends an answer through the response phase. What
-//! comes out reads as text.
+//! Test harness for plugins: requests and answers made of text, without sockets, in virtual time.
+//! `Harness::new::<KeyAuth>(conf)` configures one plugin. `request` sends a request through the
+//! rewrite, access and before_proxy phases; `respond` sends an answer through the response phase.
+//! Results are text.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,14 +26,14 @@ pub use outcome::{Outcome, Reply};
 mod fake;
 mod outcome;
 
-/// One plugin and what surrounds it.
+/// Plugin under test, with its environment.
 pub struct Harness {
-    /// The plugin as configured.
+    /// Configured plugin.
     pub handler: SharedHandler,
-    /// What the process offers.
+    /// Services of the process.
     pub services: Arc<Services>,
     consumers: TestConsumers,
-    /// Virtual time in milliseconds; sleeping moves it.
+    /// Virtual time in milliseconds, which `sleep` advances.
     pub now_ms: u64,
 }
 
@@ -57,7 +56,7 @@ impl ConsumerIndex for TestConsumers {
 /// Configures `P` in a route.
 ///
 /// # Errors
-/// What is wrong with `conf`, as the Admin API words it after `err: `.
+/// If `conf` is invalid; the text is that of the Admin API after `err: `.
 pub fn configure<P: Plugin>(
     conf: &Value,
     services: &Arc<Services>,
@@ -65,10 +64,10 @@ pub fn configure<P: Plugin>(
     configure_among::<P>(conf, services, &Catalogue::new([PluginType::new::<P>()]), None)
 }
 
-/// The same with other plugins around, and with metadata.
+/// Configures `P` in a route, with other plugins and with metadata.
 ///
 /// # Errors
-/// What is wrong with `conf`.
+/// If `conf` is invalid.
 pub fn configure_among<P: Plugin>(
     conf: &Value,
     services: &Arc<Services>,
@@ -80,20 +79,20 @@ pub fn configure_among<P: Plugin>(
 }
 
 impl Harness {
-    /// With a good conf.
+    /// Returns a harness with a valid conf.
     pub fn new<P: Plugin>(conf: &Value) -> Self {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let handler = configure::<P>(conf, &services).expect("the conf is good");
         Self::with(handler, services)
     }
 
-    /// The error text of a bad conf; empty for a good one.
+    /// Returns the error text of a conf; empty if it is valid.
     pub fn refusal<P: Plugin>(conf: &Value) -> String {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         configure::<P>(conf, &services).err().map(String::from).unwrap_or_default()
     }
 
-    /// With a good conf, beside definitions of gRPC services.
+    /// Returns a harness with a valid conf and definitions of gRPC services.
     pub fn among_protos<P: Plugin>(conf: &Value, protos: &Protos) -> Self {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let catalogue = Catalogue::new([PluginType::new::<P>()]);
@@ -109,12 +108,12 @@ impl Harness {
         Self::with(handler, services)
     }
 
-    /// Around a handler that exists.
+    /// Returns a harness for an existing handler.
     pub fn with(handler: SharedHandler, services: Arc<Services>) -> Self {
         Self { handler, services, consumers: TestConsumers::default(), now_ms: 1_700_000_000_000 }
     }
 
-    /// Adds a consumer with what it says for the auth plugin `P`.
+    /// Adds a consumer with a credential for the auth plugin `P`.
     #[must_use]
     pub fn consumer<P: Plugin>(mut self, username: &str, conf: &Value) -> Self {
         let identified = PluginType::new::<P>().identify(conf).expect("the consumer is good");
@@ -137,7 +136,7 @@ impl Harness {
         self
     }
 
-    /// Adds a consumer known by name alone.
+    /// Adds a consumer without a credential.
     #[must_use]
     pub fn plain_consumer(mut self, consumer: Consumer) -> Self {
         self.consumers.by_name.insert(consumer.username.to_string(), Arc::new(consumer));
@@ -150,13 +149,14 @@ impl Harness {
         self.run(&mut exchange)
     }
 
-    /// The same for a request of which more is said than text can.
+    /// Sends a prepared request through the request phases.
     pub fn run(&mut self, exchange: &mut FakeExchange) -> Outcome {
         exchange.now_ms = exchange.now_ms.max(self.now_ms);
         self.run_as(exchange, None)
     }
 
-    /// The same as if an auth plugin had found `username` before.
+    /// Sends a prepared request through the request phases, as if an auth plugin had identified
+    /// `username` before.
     pub fn run_as(&mut self, exchange: &mut FakeExchange, username: Option<&str>) -> Outcome {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -200,13 +200,13 @@ impl Harness {
         }
     }
 
-    /// Sends an answer of a node through the response phase: `head` such as
-    /// `200\nContent-Type: text/html`, and the pieces of the body.
+    /// Sends an answer of a node through the response phase: `head` such as `200\nContent-Type:
+    /// text/html`, and the pieces of the body.
     pub fn respond(&mut self, exchange: &mut FakeExchange, head: &str, body: &[&str]) -> Reply {
         self.respond_with_trailers(exchange, head, body, "")
     }
 
-    /// The same with lines behind the body, such as `grpc-status: 0`.
+    /// Does the same as [`Self::respond`], with trailers such as `grpc-status: 0`.
     pub fn respond_with_trailers(
         &mut self,
         exchange: &mut FakeExchange,
@@ -244,7 +244,7 @@ impl Harness {
         }
     }
 
-    /// Ends the exchange: the log phase.
+    /// Ends the exchange by running the log phase.
     pub fn log(&mut self, exchange: &mut FakeExchange, transfer: Transfer<'_>) {
         let mut memory = std::mem::take(&mut exchange.memory);
         {
@@ -257,5 +257,5 @@ impl Harness {
     }
 }
 
-/// The peer's address in tests.
+/// Peer address in tests.
 pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

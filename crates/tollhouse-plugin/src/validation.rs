@@ -1,4 +1,4 @@
-//! What is wrong with the plugins of an object, in the words of an operator.
+//! Validation of the plugins in an object. Problems are in the words of operators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,44 +15,44 @@ use crate::conf_error::ConfError;
 use crate::plugin::Remark;
 use crate::scope::{Scope, Services};
 
-/// What confs of auth plugins say in an object.
+/// Role of auth plugin confs in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// How requests are verified.
+    /// Verification of requests.
     Verifier,
-    /// Who somebody is: in consumers and credentials.
+    /// Identity of a consumer, in consumers and credentials.
     Identity,
-    /// What becomes of connections below HTTP: in stream routes.
+    /// Treatment of connections below HTTP, in stream routes.
     Connection,
 }
 
-/// The plugins of an object, and which object that is.
+/// Plugins of an object, and the object's identity.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectPlugins<'a> {
-    /// The plugins.
+    /// Plugins and their confs.
     pub plugins: &'a PluginSet,
-    /// What confs of auth plugins say in that object.
+    /// Role of auth plugin confs in the object.
     pub role: Role,
-    /// The object: `routes/1`, `consumers/jack`.
+    /// Path of the object: `routes/1`, `consumers/jack`.
     pub owner: &'a str,
-    /// Where it stands in its document: `routes[0]`.
+    /// Location in the object's document: `routes[0]`.
     pub path: &'a str,
 }
 
-/// What the plugins of an object are validated among.
+/// Environment of a validation.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// All plugins.
+    /// All plugins of this build.
     pub catalogue: &'a Catalogue,
-    /// What the process offers.
+    /// Services of the process.
     pub services: &'a Arc<Services>,
-    /// What plugins are told for all of their confs, by name.
+    /// Plugin metadata by plugin name.
     pub metadata: &'a BTreeMap<String, Value>,
-    /// The definitions of gRPC services beside the object.
+    /// gRPC service definitions beside the object.
     pub protos: &'a Protos,
 }
 
-/// What is wrong with the plugins of an object that are not switched off.
+/// Validates the enabled plugins of an object and returns all problems.
 pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Problems {
     let ObjectPlugins { plugins, role, owner, path } = object;
     let Surroundings { catalogue, services, metadata, protos } = surroundings;
@@ -70,7 +70,7 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
             problems.push(not_for_connections(name, path));
             continue;
         }
-        // Before the plugin sees it: compiled, the ciphertext would be taken for the secret.
+        // Checked before compilation, where the ciphertext would be taken for the secret.
         if let Some(field) = encryption::sealed_field(&conf.conf) {
             problems.push(unopened(format!("{path}.{field}")));
             continue;
@@ -95,7 +95,7 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
     problems
 }
 
-/// Warnings about a conf that is good: its own, and those of the expressions in it.
+/// Adds the warnings of a valid conf and of its expressions.
 fn warn(plugin: &PluginType, conf: &Value, path: &str, problems: &mut Problems) {
     for Remark { field, reason, hint } in (plugin.remarks)(conf) {
         problems.push(Problem::warning(format!("{path}.{field}"), reason).with_hint(hint));
@@ -111,7 +111,7 @@ fn warn(plugin: &PluginType, conf: &Value, path: &str, problems: &mut Problems) 
     }
 }
 
-/// Calls `visit` with each value at a dotted path, in which `*` stands for every item of a list.
+/// Calls `visit` with each value at a dotted path; `*` stands for every item of a list.
 fn each_at(value: &Value, pattern: &str, found: String, visit: &mut dyn FnMut(&Value, String)) {
     if pattern.is_empty() {
         return visit(value, found);
@@ -126,10 +126,10 @@ fn each_at(value: &Value, pattern: &str, found: String, visit: &mut dyn FnMut(&V
     }
 }
 
-/// How schemas refuse what none of their branches takes.
+/// Schema error if no branch matches.
 const NO_BRANCH: &str = "matches none";
 
-/// What a conf lacks that has part of the fields that belong together.
+/// Returns a hint if a conf has only some of the fields that belong together.
 fn lacking(schema: &Value, conf: &Value) -> Option<String> {
     let branches = ["oneOf", "anyOf"].into_iter().filter_map(|kind| schema.get(kind)?.as_array());
     let parted = branches.flatten().filter_map(|branch| {
@@ -143,7 +143,7 @@ fn lacking(schema: &Value, conf: &Value) -> Option<String> {
     Some(format!("{} is required beside {}", quoted(lacked), quoted(given)))
 }
 
-/// A conf that its plugin refuses.
+/// Returns the problem of a conf that its plugin refuses.
 pub fn refused(name: &str, path: String, error: &ConfError) -> Problem {
     let path = match error.field() {
         Some(field) => format!("{path}.{field}"),
@@ -152,19 +152,20 @@ pub fn refused(name: &str, path: String, error: &ConfError) -> Problem {
     Problem::error(path, format!("failed to check the configuration of plugin {name} err: {error}"))
 }
 
-/// A plugin of requests where there are none.
+/// Returns the problem of an HTTP plugin in a stream route.
 pub fn not_for_connections(name: &str, path: String) -> Problem {
     let reason = format!("the plugin {name} is for requests, and a stream route has connections");
     Problem::error(path, reason).with_hint("use it in a route, or remove it")
 }
 
-/// A value that was encrypted and that no key opens: it must never be taken for what it hides.
+/// Returns the problem of an encrypted value that no key opens. Such a value must never be used as
+/// the secret.
 pub fn unopened(path: String) -> Problem {
     let hint = "put the keyring back that it was sealed with, or write the value anew";
     Problem::error(path, "the value is sealed, and no key of the keyring opens it").with_hint(hint)
 }
 
-/// The first value of an object, outside of its plugins, that is sealed and was not opened.
+/// Returns the problem of the first sealed value of an object outside of its plugins.
 pub fn unopened_beside_plugins(object: &Value, path: &str) -> Option<Problem> {
     let fields = object.as_object()?.iter().filter(|(name, _)| *name != "plugins");
     let mut sealed =

@@ -1,7 +1,7 @@
-//! Lets requests pass, or not, by the labels of the consumer that sends them.
+//! Allows or refuses requests by the labels of the consumer that sends them.
 //!
-//! A label of the consumer holds one value, several with commas between them, or a JSON array; each
-//! counts.
+//! A label of the consumer holds one value, several values separated by commas, or a JSON array.
+//! Each of these values is compared with the lists.
 //!
 //! # Example
 //! ```json
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! # Answers
-//! - 401 `Missing authentication.` when nobody is authenticated
+//! - 401 `Missing authentication.` when the request has no authenticated consumer
 //! - `rejected_code`, 403 by default, with `rejected_msg` or `The consumer is forbidden.`
 //!
 //! # Notes
-//! Labels that are denied are asked first. The fields about external users say how to read the
-//! labels of users whom a plugin such as `openid-connect` brings along without a consumer; no plugin
-//! of this version does.
+//! Denied labels are checked before allowed ones. The fields about external users describe the
+//! labels of users whom a plugin such as `openid-connect` authenticates without a consumer. No
+//! plugin of this version provides such labels.
 
 use std::collections::BTreeMap;
 
@@ -30,37 +30,37 @@ use tollhouse_plugin::{
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
 
-/// Labels, each with the values that count.
+/// Label names, each with its list of values.
 type Labels = BTreeMap<String, Vec<String>>;
 
-/// Who may pass.
+/// Consumers that may pass, selected by label.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Labels of which a consumer must have one.
+    /// Labels that admit a consumer: one match is enough. Unset: every label is admitted.
     pub allow_labels: Option<Labels>,
-    /// Labels of which a consumer may have none.
+    /// Labels that exclude a consumer: one match is enough, whatever `allow_labels` says.
     pub deny_labels: Option<Labels>,
-    /// JSON path of the labels in what is known of an external user.
+    /// JSON path of the labels in the data of an external user; `groups` by default.
     #[serde(default = "default_field")]
     #[schemars(length(min = 1))]
     pub external_user_label_field: String,
-    /// The label's name for the rules; the path by default.
+    /// Name of the label in the rules above, for external users. Unset: the path itself.
     #[schemars(length(min = 1))]
     pub external_user_label_field_key: Option<String>,
-    /// How the values of an external user are told apart.
+    /// Format of several values in one label of an external user.
     pub external_user_label_field_parser: Option<Parser>,
-    /// What stands between the values, as a regular expression, for `segmented_text`.
+    /// Separator of the values, a regular expression. Required if the parser is `segmented_text`.
     #[schemars(length(min = 1))]
     pub external_user_label_field_separator: Option<String>,
-    /// The status of a refusal.
+    /// Status of a refusal; 403 by default.
     #[serde(default = "default_status")]
     #[schemars(range(min = 200))]
     pub rejected_code: i64,
-    /// What a refusal says.
+    /// Message of a refusal. Unset: `The consumer is forbidden.`
     pub rejected_msg: Option<String>,
 }
 
-/// How several values are told apart.
+/// Format of several values in one label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Parser {
@@ -69,7 +69,7 @@ pub enum Parser {
     Table,
 }
 
-/// Refuses a text that is not a JSON path; the root may stand before it.
+/// Refuses a text that is not a JSON path. A leading `$` is optional.
 fn check_path(field: &str) -> Result<(), ConfError> {
     let path = field.strip_prefix('$').filter(|rest| rest.starts_with(['.', '['])).unwrap_or(field);
     match Path::parse(path) {
@@ -86,7 +86,6 @@ defaults! {
     default_status: i64 = 403;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Acl {
     allowed: Option<Labels>,
@@ -104,8 +103,8 @@ impl Plugin for Acl {
 
     fn adjust_schema(schema: &mut Value) {
         for (field, description) in [
-            ("allow_labels", "Labels of which a consumer must have one."),
-            ("deny_labels", "Labels of which a consumer may have none."),
+            ("allow_labels", "Labels that admit a consumer: one match is enough."),
+            ("deny_labels", "Labels that exclude a consumer: one match is enough."),
         ] {
             schema["properties"][field] = json!({
                 "description": description,
@@ -155,7 +154,7 @@ impl Acl {
     }
 }
 
-/// Whether the consumer has one of the values of one of the labels.
+/// Whether the consumer has one of the listed values in one of the listed labels.
 fn has_label(consumer: &Consumer, labels: &Labels) -> bool {
     labels.iter().any(|(name, wanted)| {
         let value = consumer.labels.get(name);
@@ -163,7 +162,7 @@ fn has_label(consumer: &Consumer, labels: &Labels) -> bool {
     })
 }
 
-/// Whether a label's value is, or lists, the wanted one.
+/// Whether a label's value equals `wanted` or is a list that contains it.
 fn contains(value: &str, wanted: &str) -> bool {
     if value.starts_with('[') {
         let items: Vec<Value> = serde_json::from_str(value).unwrap_or_default();
@@ -172,7 +171,8 @@ fn contains(value: &str, wanted: &str) -> bool {
     if !value.contains(',') {
         return value == wanted;
     }
-    // Spaces around a comma belong to it; those at the ends of the whole belong to the values.
+    // Spaces around a comma belong to the separator; those at both ends of the text belong to the
+    // values.
     let last = value.matches(',').count();
     value.split(',').enumerate().any(|(index, item)| {
         let item = if index > 0 { item.trim_ascii_start() } else { item };

@@ -1,5 +1,5 @@
-//! Gives a sick service a rest: after so many bad answers of a host and path, requests are answered
-//! here for a while that doubles with every relapse.
+//! Stops sending requests to a failing service: after a number of failures of one host and path,
+//! the gateway answers for a while, which doubles with every relapse.
 //!
 //! # Example
 //! ```json
@@ -15,9 +15,9 @@
 //!   `break_response_headers`, where the conf gives them
 //!
 //! # Notes
-//! A breaker belongs to a host and path, whatever routes lead there. While it is open for the n-th
-//! time in a row it stays so for 2ⁿ seconds, `max_breaker_sec` at most; then requests pass, and so
-//! many good answers forget all that was. Only answers of nodes count.
+//! A breaker belongs to a host and path, regardless of the route. When it opens for the n-th time
+//! in a row, it stays open for 2ⁿ seconds, at most `max_breaker_sec`. Then requests pass again, and
+//! `healthy.successes` good answers reset it. Only answers of nodes count.
 
 use std::sync::Arc;
 
@@ -33,60 +33,62 @@ use tollhouse_plugin::{
 use crate::shared::confs::defaults::defaults;
 use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
 
-/// What a route says.
+/// Configuration of `api-breaker`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The status of answers while the breaker is open.
+    /// Status of answers while the breaker is open.
     #[schemars(range(min = 200, max = 599))]
     pub break_response_code: u16,
-    /// Their body.
+    /// Body of those answers. Unset: the gateway's page.
     pub break_response_body: Option<String>,
-    /// Their headers, with variables in the values; only together with a body.
+    /// Headers of those answers, with variables in the values. Used only if `break_response_body`
+    /// is set.
     pub break_response_headers: Option<Vec<HeaderConfig>>,
-    /// The longest time that the breaker is open, in seconds.
+    /// Longest time that the breaker stays open, in seconds; 300 by default.
     #[serde(default = "default_max_breaker_sec")]
     #[schemars(range(min = 3))]
     pub max_breaker_sec: u64,
-    /// What opens the breaker.
+    /// Failures that open the breaker.
     #[serde(default)]
     pub unhealthy: Unhealthy,
-    /// What closes it for good.
+    /// Successes that reset the breaker.
     #[serde(default)]
     pub healthy: Healthy,
 }
 
-/// A header.
+/// A header of the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct HeaderConfig {
-    /// Its name.
+    /// Header name.
     #[schemars(length(min = 1))]
     pub key: String,
-    /// Its value.
+    /// Header value; may contain variables.
     #[schemars(length(min = 1))]
     pub value: String,
 }
 
-/// What opens the breaker.
+/// Failures that open the breaker.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Unhealthy {
-    /// Statuses that are failures.
+    /// Statuses that count as failures; 500 by default.
     #[serde(default = "default_unhealthy_statuses")]
     #[schemars(length(min = 1), inner(range(min = 500, max = 599)))]
     pub http_statuses: Vec<u16>,
-    /// How many of them open the breaker.
+    /// Number of failures that open the breaker; 3 by default.
     #[serde(default = "default_count")]
     #[schemars(range(min = 1))]
     pub failures: u64,
 }
 
-/// What closes the breaker for good.
+/// Successes that reset the breaker.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Healthy {
-    /// Statuses that are successes.
+    /// Statuses that count as successes; 200 by default.
     #[serde(default = "default_healthy_statuses")]
     #[schemars(length(min = 1), inner(range(min = 200, max = 499)))]
     pub http_statuses: Vec<u16>,
-    /// How many of them in a row, with no failure between, close the breaker for good.
+    /// Number of successes in a row, without a failure between them, that reset the breaker; 3 by
+    /// default.
     #[serde(default = "default_count")]
     #[schemars(range(min = 1))]
     pub successes: u64,
@@ -111,7 +113,6 @@ defaults! {
     default_count: u64 = 3;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ApiBreaker {
     status: u16,
@@ -124,12 +125,13 @@ pub struct ApiBreaker {
     prefix: Prefix,
 }
 
-/// How a host and path has answered of late. Only kept from the first failure to the last success.
+/// Recent results of a host and path. An entry exists from the first failure until the breaker
+/// resets.
 #[derive(Debug, Clone, Copy)]
 struct Health {
     failures: u64,
     successes: u64,
-    /// When the breaker opened last, in milliseconds since 1970.
+    /// Time of the last opening, in milliseconds since 1970.
     opened_ms: Option<u64>,
     touched_ms: u64,
 }
@@ -174,7 +176,7 @@ impl Plugin for ApiBreaker {
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        // Nothing is sick: no key is made, no lock taken.
+        // Fast path: without failures, no key is built and no lock is taken.
         if self.table.is_empty() {
             return Step::Continue;
         }
@@ -213,7 +215,8 @@ impl ApiBreaker {
         let times = health.failures.div_ceil(self.unhealthy.failures).max(1);
         let seconds = u32::try_from(times).ok().and_then(|times| 1u64.checked_shl(times));
         let seconds = seconds.unwrap_or(u64::MAX).min(self.seconds_max);
-        // Whole seconds on both sides, so that it is open for no less than it says.
+        // Both sides are cut to whole seconds, so that the breaker stays open for at least its
+        // time.
         !is_forgotten && (opened_ms / 1000).saturating_add(seconds) >= now.unix_ms / 1000
     }
 
@@ -257,7 +260,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends a request to a node that answers `status`; tells the plugin's status, or 0.
+    /// Sends a request; the node answers with `status`. Returns the plugin's status, or 0 if it
+    /// passes.
     fn ask(harness: &mut Harness, path: &str, status: u16) -> u16 {
         let mut exchange = FakeExchange::parse(&format!("GET {path} HTTP/1.1\n\n"), harness.now_ms);
         let outcome = harness.run(&mut exchange);
@@ -278,13 +282,13 @@ mod tests {
         let mut harness = harness(&json!({}));
         assert_eq!([ask(&mut harness, "/a", 500), ask(&mut harness, "/a", 500)], [0, 0]);
         assert_eq!(ask(&mut harness, "/a", 200), 599);
-        // Another path, or another argument, is another matter.
+        // Other paths have separate breakers; the query does not matter.
         assert_eq!(ask(&mut harness, "/b", 200), 0);
         assert_eq!(ask(&mut harness, "/a?x=1", 200), 599);
         harness.now_ms += 2_000;
         assert_eq!(ask(&mut harness, "/a", 500), 599);
         harness.now_ms += 1_000;
-        // A failure more, and one that opens it for four seconds.
+        // Two further failures open it again, for four seconds.
         assert_eq!(ask(&mut harness, "/a", 500), 0);
         harness.now_ms += 5_000;
         assert_eq!(ask(&mut harness, "/a", 500), 0);
@@ -311,7 +315,7 @@ mod tests {
         assert_eq!(answers.map(|status| ask(&mut harness, "/a", status)), [0; 3]);
         assert_eq!(ask(&mut harness, "/a", 200), 599);
         harness.now_ms += 3_000;
-        // 404 is neither, and the third success is more than needed.
+        // 404 counts as neither, and the third success is not needed.
         let answers = [200, 404, 200, 200, 500];
         assert_eq!(answers.map(|status| ask(&mut harness, "/a", status)), [0; 5]);
         assert_eq!(ask(&mut harness, "/a", 200), 0);

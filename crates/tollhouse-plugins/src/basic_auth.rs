@@ -1,5 +1,5 @@
-//! Lets requests pass that carry the name and the password of a consumer, as browsers and `curl`
-//! send them, and tells nodes whose they are.
+//! Admits requests that carry the name and password of a consumer (HTTP Basic, as browsers and
+//! `curl` send them) and tells nodes which consumer it is.
 //!
 //! # Example
 //! ```json
@@ -12,8 +12,8 @@
 //!   does not exist
 //!
 //! # Notes
-//! Name and password are read as in RFC 7617: the first colon ends the name, and everything after it, further
-//! colons and white space included, is the password. The scheme is not case-sensitive.
+//! Name and password are read as in RFC 7617: the first colon ends the name. Everything after it is
+//! the password, including further colons and white space. The scheme is not case-sensitive.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,16 +28,17 @@ use crate::shared::auth::scheme::credentials;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
-/// What a route says.
+/// Configuration of `basic-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
     /// Whether `Authorization` is removed before the request goes to a node.
     #[serde(default)]
     pub hide_credentials: bool,
-    /// Consumer that requests without a good name and password count as.
+    /// Consumer for requests without a valid name and password. Unset: such requests are refused.
     #[schemars(length(min = 1))]
     pub anonymous_consumer: Option<String>,
-    /// What clients are told that the password is for.
+    /// Realm in `WWW-Authenticate`, which browsers show when they ask for the password; `basic` by
+    /// default.
     #[serde(default = "default_realm")]
     #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
     pub realm: String,
@@ -47,12 +48,12 @@ defaults! {
     default_realm: String = "basic".into();
 }
 
-/// What a consumer says.
+/// Credential of a consumer for `basic-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Login {
-    /// The name; unique among all consumers.
+    /// User name; unique among all consumers.
     pub username: String,
-    /// The password.
+    /// Password.
     pub password: SecretText,
 }
 
@@ -61,7 +62,6 @@ impl Identity for Login {
     const ENCRYPTED: &'static [&'static str] = &["password"];
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct BasicAuth {
     gate: Gate,
@@ -109,7 +109,7 @@ fn authenticate(cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Name and password of `Basic <base64>`.
+/// Decodes name and password from `Basic <base64>`.
 fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut name = decode_base64(credentials(header, "Basic")?)?;
     let colon = name.iter().position(|&byte| byte == b':')?;

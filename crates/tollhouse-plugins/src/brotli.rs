@@ -6,14 +6,14 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! None.
 //!
 //! # Notes
-//! Answers that are encoded already stay as they are. Where gzip is configured too, brotli comes
-//! first for clients that accept both. Other plugins see the body before it is compressed, whatever
-//! their priority. `Content-Length`, `ETag` and `Last-Modified` go, in answers to HEAD too. Answers with
-//! `Cache-Control: no-transform` stay as they are. Levels above 6 cost many times as
-//! much as they save.
+//! Answers that are already encoded are not compressed again. If gzip is configured too, clients
+//! that accept both get brotli. Other plugins see the body before compression, whatever their
+//! priority. `Content-Length`, `ETag` and `Last-Modified` are removed, in answers to HEAD too.
+//! Answers with `Cache-Control: no-transform` are not compressed. Levels above 6 cost much more CPU
+//! time than they save in bytes.
 
 use ::brotli::CompressorWriter;
 use ::brotli::enc::BrotliEncoderParams;
@@ -29,37 +29,39 @@ use crate::shared::messages::compression::{
     self, Conditions, Encoder, EncodingFilter, Flush, Types,
 };
 
-/// Bytes that the encoder hands over at a time.
+/// Buffer of the encoder, in bytes.
 const PIECE_BYTES: usize = 4096;
 
-/// What a route says.
+/// Configuration of `brotli`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Content types to compress, without parameters; `"*"` for any.
+    /// Content types to compress, without parameters; `"*"` for all.
     #[serde(default = "compression::default_types")]
     pub types: Types,
-    /// Shorter bodies, in bytes, stay as they are, if they say how long they are.
+    /// Shortest body that is compressed, in bytes. Bodies of unknown length are always compressed.
     #[serde(default = "compression::default_length_min")]
     #[schemars(range(min = 1))]
     pub min_length: u64,
-    /// 0 for anything, 1 for text, 2 for fonts.
+    /// Kind of content that the encoder is tuned for: 0 any (the default), 1 text, 2 fonts.
     #[serde(default)]
     #[schemars(range(min = 0, max = 2))]
     pub mode: u32,
-    /// From 0, fast, to 11, short.
+    /// Compression level, from 0 (fastest) to 11 (smallest); 6 by default.
     #[serde(default = "default_level")]
     #[schemars(range(min = 0, max = 11))]
     pub comp_level: i32,
-    /// How far back repetitions are looked for, as a power of two of bytes.
+    /// Window size, as a power of two in bytes; 19 by default. Larger windows find repetitions
+    /// further back and use more memory.
     #[serde(default = "default_window")]
     pub lgwin: i32,
-    /// Size of a block, as a power of two of bytes; 0 lets the level decide.
+    /// Input block size, as a power of two in bytes. 0, the default, derives it from the level.
     #[serde(default)]
     pub lgblock: i32,
-    /// Clients of older versions of HTTP get answers as they are.
+    /// Lowest HTTP version whose clients get compressed answers; 1.1 by default.
     #[serde(default = "compression::default_http_version")]
     pub http_version: f64,
-    /// Whether `Vary: Accept-Encoding` is added.
+    /// Whether `Vary: Accept-Encoding` is added to answers. Set it if a shared cache is in front of
+    /// the gateway.
     pub vary: Option<bool>,
 }
 
@@ -68,7 +70,6 @@ defaults! {
     default_window: i32 = 19;
 }
 
-/// The plugin.
 pub struct Brotli {
     conditions: Conditions,
     parameters: BrotliEncoderParams,
@@ -124,7 +125,7 @@ impl Plugin for Brotli {
             cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
         let is_encoded = cx.header("Content-Encoding").is_some();
         let is_encodable = compression::is_encodable(cx);
-        // A part of a body is nothing that could be encoded by itself.
+        // Part of a body (206) cannot be encoded separately.
         if !is_welcome || is_encoded || !is_encodable || cx.status() == 206 {
             return;
         }
@@ -135,7 +136,7 @@ impl Plugin for Brotli {
     }
 }
 
-/// Whether `Accept-Encoding` names brotli, or anything.
+/// Whether `Accept-Encoding` accepts brotli, by name or by `*`.
 fn accepts(list: &[u8]) -> bool {
     let named = compression::acceptance(list, "br");
     named.or_else(|| compression::acceptance(list, "*")).unwrap_or(false)

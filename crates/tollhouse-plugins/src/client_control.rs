@@ -6,25 +6,25 @@
 //! ```
 //!
 //! # Answers
-//! - 413 to a request whose body is longer
+//! - 413 to a request whose body exceeds the limit
 //!
 //! # Notes
-//! A length that the head tells is refused at once; a body that tells none is refused as soon as
-//! it turns out to be longer.
+//! A request whose `Content-Length` exceeds the limit is refused at once. A body without a declared
+//! length is refused as soon as it exceeds the limit.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
-/// What a route says.
+/// Configuration of `client-control`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Most bytes that a body may have; 0 for no limit, not even the gateway's own.
+    /// Largest request body, in bytes. 0 removes every limit, including the gateway's own. Unset:
+    /// the gateway's limit applies.
     #[schemars(range(min = 0))]
     pub max_body_size: Option<u64>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ClientControl {
     body_bytes_max: Option<u64>,

@@ -1,5 +1,5 @@
-//! Lets requests pass, or not, by who sends them or where they go: by the consumer's name or group,
-//! or by the id of the service or route.
+//! Allows or refuses requests by the consumer's name or group, or by the id of the service or
+//! route.
 //!
 //! # Example
 //! ```json
@@ -7,13 +7,14 @@
 //! ```
 //!
 //! # Answers
-//! - 401 `The request is rejected, please check the consumer_name for this request` when there is
-//!   nothing to decide by: nobody is authenticated, the consumer has no group, the route no service
+//! - 401 `The request is rejected, please check the consumer_name for this request` when the
+//!   compared value is missing: no authenticated consumer, a consumer without a group, a route
+//!   without a service
 //! - `rejected_code`, 403 by default, with `rejected_msg` or `The consumer_name is forbidden.`
 //!
 //! # Notes
-//! The blacklist is asked first, then the whitelist; whoever stands in the whitelist may use all
-//! methods, and whoever `allowed_by_methods` does not name is not restricted by it.
+//! The blacklist is checked first, then the whitelist. Consumers of the whitelist may use all
+//! methods. A consumer that `allowed_by_methods` does not name is not restricted by it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,43 +25,43 @@ use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestConte
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
 
-/// Methods that a rule may name.
+/// Methods that `allowed_by_methods` accepts.
 const METHODS: [&str; 10] =
     ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
 
-/// Who may pass.
+/// Values that may pass.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// What is compared with the lists.
+    /// Property of the request that is compared with the lists; the consumer's name by default.
     #[serde(default, rename = "type")]
     pub subject: Subject,
-    /// Values that may not pass.
+    /// Values that are refused.
     #[schemars(length(min = 1))]
     pub blacklist: Option<Vec<String>>,
-    /// The only values that may pass.
+    /// Values that pass; all others are refused.
     #[schemars(length(min = 1))]
     pub whitelist: Option<Vec<String>>,
-    /// Methods that a value may use; one that is not named may use all.
+    /// Methods that single values may use. A value without an entry may use all methods.
     pub allowed_by_methods: Option<Vec<MethodRule>>,
-    /// The status of a refusal.
+    /// Status of a refusal; 403 by default.
     #[serde(default = "default_status")]
     #[schemars(range(min = 200))]
     pub rejected_code: i64,
-    /// What a refusal says.
+    /// Message of a refusal. Unset: for example `The consumer_name is forbidden.`
     pub rejected_msg: Option<String>,
 }
 
-/// What one value may do.
+/// Methods of one value.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MethodRule {
-    /// The value, such as a consumer's name.
+    /// Compared value, such as a consumer's name.
     pub user: Option<String>,
-    /// The methods that it may use.
+    /// Methods that this value may use.
     #[schemars(length(min = 1))]
     pub methods: Option<Vec<String>>,
 }
 
-/// What is compared with the lists.
+/// Property of the request that is compared with the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -89,7 +90,6 @@ defaults! {
     default_status: i64 = 403;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ConsumerRestriction {
     config: Config,
@@ -110,7 +110,7 @@ impl Plugin for ConsumerRestriction {
             "type": "string",
             "enum": Subject::ALL.map(Subject::name),
             "default": Subject::default().name(),
-            "description": "What is compared with the lists.",
+            "description": "Property of the request that is compared with the lists.",
         });
         let rule = &mut schema["properties"]["allowed_by_methods"]["items"];
         rule["properties"]["methods"]["items"] = json!({"type": "string", "enum": METHODS});
@@ -143,7 +143,7 @@ impl Plugin for ConsumerRestriction {
 }
 
 impl ConsumerRestriction {
-    /// Calls `decide` with the value, if there is one.
+    /// Calls `decide` with the compared value, or returns `None` if the request has none.
     fn with_value<T>(&self, cx: &RequestContext<'_>, decide: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match self.config.subject {
             Subject::ConsumerName => cx.consumer().map(|who| decide(who.username.as_bytes())),
@@ -218,7 +218,7 @@ mod tests {
             (json!({"allowed_by_methods": methods}), "GET", true),
             (json!({"allowed_by_methods": methods}), "POST", false),
             (json!({"allowed_by_methods": [{"user": "rose", "methods": ["GET"]}]}), "POST", true),
-            // Whoever stands in the whitelist may use all methods; nobody else passes.
+            // The whitelist allows all methods to its consumers and refuses all others.
             (json!({"allowed_by_methods": methods, "whitelist": ["jack"]}), "POST", true),
             (json!({"allowed_by_methods": methods, "whitelist": ["rose"]}), "GET", false),
         ] {

@@ -1,7 +1,7 @@
-//! Tells browsers which pages of other origins may use an API, and answers their preflights.
+//! Tells browsers which origins may use an API (CORS), and answers preflight requests.
 //!
-//! `*` allows everything, `**` too, but by naming what the request asks for, so that it may be
-//! combined with credentials.
+//! `*` allows everything. `**` allows everything too, but answers with the requested origin, method
+//! or header name, so that it may be combined with credentials.
 //!
 //! # Example
 //! ```json
@@ -18,9 +18,9 @@
 //! - 200 without a body to every `OPTIONS`
 //!
 //! # Notes
-//! Preflights are answered before anybody is asked who they are. An origin is told to itself alone,
-//! others are told nothing. `Vary: Origin` stands in every answer that another origin might get
-//! otherwise, so that caches tell them apart.
+//! Preflights are answered before authentication. An answer names only the origin of its request;
+//! other origins get no CORS headers. Answers that differ between origins carry `Vary: Origin`, so
+//! that caches keep them apart.
 
 use std::collections::HashSet;
 
@@ -36,45 +36,48 @@ use tollhouse_plugin::{
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
 
-/// What a route says.
+/// Configuration of `cors`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Origins that may use it, separated by commas; `*` for all, `**` for whichever asks.
+    /// Allowed origins, separated by commas. `*` (the default) allows all; `**` allows all and
+    /// echoes the request's origin.
     #[serde(default = "all")]
     #[schemars(regex(pattern = ORIGINS_PATTERN))]
     pub allow_origins: String,
-    /// Methods that they may use, separated by commas; `*` or `**` for all.
+    /// Allowed methods, separated by commas. `*` (the default) or `**` allows all.
     #[serde(default = "all")]
     pub allow_methods: String,
-    /// Headers that they may send, separated by commas; `*` for all, `**` for those asked for.
+    /// Request headers that pages may send, separated by commas. `*` (the default) allows all; `**`
+    /// echoes the requested ones.
     #[serde(default = "all")]
     pub allow_headers: String,
-    /// Headers of answers that they may see, separated by commas; `*` for all.
+    /// Response headers that pages may read, separated by commas; `*` for all.
     pub expose_headers: Option<String>,
-    /// Seconds for which browsers may remember all this; -1 for not at all.
+    /// Seconds for which browsers may cache a preflight; 5 by default, -1 disables caching.
     #[serde(default = "default_max_age")]
     pub max_age: i64,
-    /// Whether they may send cookies and the like. Excludes `*` everywhere.
+    /// Whether pages may send cookies and other credentials. Excludes `*` in all fields.
     #[serde(default)]
     pub allow_credential: bool,
-    /// Regular expressions of origins that may use it, instead of `allow_origins`.
+    /// Regular expressions of allowed origins. Replaces `allow_origins`.
     #[schemars(
         length(min = 1),
         inner(length(min = 1, max = 4096)),
         extend("uniqueItems" = true)
     )]
     pub allow_origins_by_regex: Option<Vec<String>>,
-    /// Names of lists of origins in the plugin's metadata.
+    /// Names of origin lists in the plugin's metadata. The origins of these lists are allowed too.
     #[schemars(
         length(min = 1),
         inner(length(min = 1, max = 4096)),
         extend("uniqueItems" = true)
     )]
     pub allow_origins_by_metadata: Option<Vec<String>>,
-    /// Origins that may see timings, separated by commas; `*` for all, `**` for whichever asks.
+    /// Origins that may read resource timings, separated by commas. `*` allows all; `**` allows all
+    /// and echoes the request's origin.
     #[schemars(regex(pattern = ORIGINS_PATTERN))]
     pub timing_allow_origins: Option<String>,
-    /// Regular expressions of origins that may see timings, instead of `timing_allow_origins`.
+    /// Regular expressions of origins that may read timings. Replaces `timing_allow_origins`.
     #[schemars(
         length(min = 1),
         inner(length(min = 1, max = 4096)),
@@ -83,7 +86,7 @@ pub struct Config {
     pub timing_allow_origins_by_regex: Option<Vec<String>>,
 }
 
-/// Origins separated by commas, or a word for many.
+/// Origins separated by commas, or `*`, `**` or `null`.
 const ORIGINS_PATTERN: &str = r"^(\*|\*\*|null|\w+://[^,]+(,\w+://[^,]+)*)$";
 
 const METHODS: &str = "GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE";
@@ -96,23 +99,22 @@ defaults! {
     default_max_age: i64 = 5;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Cors {
     origins: Origins,
-    /// The lists of the metadata that the conf names; `None` where it names none.
+    /// Metadata lists that the conf names; `None` if it names none.
     listed: Option<Box<[Origins]>>,
     timing: Option<Origins>,
-    /// The lines that do not depend on the request.
+    /// Header lines that do not depend on the request.
     fixed: Vec<(&'static str, String)>,
     echoes_headers: bool,
 }
 
 #[derive(Debug)]
 enum Origins {
-    /// Everybody, who are told `*`.
+    /// All origins; answered with `*`.
     Everybody,
-    /// Whoever asks.
+    /// All origins; the request's origin is echoed.
     Asking,
     Listed(HashSet<Box<[u8]>>),
     Matching(Patterns),
@@ -134,7 +136,7 @@ impl Origins {
         Patterns::compile(texts, Case::Sensitive).map(Origins::Matching)
     }
 
-    /// What `Access-Control-Allow-Origin` says to `asking`; `None` for nothing.
+    /// Returns the value of `Access-Control-Allow-Origin` for `asking`; `None` omits the header.
     fn answer<'a>(&'a self, asking: Option<&'a [u8]>) -> Option<&'a [u8]> {
         match self {
             Origins::Everybody => Some(b"*"),
@@ -146,7 +148,7 @@ impl Origins {
         }
     }
 
-    /// Whether `asking` may.
+    /// Whether `asking` is allowed.
     fn allows(&self, asking: &[u8]) -> bool {
         self.answer(Some(asking)).is_some_and(|answer| answer == asking || answer == b"*")
     }
@@ -156,7 +158,7 @@ impl Plugin for Cors {
     const NAME: &'static str = "cors";
     const PRIORITY: i32 = 4000;
     const CATEGORY: Category = Category::Security;
-    // It tells browsers what pages may read, and keeps no request from a node.
+    // CORS only restricts what browsers let pages read; it never keeps a request from a node.
     const JUDGES_PATH: bool = false;
     const PHASES: Phases = Phases::REWRITE.union(Phases::RESPONSE);
     type Config = Config;
@@ -215,15 +217,15 @@ impl Plugin for Cors {
 }
 
 impl Cors {
-    /// Whether what is answered depends on who asks.
+    /// Whether the answer depends on the origin of the request.
     fn answers_differ(&self) -> bool {
         self.listed.is_some() || !matches!(self.origins, Origins::Everybody)
     }
 
-    /// What `Access-Control-Allow-Origin` says.
+    /// Returns the value of `Access-Control-Allow-Origin`; `None` omits the header.
     fn allowed_origin<'a>(&'a self, asking: Option<&'a [u8]>) -> Option<&'a [u8]> {
         let Some(listed) = &self.listed else { return self.origins.answer(asking) };
-        // Lists of the metadata come first; what everybody may is not looked at beside them.
+        // Metadata lists come first; beside them, an `allow_origins` of `*` is ignored.
         let asking = asking?;
         if listed.iter().any(|origins| origins.allows(asking)) {
             return Some(asking);

@@ -1,7 +1,7 @@
-//! Refuses requests that a foreign page makes in the name of a user whose browser is signed in.
+//! Refuses requests that a foreign page sends in the name of a signed-in user (CSRF).
 //!
-//! Every answer sets a cookie with a token; a request that may change something must repeat it in a
-//! header of the same name, which only a page of the site itself can do.
+//! Every answer sets a cookie with a token. A request that may change data must repeat the token in
+//! a header of the same name. Only pages of the same site can read the cookie to do so.
 //!
 //! # Example
 //! ```json
@@ -10,10 +10,10 @@
 //!
 //! # Answers
 //! - 401 `no csrf token in headers`, 401 `no csrf cookie`, 401 `csrf token mismatch`
-//! - 401 `Failed to verify the csrf token signature`, which old tokens get as well
+//! - 401 `Failed to verify the csrf token signature`, also for expired tokens
 //!
 //! # Notes
-//! GET, HEAD and OPTIONS pass unasked. Tokens of other gateways with the same key are good.
+//! GET, HEAD and OPTIONS need no token. Gateways with the same key accept each other's tokens.
 
 use aws_lc_rs::digest;
 use schemars::JsonSchema;
@@ -29,18 +29,18 @@ use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::lua_number::lua_number;
 use crate::shared::messages::http_date::cookie_date;
 
-/// Methods that change nothing.
+/// Methods that need no token because they change nothing.
 const SAFE_METHODS: [&[u8]; 3] = [b"GET", b"HEAD", b"OPTIONS"];
 
-/// The token and its life.
+/// Signing key and lifetime of tokens.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// What tokens are signed with; the same on all gateways of a site.
+    /// Key that signs tokens; the same on all gateways of a site.
     pub key: SecretText,
-    /// Seconds that a token is good for; 0 is for ever.
+    /// Lifetime of a token in seconds; 7200 by default, 0 means that tokens do not expire.
     #[serde(default = "default_expires")]
     pub expires: i64,
-    /// The name of the cookie and of the header.
+    /// Name of both the cookie and the header.
     #[serde(default = "default_name")]
     pub name: String,
 }
@@ -50,7 +50,6 @@ defaults! {
     default_name: String = "apisix-csrf-token".into();
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Csrf {
     config: Config,
@@ -80,7 +79,7 @@ impl Plugin for Csrf {
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let now_seconds = seconds(cx.now().unix_ms);
-        // As many digits as survive being written by other gateways.
+        // Fourteen digits, as many as other gateways keep when they write the number again.
         let random = (cx.request().random() % 100_000_000_000_000) as f64 / 1e14;
         let (random, issued) = (lua_number(random), now_seconds.to_string());
         let sign = self.sign(&random, &issued);
@@ -112,7 +111,7 @@ impl Csrf {
         else {
             return false;
         };
-        // A sum of seconds: exact as doubles for longer than anything lasts.
+        // Difference in seconds; `f64` holds it exactly for any realistic time.
         let age_seconds = match issued.parse::<f64>() {
             Ok(issued) => now_seconds as f64 - issued,
             Err(_) => return false,
@@ -130,7 +129,7 @@ impl Csrf {
     }
 }
 
-/// A number or a text of a token, as it was signed.
+/// Returns a number or text of a token exactly as it was signed.
 fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

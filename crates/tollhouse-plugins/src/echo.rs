@@ -1,4 +1,5 @@
-//! Puts text around or in place of the body of answers, and sets headers; meant for trying things out.
+//! Replaces or surrounds the body of answers with fixed text, and sets headers. Meant for
+//! experiments.
 //!
 //! # Example
 //! ```json
@@ -6,11 +7,12 @@
 //! ```
 //!
 //! # Answers
-//! 502 `answer_unreadable` instead of an encoded answer, if `before_body` or `after_body` would surround it.
+//! 502 `answer_unreadable` instead of an encoded answer if `before_body` or `after_body` would
+//! surround it.
 //!
 //! # Notes
-//! Nodes are asked for answers without an encoding if texts surround the body. `Content-Length`, `Content-Encoding`,
-//! `ETag` and `Last-Modified` of the answer go.
+//! If text surrounds the body, nodes are asked for unencoded answers. `Content-Length`,
+//! `Content-Encoding`, `ETag` and `Last-Modified` of the answer are removed.
 
 use std::sync::Arc;
 
@@ -24,20 +26,19 @@ use tollhouse_plugin::{
 use crate::shared::confs::headers;
 use crate::shared::messages::answer_body;
 
-/// What a route says.
+/// Configuration of `echo`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Comes before the body.
+    /// Text before the body.
     pub before_body: Option<String>,
-    /// Comes in place of the body.
+    /// Text that replaces the body.
     pub body: Option<String>,
-    /// Comes behind the body.
+    /// Text after the body.
     pub after_body: Option<String>,
-    /// Headers to set.
+    /// Headers to set on the answer.
     pub headers: Option<Map<String, Value>>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Echo {
     texts: Arc<Texts>,
@@ -83,7 +84,7 @@ impl Plugin for Echo {
     }
 
     fn answer_codings(&self) -> Option<Codings> {
-        // What is put around an encoded body would make it unreadable.
+        // Text around an encoded body would make it unreadable.
         self.texts.body.is_none().then_some(Codings::IDENTITY)
     }
 

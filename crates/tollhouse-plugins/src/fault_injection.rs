@@ -1,4 +1,4 @@
-//! Delays requests, or answers them with a made-up failure, to see how callers cope.
+//! Delays requests or answers them with an artificial failure, to test how callers cope.
 //!
 //! # Example
 //! ```json
@@ -9,10 +9,10 @@
 //! ```
 //!
 //! # Answers
-//! - `abort.http_status` with `abort.body`, or with the gateway's page where there is none
+//! - `abort.http_status` with `abort.body`, or with the gateway's page if `body` is unset
 //!
 //! # Notes
-//! The delay comes first. Each of the two happens by its own conditions and its own chance.
+//! The delay comes first. Delay and abort each have their own conditions and percentage.
 
 use std::time::Duration;
 
@@ -30,49 +30,50 @@ use crate::shared::confs::status::status_of;
 use crate::shared::confs::text::Text;
 use crate::shared::messages::body;
 
-/// What a route says.
+/// Configuration of `fault-injection`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Answers instead of a node.
+    /// Answer that requests get instead of the node's.
     pub abort: Option<AbortConfig>,
-    /// Lets requests wait.
+    /// Delay before requests go on.
     pub delay: Option<DelayConfig>,
 }
 
-/// How requests are answered.
+/// Artificial answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AbortConfig {
-    /// The status.
+    /// Status of the answer.
     #[schemars(range(min = 200))]
     pub http_status: i64,
-    /// The body; may name variables.
+    /// Body of the answer; may contain variables. Unset: the gateway's page.
     #[schemars(length(min = 0))]
     pub body: Option<String>,
-    /// Header lines of the answer; values may name variables.
+    /// Headers of the answer; values may contain variables.
     pub headers: Option<Map<String, Value>>,
-    /// How many of a hundred requests are answered; all of them where absent.
+    /// Percentage of requests that get this answer. Unset: all requests.
     #[schemars(range(min = 0, max = 100))]
     pub percentage: Option<u64>,
-    /// Expressions of which one must hold for the request to be answered.
+    /// Expressions; a request gets this answer only if at least one of them holds. Unset: every
+    /// request does.
     #[schemars(length(max = 20))]
     pub vars: Option<Vec<Value>>,
 }
 
-/// How requests are delayed.
+/// Artificial delay.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct DelayConfig {
-    /// Seconds to wait.
+    /// Length of the delay in seconds.
     #[schemars(range(min = 0))]
     pub duration: f64,
-    /// How many of a hundred requests wait; all of them where absent.
+    /// Percentage of requests that are delayed. Unset: all requests.
     #[schemars(range(min = 0, max = 100))]
     pub percentage: Option<u64>,
-    /// Expressions of which one must hold for the request to wait.
+    /// Expressions; a request is delayed only if at least one of them holds. Unset: every request
+    /// is.
     #[schemars(length(max = 20))]
     pub vars: Option<Vec<Value>>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct FaultInjection {
     abort: Option<Abort>,
@@ -94,7 +95,7 @@ struct Delay {
     time: Duration,
 }
 
-/// Which requests are hit.
+/// Selection of requests, by percentage and conditions.
 #[derive(Debug)]
 struct Chance {
     percentage: Option<u64>,
@@ -175,7 +176,7 @@ impl Plugin for FaultInjection {
     }
 }
 
-/// What happens to a request.
+/// Delay and answer of one request.
 struct Fault<'a> {
     time: Duration,
     answer: Option<Answer<'a>>,
@@ -189,7 +190,7 @@ impl<'a> Fault<'a> {
 }
 
 impl FaultInjection {
-    /// Both parts are decided before any wait.
+    /// Decides on delay and answer together, before any wait.
     fn decide<'a>(&'a self, cx: &RequestContext<'_>) -> Fault<'a> {
         let delay = self.delay.as_ref().filter(|delay| delay.chance.hits(cx));
         let abort = self.abort.as_ref().filter(|abort| abort.chance.hits(cx));

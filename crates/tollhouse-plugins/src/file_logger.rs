@@ -1,7 +1,7 @@
-//! Appends an entry for every exchange to a file: one JSON object a line, as soon as the exchange
-//! is over.
+//! Appends an entry for every exchange to a file: one JSON object per line, written when the
+//! exchange ends.
 //!
-//! The file is opened again when it has been moved away, so logs can be rotated by renaming.
+//! The file is reopened after it has been moved away, so that logs can be rotated by renaming.
 //!
 //! # Example
 //! ```json
@@ -9,15 +9,15 @@
 //! ```
 //!
 //! # Answers
-//! None of its own; 413 when a chunked body that is to be logged is longer than 64 MiB.
+//! None, except 413 when a chunked request body that is to be logged exceeds 64 MiB.
 //!
 //! # Notes
-//! Requests never wait for the disk. At most 8,192 lines and 64 MiB of them wait to be written;
-//! more are dropped, and the gateway's own log says so.
+//! Requests never wait for the disk. At most 8,192 lines and 64 MiB wait to be written. Further
+//! lines are dropped, and the gateway's own log reports that.
 //!
-//! Files are kept below `log_files.folder` of the bootstrap file, which is `logs` in the data folder by default: a
-//! relative path starts there, and an absolute one must be inside it. Directories are created as needed; links below
-//! the folder are not followed.
+//! Files are kept below `log_files.folder` of the bootstrap file, by default `logs` in the data
+//! folder. A relative path starts there, and an absolute path must be inside it. Directories are
+//! created as needed. Links below the folder are not followed.
 
 use std::sync::Arc;
 
@@ -34,35 +34,36 @@ use crate::shared::logging::file::{LogFile, LogWriter};
 use crate::shared::logging::folder::LogPath;
 use crate::shared::logging::{BodyFields, Entries, FormatFields};
 
-/// What a route says.
+/// Configuration of `file-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The file, below `log_files.folder` of the bootstrap file; where absent, the one that metadata names.
+    /// Path of the file, below `log_files.folder` of the bootstrap file. Unset: the path in the
+    /// plugin's metadata.
     pub path: Option<String>,
-    /// Expressions of which one must hold for an exchange to be logged; where absent, all are.
+    /// Expressions; an exchange is logged only if at least one of them holds. Unset: every exchange
+    /// is logged.
     #[serde(rename = "match")]
     #[schemars(length(max = 20))]
     pub matches: Option<Vec<Value>>,
     /// Bodies in entries.
     #[serde(flatten)]
     pub bodies: BodyFields,
-    /// The shape of entries.
+    /// Format of entries.
     #[serde(flatten)]
     pub format: FormatFields,
 }
 
-/// What plugin metadata says for every conf.
+/// Plugin metadata: defaults for every conf.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Metadata {
-    /// The file, where a conf does not say.
+    /// Path of the file for confs that name none.
     pub path: Option<String>,
-    /// The entry, where a conf does not say.
+    /// Log format for confs that have none.
     pub log_format: Option<Map<String, Value>>,
-    /// Fields besides those of the entry, where a conf does not say.
+    /// Additional fields for confs that have none.
     pub log_format_extra: Option<Map<String, Value>>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct FileLogger {
     entries: Entries,
@@ -96,7 +97,7 @@ impl Plugin for FileLogger {
         let matches = config.matches.as_deref().map(AnyOf::parse).transpose().map_err(in_match)?;
         Ok(Self {
             entries: Entries::compile(config.bodies, config.format, scope)?,
-            // Confs that name one file share its queue.
+            // Confs that name the same file share its queue.
             file: scope.keep(&path.whole().to_string_lossy(), || {
                 LogFile::new(path.clone(), Arc::clone(&scope.services.queues), writer)
             }),
@@ -151,7 +152,7 @@ mod tests {
         harness.log(&mut exchange, transfer);
     }
 
-    /// The file once it has `lines` lines: the writer is a thread of its own.
+    /// Reads the file once it has `lines` lines; polls, because the writer is a separate thread.
     fn lines(path: &std::path::Path, lines: usize) -> Vec<Value> {
         let start = Instant::now();
         loop {

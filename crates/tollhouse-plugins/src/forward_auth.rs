@@ -1,8 +1,8 @@
-//! Asks an authorization service about each request: lets it pass where the service says yes, and
-//! gives the client the service's own answer where it says no.
+//! Asks an authorization service about each request. A request that the service allows passes;
+//! otherwise the client gets the service's answer.
 //!
-//! The service is told who asks for what in `X-Forwarded-Proto`, `-Method`, `-Host`, `-Uri` and
-//! `-For`; any status below 300 means yes.
+//! The service learns about the request from the headers `X-Forwarded-Proto`, `-Method`, `-Host`,
+//! `-Uri` and `-For`. Any status below 300 allows the request.
 //!
 //! # Example
 //! ```json
@@ -15,13 +15,14 @@
 //! ```
 //!
 //! # Answers
-//! - the service's status and body when it is 300 or above
-//! - `status_on_error` when the service gives no answer, unless `allow_degradation` is set
-//! - 413 when a body to be forwarded is longer than `max_req_body_size`
+//! - the service's status and body if its status is 300 or above
+//! - `status_on_error` when the service does not answer, unless `allow_degradation` is set
+//! - 413 when a body to be forwarded exceeds `max_req_body_size`
 //!
 //! # Notes
-//! Each request costs one exchange with the service, on a persistent connection. Caches tell users apart by what the
-//! service is sent about them (`request_headers`, `extra_headers`, a body) and by the values of `upstream_headers`.
+//! Each request costs one exchange with the service, over a persistent connection. Caches tell
+//! users apart by what is sent to the service about them (`request_headers`, `extra_headers`, a
+//! body) and by the values of `upstream_headers`.
 
 use aws_lc_rs::digest::Digest;
 use bytes::Bytes;
@@ -41,58 +42,60 @@ use crate::shared::confs::text::Text;
 use crate::shared::http_client::service::{self, Service, ServiceConf};
 use crate::shared::http_client::{Call, ClientError, Repeat, Reply};
 
-/// What a route says.
+/// Configuration of `forward-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The service: `http://host:port/path`.
+    /// Address of the service: `http://host:port/path`.
     pub uri: String,
-    /// Whether requests pass when the service gives no answer.
+    /// Whether requests pass when the service does not answer. Off by default: such requests are
+    /// refused.
     #[serde(default)]
     pub allow_degradation: bool,
-    /// The status for clients when the service gives no answer.
+    /// Status for clients when the service does not answer; 403 by default.
     #[serde(default = "default_status_on_error")]
     #[schemars(range(min = 200, max = 599))]
     pub status_on_error: u16,
-    /// Whether the service's certificate is verified.
+    /// Whether the service's TLS certificate is verified; on by default.
     #[serde(default = "default_true")]
     pub ssl_verify: bool,
-    /// The method to ask with; `POST` forwards the body.
+    /// Method of requests to the service. `POST` forwards the client's body.
     #[serde(default)]
     pub request_method: RequestMethod,
-    /// Headers of the client that the service gets.
+    /// Client headers that are sent to the service.
     #[serde(default)]
     pub request_headers: Vec<String>,
-    /// More headers that the service gets; values may name variables, such as `$remote_addr`.
+    /// Additional headers that are sent to the service; values may contain variables such as
+    /// `$remote_addr`.
     pub extra_headers: Option<Map<String, Value>>,
-    /// Headers of the service's answer that the node gets; those that are absent there are taken
-    /// from the request.
+    /// Headers that the node gets from the service's answer. A header that the answer lacks is
+    /// removed from the request.
     #[serde(default)]
     pub upstream_headers: Vec<String>,
-    /// Headers of the service's answer that the client gets when it says no.
+    /// Headers that the client gets from the service's answer if it refuses the request.
     #[serde(default)]
     pub client_headers: Vec<String>,
-    /// How long to wait for an answer, in milliseconds.
+    /// Timeout for the service's answer, in milliseconds.
     #[serde(default = "service::default_timeout")]
     #[schemars(range(min = 1, max = 60_000))]
     pub timeout: u64,
-    /// Whether connections to the service are kept.
+    /// Whether connections to the service are reused.
     #[serde(default = "default_true")]
     pub keepalive: bool,
-    /// How long an idle connection is kept, in milliseconds.
+    /// Time after which an idle connection is closed, in milliseconds.
     #[serde(default = "service::default_keepalive_timeout")]
     #[schemars(range(min = 1_000))]
     pub keepalive_timeout: u64,
-    /// Most idle connections that each core keeps.
+    /// Number of idle connections that each core keeps at most.
     #[serde(default = "service::default_keepalive_pool")]
     #[schemars(range(min = 1))]
     pub keepalive_pool: u64,
-    /// Longest body that is forwarded, in bytes.
+    /// Longest body that is forwarded, in bytes; 64 MiB by default.
     #[serde(default = "default_max_req_body_size")]
     #[schemars(range(min = 1))]
     pub max_req_body_size: u64,
 }
 
-/// How the service is asked.
+/// Method of requests to the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RequestMethod {
@@ -106,7 +109,6 @@ defaults! {
     default_max_req_body_size: u64 = 64 << 20;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ForwardAuth {
     service: Service,
@@ -182,7 +184,7 @@ impl Plugin for ForwardAuth {
     }
 }
 
-/// The header lines that a conf adds.
+/// Parses the header lines that the conf adds.
 fn texts(fields: Option<Map<String, Value>>) -> Vec<(String, Text)> {
     let text = |value: &Value| match value {
         Value::String(text) => Text::parse(text),
@@ -193,7 +195,7 @@ fn texts(fields: Option<Map<String, Value>>) -> Vec<(String, Text)> {
 }
 
 impl ForwardAuth {
-    /// Reads the body where the service or a variable needs it.
+    /// Reads the body if the service or a variable needs it.
     async fn read_body<'a>(&self, cx: &mut RequestContext<'_>) -> Result<(), Answer<'a>> {
         let mut extra = self.extra_headers.iter();
         if self.method != RequestMethod::Post && !extra.any(|(_, text)| text.reads_body()) {
@@ -221,7 +223,8 @@ impl ForwardAuth {
         self.service.ask(call).await
     }
 
-    /// What the service is told; of two lines with one name, the more specific one stands.
+    /// Returns the headers of the request to the service. Of two headers with one name, the more
+    /// specific one is kept.
     fn headers(&self, cx: &RequestContext<'_>) -> Vec<(String, Vec<u8>)> {
         let variables = cx.variables();
         let value = |variable| variables.variable(&variable).map(|value| value.into_owned());
@@ -243,7 +246,8 @@ impl ForwardAuth {
             lines.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
             lines.push((name.clone(), text.for_request(variables).into_owned()));
         }
-        // The gateway's own lines stand: a client must not replace what the service decides by.
+        // The gateway's own lines win, so that a client cannot forge the basis of the service's
+        // decision.
         for name in &self.request_headers {
             let is_taken = lines.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
             if let (false, Some(value)) = (is_taken, cx.header(name)) {
@@ -253,7 +257,8 @@ impl ForwardAuth {
         lines
     }
 
-    /// A digest of what the service knows its users by: the client's headers that it gets, the operator's, the body.
+    /// Digest of all data that identifies a user to the service: forwarded client headers, the
+    /// operator's headers, the body.
     fn asked_by(&self, cx: &RequestContext<'_>) -> Digest {
         let mut parts = Vec::new();
         for name in &self.request_headers {
@@ -317,7 +322,7 @@ mod tests {
     use super::*;
     use crate::shared::test_server::{TestServer, body, header, reply};
 
-    /// The conf of a service, with more fields.
+    /// Returns the conf of a service with additional fields.
     fn conf(server: &TestServer, more: Value) -> Value {
         let mut conf = json!({"uri": server.url("/auth?x=1")});
         let more = more.as_object().expect("fields").clone();
@@ -325,7 +330,7 @@ mod tests {
         conf
     }
 
-    /// Says yes to those who send `Authorization: ok`.
+    /// Starts a service that allows requests with `Authorization: ok`.
     fn service() -> TestServer {
         TestServer::start(|request| match header(request, "authorization") {
             Some("ok") => reply(200, "X-User-ID: i-am-user\r\n", ""),

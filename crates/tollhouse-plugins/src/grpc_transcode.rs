@@ -1,8 +1,9 @@
-//! Lets clients of plain HTTP call a method of a gRPC service: arguments or JSON go in, JSON comes out.
+//! Lets plain HTTP clients call a method of a gRPC service: they send arguments or JSON and receive
+//! JSON.
 //!
-//! The upstream's `scheme` is `grpc` or `grpcs`. The service is described by a `protos` object: the text
-//! of a `.proto` file, or a descriptor set in base64, which is what definitions with imports of their own
-//! need (`protoc --include_imports --descriptor_set_out`).
+//! The upstream's `scheme` must be `grpc` or `grpcs`. A `protos` object describes the service,
+//! either as the text of a `.proto` file or as a base64 descriptor set. Definitions with their own
+//! imports need the latter (`protoc --include_imports --descriptor_set_out`).
 //!
 //! # Example
 //! ```json
@@ -14,27 +15,28 @@
 //! ```
 //!
 //! # Answers
-//! - 503 where the definition has no such service or method
-//! - 400 for fields that do not fit the message
-//! - 413 for a body of more than 4 MiB
-//! - 504 when `deadline` is over
-//! - for a call that fails, by its `grpc-status`: 499 (1), 500 (2, 13, 15), 400 (3, 9, 11), 504 (4),
-//!   404 (5), 409 (6, 10), 403 (7), 429 (8), 501 (12), 503 (14), 401 (16), 599 (any other)
+//! - 503 when the definition does not contain the service or method
+//! - 400 when fields do not fit the message
+//! - 413 when the body exceeds 4 MiB
+//! - 504 when `deadline` has passed
+//! - for a failed call, depending on its `grpc-status`: 499 (1), 500 (2, 13, 15), 400 (3, 9, 11),
+//!   504 (4), 404 (5), 409 (6, 10), 403 (7), 429 (8), 501 (12), 503 (14), 401 (16), 599 (any other)
 //!
 //! # Notes
-//! The fields come of the body where `POST`, `PUT` or `PATCH` bring `application/json`, of the form where
-//! `POST` brings anything else, and of the query in all other cases, where dots lead into messages
-//! (`?user.name=a`). Names that the message does not have are passed over. Bytes are base64. Messages
-//! that JSON could write in another way, such as timestamps, are objects with their fields.
+//! The fields of the message come from the JSON body of `POST`, `PUT` and `PATCH` with
+//! `application/json`, from the form of any other `POST`, and otherwise from the query. In a form
+//! or query, dots lead into nested messages (`?user.name=a`). Unknown names are ignored. Bytes are
+//! base64. Messages with a special JSON form, such as timestamps, are read and written as objects
+//! with their fields.
 //!
-//! A method that streams its answers gives `application/x-ndjson`: a line each, as they come, and where
-//! the call fails in the middle, `{"error": {"code": …, "message": …}}` as the last one. A failure that
-//! the node tells behind a message or an open head comes so too, since the status has been sent by then;
-//! servers tell most failures in the head. A method that streams requests takes a list of them.
+//! A method that streams its answers returns `application/x-ndjson`, one line per message as they
+//! arrive. If the call fails in the middle, the last line is `{"error": {"code": …, "message":
+//! …}}`, because the status has already been sent by then. Most servers report failures in the head
+//! instead. A method that streams requests takes a JSON list of them.
 //!
-//! Where there is no `protos` object of that id, requests pass as they are, as in APISIX; `tollhouse
-//! check` warns of it. No compressed answers are asked for. `max_resp_body_size` bounds each message.
-//! Hooks are functions of Lua: `enable_hooks` has no effect.
+//! If the `protos` object does not exist, requests pass unchanged, as in APISIX, and `tollhouse
+//! check` warns. Compressed answers are not requested. `max_resp_body_size` bounds each message.
+//! Hooks are Lua functions, so `enable_hooks` has no effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,42 +65,44 @@ use crate::shared::messages::answer_body;
 
 mod answer;
 
-/// Longest body of a request: the longest message that servers of gRPC take unless told otherwise.
+/// Longest request body. gRPC servers accept no longer message by default.
 const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
-/// Longest time that `grpc-timeout` can say in milliseconds: its number has eight digits.
+/// Longest `grpc-timeout` in milliseconds: its number has at most eight digits.
 const TIMEOUT_MS_MAX: u64 = 99_999_999;
 
-/// What a route says.
+/// Configuration of `grpc-transcode`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The `protos` object that defines the service.
+    /// Id of the `protos` object that defines the service.
     pub proto_id: Value,
-    /// The service, with its package.
+    /// Name of the service, including its package.
     pub service: String,
-    /// The method.
+    /// Name of the method.
     pub method: String,
-    /// Milliseconds that a call may take; 0 for as long as it likes.
+    /// Timeout of a call in milliseconds. 0, the default, disables it.
     #[serde(default)]
     pub deadline: f64,
-    /// How answers are written: `int64_as_number`, `int64_as_string` or `int64_as_hexstring`,
-    /// `enum_as_name` or `enum_as_value`, `auto_default_values`, `no_default_values`,
-    /// `use_default_values` or `use_default_metatable`.
+    /// Format of answers: `int64_as_number`, `int64_as_string` or `int64_as_hexstring`;
+    /// `enum_as_name` or `enum_as_value`; `auto_default_values`, `no_default_values`,
+    /// `use_default_values` or `use_default_metatable`. A later option overrides an earlier one of
+    /// the same group.
     #[serde(default = "default_options")]
     #[schemars(length(min = 1))]
     pub pb_option: Vec<PbOption>,
-    /// Whether a call that fails is answered with its status in the body.
+    /// Whether the body of a failed call contains its gRPC status; off by default.
     #[serde(default)]
     pub show_status_in_body: bool,
-    /// The message, with its package, that the details of a status are.
+    /// Message type of the status details, including its package. Without it, details cannot be
+    /// decoded.
     pub status_detail_type: Option<String>,
-    /// Bytes that a message of an answer may have, at most.
+    /// Longest message of an answer, in bytes; 64 MiB by default.
     #[serde(default = "default_answer_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_resp_body_size: u64,
 }
 
-/// How answers are written.
+/// Format option of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -123,25 +127,24 @@ defaults! {
         PbOption::AutoDefaultValues,
         PbOption::DisableHooks,
     ];
-    /// The default of other gateways of this kind: 64 MiB.
+    /// 64 MiB, the default of comparable gateways.
     default_answer_bytes_max: u64 = 67_108_864;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct GrpcTranscode {
-    /// What the method is called; the answer where there is none.
+    /// `service/method`, for the answer to calls of an unknown method.
     name: String,
-    /// `None` where there is no such definition.
+    /// `None` if the `protos` object does not exist.
     terms: Option<Arc<Terms>>,
     deadline: Option<Deadline>,
 }
 
-/// How calls are made and answers written.
+/// Compiled definition and format options.
 #[derive(Debug)]
 struct Terms {
     definition: Arc<Definition>,
-    /// `None` where the definition has no such method.
+    /// `None` if the definition does not contain the method.
     method: Option<Method>,
     form: JsonForm,
     shows_status: bool,
@@ -150,15 +153,15 @@ struct Terms {
     memory: Arc<MemoryBudget>,
 }
 
-/// How long a call may take.
+/// Timeout of a call.
 #[derive(Debug)]
 struct Deadline {
     time: Duration,
-    /// `grpc-timeout`.
+    /// Value of `grpc-timeout`.
     field: String,
 }
 
-/// Left by a request that has become a call.
+/// Marks a request that was turned into a call.
 struct Called;
 
 impl Plugin for GrpcTranscode {
@@ -186,7 +189,7 @@ impl Plugin for GrpcTranscode {
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let id = Id::parse(&config.proto_id, "proto_id", &mut Problems::new())
-            .ok_or_else(|| ConfError::in_field("proto_id", "it is no id"))?;
+            .ok_or_else(|| ConfError::in_field("proto_id", "invalid id"))?;
         let definition = scope.protos.and_then(|protos| protos.get(&id));
         let terms = definition.map(|definition| {
             Arc::new(Terms {
@@ -259,14 +262,14 @@ impl Plugin for GrpcTranscode {
 }
 
 impl GrpcTranscode {
-    /// Makes the request a call.
+    /// Turns the request into a gRPC call.
     fn call(&self, method: &Method, message: Vec<u8>, cx: &mut RequestContext<'_>) {
         let edits = cx.edits();
         edits.method = Some("POST");
         edits.set_upstream_uri(method.path.as_bytes());
         edits.body = Some(message);
         edits.headers.set("Content-Type", grpc::CONTENT_TYPE);
-        // What of the request described its own body, and what would ask for another form of the answer.
+        // Headers that describe the old body, or that would change the form of the answer.
         for name in ["Content-Encoding", "grpc-encoding", "grpc-accept-encoding", "grpc-timeout"] {
             edits.headers.remove(name);
         }
@@ -279,9 +282,9 @@ impl GrpcTranscode {
 }
 
 impl Deadline {
-    /// Of milliseconds; `None` for 0 and less.
+    /// Returns `None` for 0 and negative numbers.
     fn from_milliseconds(milliseconds: f64) -> Option<Self> {
-        // Saturates, and a part of a millisecond is one.
+        // The cast saturates; a fraction of a millisecond counts as a whole one.
         let milliseconds = milliseconds.ceil() as u64;
         let field = match milliseconds {
             0 => return None,
@@ -294,7 +297,7 @@ impl Deadline {
 
 fn form_of(options: &[PbOption]) -> JsonForm {
     let mut form = JsonForm::default();
-    // A later one replaces an earlier one that it contradicts.
+    // A later option replaces an earlier one of the same group.
     for option in options {
         match option {
             PbOption::Int64AsNumber => form.int64 = Int64Form::Number,
@@ -304,7 +307,7 @@ fn form_of(options: &[PbOption]) -> JsonForm {
             PbOption::EnumAsValue => form.enums = EnumForm::Number,
             PbOption::AutoDefaultValues => form.defaults = Defaults::Auto,
             PbOption::UseDefaultValues => form.defaults = Defaults::All,
-            // Lua's metatables are not seen by what writes JSON.
+            // Lua metatables are invisible to the JSON encoder.
             PbOption::NoDefaultValues | PbOption::UseDefaultMetatable => {
                 form.defaults = Defaults::Nothing;
             }
@@ -314,7 +317,7 @@ fn form_of(options: &[PbOption]) -> JsonForm {
     form
 }
 
-/// Where the fields of a request are.
+/// Source of the message's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fields {
     Json,
@@ -334,7 +337,7 @@ impl Fields {
     }
 }
 
-/// The message that a body says, in its frame.
+/// Reads the body and returns its message as a gRPC frame.
 async fn read_message<'a>(
     fields: Fields,
     method: &Method,
@@ -345,7 +348,7 @@ async fn read_message<'a>(
         Ok(()) => {
             let method = method.clone();
             cx.examine_body(move |body| match fields {
-                // None at all says as much as an empty object.
+                // An empty body counts as an empty object.
                 Fields::Json if body.trim_ascii().is_empty() => encoded(&method, b"{}"),
                 Fields::Json => encoded(&method, body),
                 Fields::Form | Fields::Query => encoded(&method, &document_of_arguments(body)),
@@ -364,19 +367,19 @@ async fn read_message<'a>(
     }
 }
 
-/// Why a body is no message of a method.
+/// Why a request body cannot be encoded as a message.
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
-    /// It is no JSON, from this byte on.
-    #[error("the body is no JSON: it is wrong at byte {0}")]
+    /// Invalid JSON; the value is the offset of the first wrong byte.
+    #[error("invalid JSON body at byte {0}")]
     NotJson(usize),
-    /// It says what the message cannot hold.
+    /// The JSON does not fit the message.
     #[error(transparent)]
     Message(#[from] EncodeError),
 }
 
-/// What a JSON text says, as one frame; as one each where a method takes any number and the text is a
-/// list.
+/// Encodes a JSON text as one frame, or as one frame per item if it is a list and the method
+/// streams requests.
 fn encoded(method: &Method, text: &[u8]) -> Result<Vec<u8>, RequestError> {
     let document = Document::parse(text).map_err(|Malformed { at }| RequestError::NotJson(at))?;
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
-//! Lets browsers call gRPC services by the grpc-web protocol, in its binary and its text form.
+//! Lets browsers call gRPC services over grpc-web, in its binary and its text form.
 //!
-//! The upstream's `scheme` is `grpc` or `grpcs`, and the route's `uri` ends with `*`: what stands there
-//! is the path of the call.
+//! The upstream's `scheme` must be `grpc` or `grpcs`, and the route's `uri` must end with `*`. The
+//! part that `*` matches is the path of the call.
 //!
 //! # Example
 //! ```json
@@ -11,22 +11,23 @@
 //! ```
 //!
 //! # Answers
-//! - 204 to `OPTIONS`, with the methods and headers that pages of other origins may send
+//! - 204 to `OPTIONS`, with the methods and headers allowed for pages of other origins
 //! - 405 to any method but `POST`
 //! - 400 for a `Content-Type` other than `application/grpc-web`, `application/grpc-web+proto`,
 //!   `application/grpc-web-text` and `application/grpc-web-text+proto`
-//! - 400 where the route is not one for all that begins with a prefix
-//! - 400 for a body in text form that is no base64
-//! - 413 for a body of more than `max_req_body_size` bytes
+//! - 400 when the route's `uri` does not end with `*`
+//! - 400 when a body in text form is not base64
+//! - 413 when the body exceeds `max_req_body_size` bytes
 //!
 //! # Notes
-//! Every answer has `Access-Control-Allow-Origin: *`, unless the plugin `cors` has said another, and
-//! exposes `grpc-message` and `grpc-status`. The node's trailers become the last frame of the body, with
-//! the flag 0x80; a call that fails without a message has its status in the head alone. In text form
-//! each piece of the answer is base64 by itself, which clients expect. A `grpc-timeout` of the client
-//! counts here too. Where the gateway answers itself, because a node is silent or another plugin refuses, the
-//! client of a call gets its status as well: `grpc-status` and `grpc-message` in the head of a 200 without a body. Behind the prefix, `/grpc/*` asked for `/grpc/pkg.Service/Method` calls
-//! `/pkg.Service/Method`.
+//! Every answer carries `Access-Control-Allow-Origin: *`, unless the `cors` plugin has set another
+//! value, and exposes `grpc-message` and `grpc-status`. The node's trailers become the last frame
+//! of the body, with the flag 0x80. A failed call without a message has its status in the head
+//! alone. In text form, each piece of the answer is separate base64, as clients expect. The
+//! client's `grpc-timeout` applies. If the gateway answers itself, because a node is silent or
+//! another plugin refuses the request, the client gets `grpc-status` and `grpc-message` in the head
+//! of a 200 without a body. With the prefix `/grpc/*`, a request to `/grpc/pkg.Service/Method`
+//! calls `/pkg.Service/Method`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,25 +46,25 @@ use crate::shared::messages::answer_body;
 
 mod text;
 
-/// What a browser's page may send; a preflight asks.
+/// Methods that preflight answers allow.
 const METHODS: &[u8] = b"POST";
 
-/// What pages may see of an answer's head.
+/// Response headers that pages may read.
 const EXPOSED: &[u8] = b"grpc-message,grpc-status";
 
-/// The status of a call whose time is over.
+/// gRPC status of a call that has timed out.
 const DEADLINE_EXCEEDED: u8 = 4;
 
-/// The frame holds trailers (PROTOCOL-WEB of gRPC).
+/// Frame flag of trailers (PROTOCOL-WEB of gRPC).
 const TRAILERS: u8 = 0x80;
 
-/// What a route says.
+/// Configuration of `grpc-web`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Headers that pages of other origins may send, separated by commas.
+    /// Request headers that pages of other origins may send, separated by commas.
     #[serde(default = "default_headers")]
     pub cors_allow_headers: String,
-    /// Bytes that a body may have, at most.
+    /// Longest request body, in bytes; 64 MiB by default.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_req_body_size: u64,
@@ -71,22 +72,21 @@ pub struct Config {
 
 defaults! {
     default_headers: String = "content-type,x-grpc-web,x-user-agent".into();
-    /// The default of other gateways of this kind: 64 MiB.
+    /// 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct GrpcWeb {
     allowed_headers: String,
     body_bytes_max: u64,
 }
 
-/// Left by a request that this plugin sees; unless it becomes a call, the plugin has refused it, and its answers are
-/// as documented above.
+/// Marks a request that reached this plugin. Unless [`Called`] follows, the plugin itself refused
+/// it, and the answer stays as documented above.
 struct Refused;
 
-/// Left by a request that has become a call.
+/// Marks a request that was turned into a call.
 #[derive(Debug, Clone)]
 struct Called {
     /// `Content-Type` of the answer.
@@ -94,14 +94,14 @@ struct Called {
     form: Form,
 }
 
-/// How bodies are written.
+/// Encoding of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Binary,
     Text,
 }
 
-/// The content types there are, compared as they stand, as APISIX does.
+/// Accepted content types. Compared byte by byte, as APISIX does.
 const CONTENT_TYPES: [(&str, Form); 4] = [
     ("application/grpc-web", Form::Binary),
     ("application/grpc-web+proto", Form::Binary),
@@ -143,8 +143,8 @@ impl Plugin for GrpcWeb {
         let Some(&(content_type, form)) = known else {
             return Answer::error_msg(400, "the Content-Type is not one of grpc-web").into();
         };
-        // The method of the call is what the route's `*` stands for, as in APISIX: the prefix is
-        // the route's own.
+        // As in APISIX, the part that the route's `*` matches is the method of the call; the prefix
+        // belongs to the route.
         let rest = Variable::UriParam(":ext".into());
         let Some(rest) = cx.variables().variable(&rest).map(std::borrow::Cow::into_owned) else {
             let message = "the plugin grpc-web needs a route whose uri ends with *";
@@ -159,8 +159,8 @@ impl Plugin for GrpcWeb {
                 enter(call, cx);
                 Step::Continue
             }
-            // Base64 has no length that could be passed on, and its pieces may be cut anywhere: it
-            // is read whole.
+            // Text form is read whole, because the decoded length is unknown beforehand and base64
+            // pieces may be cut anywhere.
             Form::Text => Step::wait(async move {
                 match self.read_text(cx).await {
                     Ok(body) => {
@@ -175,7 +175,7 @@ impl Plugin for GrpcWeb {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        // The plugin `cors` runs earlier, and knows better whom to allow.
+        // The `cors` plugin runs earlier and has the more specific rule.
         if cx.header("Access-Control-Allow-Origin").is_none() {
             cx.set_header("Access-Control-Allow-Origin", b"*");
         }
@@ -197,7 +197,7 @@ impl Plugin for GrpcWeb {
 }
 
 impl GrpcWeb {
-    /// The body that a text stands for.
+    /// Reads a body in text form and decodes it.
     async fn read_text<'a>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -208,7 +208,7 @@ impl GrpcWeb {
         };
         match decoded {
             Ok(Some(body)) => Ok(body),
-            Ok(None) => Err(Answer::error_msg(400, "the body is no base64")),
+            Ok(None) => Err(Answer::error_msg(400, "the body is not base64")),
             Err(BodyError::TooLarge) => {
                 let message = format!("the body is longer than {} bytes", self.body_bytes_max);
                 Err(Answer::error_msg(413, &message))
@@ -218,7 +218,7 @@ impl GrpcWeb {
     }
 }
 
-/// Makes the request a call.
+/// Turns the request into a gRPC call.
 fn enter(call: Called, cx: &mut RequestContext<'_>) {
     let time = cx.header("grpc-timeout").and_then(|field| grpc_timeout::parse(&field));
     let edits = cx.edits();
@@ -227,11 +227,12 @@ fn enter(call: Called, cx: &mut RequestContext<'_>) {
     cx.remember(call);
 }
 
-/// Gives an answer of the gateway, such as that of a plugin or for a node that is silent, the form of a call that has
-/// failed: its status in the head alone. Browsers' clients make nothing of a page.
+/// Turns the gateway's own answer (a plugin's refusal, an error page) into a failed call with its
+/// status in the head alone, because grpc-web clients cannot read pages.
 fn translate_refusal(cx: &mut ResponseContext<'_>) {
     let status = cx.status();
-    // The request of a call says `application/grpc` by now; another plugin may have answered before it became one.
+    // A call's `Content-Type` is `application/grpc` by now. Another plugin may also have answered
+    // before this one ran.
     let called = cx.recall::<Called>().map(|call| call.content_type);
     let content_type = match (called, cx.recall::<Refused>()) {
         (Some(content_type), _) => Some(content_type),
@@ -253,25 +254,25 @@ fn translate_refusal(cx: &mut ResponseContext<'_>) {
     cx.filter_body(Effect::Rewrites, Box::new(NoBody));
 }
 
-/// The content type of a call that has not come to this plugin.
+/// Returns the content type of a call that another plugin answered before this one ran.
 fn asked_content_type(cx: &ResponseContext<'_>) -> Option<&'static str> {
     let sent = cx.request_header("Content-Type").filter(|_| cx.request().method() == b"POST")?;
     CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent).map(|(name, _)| *name)
 }
 
-/// Leaves the body out.
+/// Filter that drops the body.
 struct NoBody;
 
 impl BodyFilter for NoBody {
     fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
 }
 
-/// An answer on its way to a browser, which cannot see trailers.
+/// Filter that moves trailers into the body, because browsers cannot read them.
 struct WebBody {
     form: Form,
-    /// Whether the head says what came of the call.
+    /// Whether the head contains the status of the call.
     has_status: bool,
-    /// The frame that ends the body.
+    /// Frame with the trailers, which ends the body.
     trailers: Option<Vec<u8>>,
 }
 
@@ -288,7 +289,7 @@ impl BodyFilter for WebBody {
 
     fn trailers(&mut self, section: &mut Vec<u8>) {
         let lines = text::trailer_lines(section);
-        // They have their place now: a client of HTTP/2 must not find them twice.
+        // Cleared, so that HTTP/2 clients do not get the trailers twice.
         section.clear();
         if !lines.is_empty() || !self.has_status {
             let mut frame = Vec::new();

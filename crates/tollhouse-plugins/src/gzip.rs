@@ -6,14 +6,15 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! None.
 //!
 //! # Notes
-//! Answers of status 200, 403 and 404 are compressed, unless they are encoded already. Other plugins
-//! see the body before it is compressed, whatever their priority. `Content-Length` goes, and a strong
-//! `ETag` becomes a weak one. A body of unknown length is sent on piece by piece as it arrives.
-//! `buffers` is accepted and has no effect: nothing is held back. The head of an answer to HEAD is that
-//! of GET, and answers with `Cache-Control: no-transform` stay as they are.
+//! Answers with status 200, 403 or 404 are compressed unless they are already encoded. Other
+//! plugins see the body before compression, whatever their priority. `Content-Length` is removed,
+//! and a strong `ETag` becomes a weak one. A body of unknown length is compressed piece by piece as
+//! it arrives. `buffers` is accepted and has no effect, because nothing is buffered. The head of an
+//! answer to HEAD is the same as to GET. Answers with `Cache-Control: no-transform` are not
+//! compressed.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -27,38 +28,39 @@ use crate::shared::messages::compression::{
     self, Conditions, Encoder, EncodingFilter, Flush, Types,
 };
 
-/// What a route says.
+/// Configuration of `gzip`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Content types to compress, without parameters; `"*"` for any.
+    /// Content types to compress, without parameters; `"*"` for all.
     #[serde(default = "compression::default_types")]
     pub types: Types,
-    /// Shorter bodies, in bytes, stay as they are, if they say how long they are.
+    /// Shortest body that is compressed, in bytes. Bodies of unknown length are always compressed.
     #[serde(default = "compression::default_length_min")]
     #[schemars(range(min = 1))]
     pub min_length: u64,
-    /// From 1, fast, to 9, short.
+    /// Compression level, from 1 (fastest, the default) to 9 (smallest).
     #[serde(default = "default_level")]
     #[schemars(range(min = 1, max = 9))]
     pub comp_level: u32,
-    /// Clients of older versions of HTTP get answers as they are.
+    /// Lowest HTTP version whose clients get compressed answers; 1.1 by default.
     #[serde(default = "compression::default_http_version")]
     pub http_version: f64,
-    /// Accepted for APISIX's sake; without effect.
+    /// Accepted for compatibility with APISIX; has no effect.
     #[serde(default)]
     pub buffers: Buffers,
-    /// Whether `Vary: Accept-Encoding` is added.
+    /// Whether `Vary: Accept-Encoding` is added to answers. Set it if a shared cache is in front of
+    /// the gateway.
     pub vary: Option<bool>,
 }
 
-/// Accepted for APISIX's sake; without effect.
+/// Buffers of APISIX; accepted for compatibility, without effect.
 #[derive(Debug, Deserialize, serde::Serialize, JsonSchema)]
 pub struct Buffers {
-    /// How many.
+    /// Number of buffers.
     #[serde(default = "default_buffers")]
     #[schemars(range(min = 1))]
     pub number: u64,
-    /// How large each is, in bytes.
+    /// Size of each buffer in bytes.
     #[serde(default = "default_buffer_bytes")]
     #[schemars(range(min = 1))]
     pub size: u64,
@@ -76,7 +78,6 @@ defaults! {
     default_buffer_bytes: u64 = 4096;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Gzip {
     conditions: Conditions,
@@ -128,7 +129,7 @@ impl Plugin for Gzip {
     }
 }
 
-/// What is compressed is no longer the same, byte by byte, but means the same.
+/// Makes `ETag` weak: the compressed body has the same meaning but other bytes.
 fn weaken_tag(cx: &mut ResponseContext<'_>) {
     let Some(tag) = cx.header("ETag").map(<[u8]>::to_vec) else { return };
     if tag.starts_with(b"W/") {
@@ -188,7 +189,7 @@ mod tests {
         let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
         encoder.filter(b"first", false, &mut out);
-        // What came out so far ends at a piece's end, so it reads as far as it goes.
+        // The output so far is flushed, so it can be read up to its end.
         let mut read = [0; 5];
         let mut decoder = flate2::read::GzDecoder::new(out.as_slice());
         std::io::Read::read_exact(&mut decoder, &mut read).unwrap();

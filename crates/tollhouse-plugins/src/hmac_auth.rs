@@ -1,9 +1,10 @@
-//! Lets requests pass that are signed with a consumer's secret key, and tells nodes whose they are.
+//! Admits requests signed with a consumer's secret key, and tells nodes which consumer it is.
 //!
 //! The client signs its key id, the request line and headers of its choice, and sends
-//! `Authorization: Signature keyId="…",algorithm="hmac-sha256",headers="@request-target date",signature="…"`.
-//! The secret itself never travels, and an intercepted request is of use for as long as the clock
-//! skew allows.
+//! `Authorization: Signature keyId="…",algorithm="hmac-sha256",headers="@request-target
+//! date",signature="…"`.
+//! The secret is never sent. An intercepted request can be repeated only while its `Date` is within
+//! the clock skew.
 //!
 //! # Example
 //! ```json
@@ -13,14 +14,14 @@
 //! # Answers
 //! - 401 `client request can't be validated: missing Authorization header`, 401 `client request can't
 //!   be validated: Authorization header does not start with 'Signature'`
-//! - 401 `client request can't be validated` for anything else that is wrong
+//! - 401 `client request can't be validated` for any other fault
 //! - 401 `Invalid user authorization` when the anonymous consumer does not exist
-//! - 413 when a body that must be checked is longer than `max_req_body_size`
+//! - 413 when a body to be checked exceeds `max_req_body_size`
 //!
 //! # Notes
-//! The body is read as a whole only if `validate_request_body` is set. All lines of a header are signed, joined with
-//! `, `. A request that has a signed name in another spelling as well (`X_Amount` beside `X-Amount`) is refused,
-//! because nodes may confuse the two.
+//! The body is read as a whole only if `validate_request_body` is set. All lines of a header are
+//! signed, joined with `, `. A request that also has another spelling of a signed name (`X_Amount`
+//! beside `X-Amount`) is refused, because nodes may confuse the two.
 
 use aws_lc_rs::{digest, hmac};
 use schemars::JsonSchema;
@@ -44,47 +45,48 @@ mod fields;
 #[cfg(test)]
 mod tests;
 
-/// What clients are told of most faults: a forger learns nothing from it.
+/// Answer to most faults. It gives no details, so that forgers cannot learn from it.
 const REFUSED: &str = "client request can't be validated";
 
-/// The name that stands for the request line among the signed headers.
+/// Name of the request line among the signed headers.
 const REQUEST_TARGET: &str = "@request-target";
 
-/// What a route says.
+/// Configuration of `hmac-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Algorithms that clients may use.
+    /// Algorithms that clients may use; all three by default.
     #[serde(default = "default_algorithms")]
     #[schemars(length(min = 1))]
     pub allowed_algorithms: Vec<Algorithm>,
-    /// Seconds by which a request's `Date` may differ from the gateway's clock.
+    /// Largest difference between a request's `Date` and the gateway's clock, in seconds; 300 by
+    /// default.
     #[serde(default = "default_clock_skew")]
     #[schemars(range(min = 1))]
     pub clock_skew: i64,
-    /// Headers that a client must sign and name in `headers`.
+    /// Headers that a client must sign and name in `headers`; `date` by default.
     #[serde(default = "default_signed_headers")]
     #[schemars(inner(length(min = 1, max = 50)))]
     pub signed_headers: Vec<String>,
-    /// Whether `Digest` must hold the SHA-256 of the body.
+    /// Whether `Digest` must hold the SHA-256 of the body; off by default.
     #[serde(default)]
     pub validate_request_body: bool,
-    /// Most bytes of a body that is validated.
+    /// Longest body that is validated, in bytes; 64 MiB by default.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_req_body_size: i64,
     /// Whether `Authorization` is removed before the request goes to a node.
     #[serde(default)]
     pub hide_credentials: bool,
-    /// Consumer that requests without a good signature count as.
+    /// Consumer for requests without a valid signature. Unset: such requests are refused.
     #[schemars(length(min = 1))]
     pub anonymous_consumer: Option<String>,
-    /// What clients are told that the signature is for.
+    /// Realm in `WWW-Authenticate`; `hmac` by default.
     #[serde(default = "default_realm")]
     #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
     pub realm: String,
 }
 
-/// How a request is signed.
+/// Signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 pub enum Algorithm {
     #[serde(rename = "hmac-sha1")]
@@ -127,13 +129,13 @@ defaults! {
     default_realm: String = "hmac".into();
 }
 
-/// What a consumer says.
+/// Credential of a consumer for `hmac-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct SigningKey {
-    /// What the key is called in requests; unique among all consumers.
+    /// Name of the key in requests; unique among all consumers.
     #[schemars(length(min = 1, max = 256))]
     pub key_id: String,
-    /// The key.
+    /// Secret key.
     #[schemars(length(min = 1, max = 256))]
     pub secret_key: SecretText,
 }
@@ -143,7 +145,6 @@ impl Identity for SigningKey {
     const ENCRYPTED: &'static [&'static str] = &["secret_key"];
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct HmacAuth {
     config: Config,
@@ -158,7 +159,7 @@ impl Plugin for HmacAuth {
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
-        // The bounds belong to the items, whose names are all that a list may hold.
+        // APISIX's bounds apply to the items, which can only be the names of algorithms.
         schema["properties"]["allowed_algorithms"]["items"] = serde_json::json!({
             "type": "string",
             "enum": Algorithm::ALL.map(Algorithm::name),
@@ -199,7 +200,7 @@ impl Plugin for HmacAuth {
 }
 
 impl HmacAuth {
-    /// Finds out whose the signature is.
+    /// Returns the credential that the signature belongs to.
     fn verify<'r>(&self, cx: &RequestContext<'r>) -> Result<&'r Credential, &'static str> {
         let header = cx
             .header("Authorization")
@@ -230,15 +231,16 @@ impl HmacAuth {
         let signs = |target: &[u8]| {
             hmac::verify(&key, &signing_string(cx, fields, target), &signature).is_ok()
         };
-        // APISIX signs the normalised path; clients know the one that they sent.
+        // APISIX signs the normalised path, but clients only know the path that they sent. Both are
+        // accepted.
         let normalised = normalised_target(cx);
         let is_signed =
             normalised.is_some_and(|target| signs(&target)) || signs(&cx.real_request_uri());
         is_signed.then_some(credential)
     }
 
-    /// Whether the time that the client has signed is near. A time beside the signature could be
-    /// anybody's: the request would be good for ever.
+    /// Whether the signed time is within the clock skew. An unsigned time does not count, because a
+    /// forger could renew it for ever.
     fn is_recent(&self, cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
         let mut headers = ["Date", "X-Date"].into_iter();
         let found = headers.find_map(|name| Some((name, cx.header(name)?)));
@@ -280,7 +282,7 @@ impl HmacAuth {
     }
 }
 
-/// Whether a header could be taken for one that is signed, and is not.
+/// Whether an unsigned header has a name that could be confused with that of a signed one.
 fn has_other_spellings(cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
     let mut has_other = false;
     cx.each_header(&mut |name, _| {
@@ -291,7 +293,7 @@ fn has_other_spellings(cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
     has_other
 }
 
-/// Text that must have been signed: the key id, and all lines of each header that is present.
+/// Returns the text that must be signed: the key id, and all lines of each header that is present.
 fn signing_string(cx: &RequestContext<'_>, fields: &Fields<'_>, target: &[u8]) -> Vec<u8> {
     let mut text = fields.key_id.unwrap_or_default().to_vec();
     text.push(b'\n');
@@ -306,8 +308,8 @@ fn signing_string(cx: &RequestContext<'_>, fields: &Fields<'_>, target: &[u8]) -
     text
 }
 
-/// `None` where the decoded path has bytes that would make it another line, or another query, of the
-/// signed text.
+/// Returns the decoded path with the query. `None` if the path contains bytes that would start
+/// another line or query in the signed text.
 fn normalised_target(cx: &RequestContext<'_>) -> Option<Vec<u8>> {
     let mut target = cx.path().to_vec();
     if target.iter().any(|byte| byte.is_ascii_control() || *byte == b'?') {
@@ -320,7 +322,7 @@ fn normalised_target(cx: &RequestContext<'_>) -> Option<Vec<u8>> {
     Some(target)
 }
 
-/// Whether `Digest` is that of the body, which has been read.
+/// Whether `Digest` matches the body, which must have been read.
 fn digest_matches(cx: &RequestContext<'_>) -> bool {
     let Some(sent) = cx.header("Digest") else { return false };
     let expected = format!("SHA-256={}", encode_base64(digest::digest(&digest::SHA256, cx.body())));

@@ -1,6 +1,7 @@
 //! Sends an entry for every exchange to an HTTP server, in batches.
 //!
-//! A batch is a JSON array, or entries line by line; with `batch_max_size` 1 it is one entry.
+//! A batch is a JSON array, or one entry per line. With a `batch_max_size` of 1 it is a single
+//! entry.
 //!
 //! # Example
 //! ```json
@@ -8,12 +9,12 @@
 //! ```
 //!
 //! # Answers
-//! None of its own; 413 when a chunked body that is to be logged is longer than 64 MiB.
+//! None, except 413 when a chunked request body that is to be logged exceeds 64 MiB.
 //!
 //! # Notes
-//! Requests never wait for the log server. At most 8,192 entries and 64 MiB of them wait for
-//! delivery, less or more where metadata says `max_pending_entries`; more are dropped, and that is
-//! said in the gateway's own log, and counted by `tollhouse_log_entries_lost_total`.
+//! Requests never wait for the log server. At most 8,192 entries (or `max_pending_entries` of the
+//! plugin's metadata) and 64 MiB wait for delivery. Further entries are dropped. The gateway's own
+//! log reports that, and `tollhouse_log_entries_lost_total` counts them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,43 +35,43 @@ use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
 use crate::shared::logging::queue::QueueConf;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
-/// How long a connection to the log server is kept.
+/// Time for which an idle connection to the log server is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Connections that are kept; deliveries of one conf follow one another.
+/// Connections kept at most. Few are needed, because the deliveries of one conf follow each other.
 const CONNECTIONS_MAX: usize = 5;
-/// An address has a scheme and a host.
+/// Pattern of a URI with scheme and host.
 const URI_PATTERN: &str = r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?";
 
-/// What a route says.
+/// Configuration of `http-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Where entries are sent.
+    /// Address of the log server, `http://` or `https://`.
     #[schemars(regex(pattern = URI_PATTERN))]
     pub uri: String,
-    /// `Authorization` of deliveries.
+    /// Value of the `Authorization` header of deliveries. Unset: no header.
     pub auth_header: Option<SecretText>,
-    /// Seconds that a delivery may take.
+    /// Timeout of a delivery, in seconds.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     pub timeout: u64,
-    /// How the entries of a batch are put together.
+    /// Format of a batch: a JSON array (`json`, the default) or one entry per line (`new_line`).
     #[serde(default)]
     pub concat_method: ConcatMethod,
-    /// Whether the server's certificate is verified.
+    /// Whether the server's TLS certificate is verified; off by default.
     #[serde(default)]
     pub ssl_verify: bool,
     /// Bodies in entries.
     #[serde(flatten)]
     pub bodies: BodyFields,
-    /// The shape of entries.
+    /// Format of entries.
     #[serde(flatten)]
     pub format: FormatFields,
-    /// When batches go out.
+    /// Size and timing of batches.
     #[serde(flatten)]
     pub batch: BatchFields,
 }
 
-/// How the entries of a batch are put together.
+/// Format of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConcatMethod {
@@ -83,7 +84,6 @@ defaults! {
     default_timeout: u64 = 3;
 }
 
-/// The plugin.
 pub struct HttpLogger {
     entries: Entries,
     batches: Arc<Batches<Server>>,

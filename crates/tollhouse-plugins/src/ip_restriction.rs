@@ -1,4 +1,4 @@
-//! Lets requests pass by the client's address: only those of a list, or all but those of a list.
+//! Allows or refuses requests by the client's address.
 //!
 //! # Example
 //! ```json
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! # Answers
-//! - `response_code` with `message` to a client whose address is not allowed
+//! - `response_code` with `message` when the client's address is not allowed
 //!
 //! # Notes
-//! The address is the client's after real-ip processing. Finding it costs a binary search at any
-//! length of the list.
+//! The address is the client's after real-ip processing. A check costs one binary search, however
+//! long the list is.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,21 +20,21 @@ use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestConte
 use crate::shared::confs::addresses::{AddressText, Addresses};
 use crate::shared::confs::defaults::defaults;
 
-/// What a route says.
+/// Configuration of `ip-restriction`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// What refused clients are told.
+    /// Message for refused clients.
     #[serde(default = "default_message")]
     #[schemars(length(min = 1, max = 1024))]
     pub message: String,
-    /// The status that refused clients get.
+    /// Status for refused clients; 403 by default, 404 hides that the resource exists.
     #[serde(default = "default_response_code")]
     #[schemars(range(min = 403, max = 404))]
     pub response_code: u16,
-    /// Addresses and networks that may pass; nobody else.
+    /// Addresses and networks that may pass; all others are refused. Excludes `blacklist`.
     #[schemars(length(min = 1))]
     pub whitelist: Option<Vec<AddressText>>,
-    /// Addresses and networks that may not pass; everybody else may.
+    /// Addresses and networks that are refused; all others pass. Excludes `whitelist`.
     #[schemars(length(min = 1))]
     pub blacklist: Option<Vec<AddressText>>,
 }
@@ -44,7 +44,6 @@ defaults! {
     default_response_code: u16 = 403;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct IpRestriction {
     list: List,

@@ -1,9 +1,8 @@
-//! Lets requests pass that carry a JSON Web Token which a consumer's key signed, and tells nodes
-//! whose they are.
+//! Admits requests with a JSON Web Token signed by a consumer's key, and tells nodes which consumer
+//! it is.
 //!
-//! The token is looked for in a header, with or without `Bearer ` before it, then in a query
-//! argument, then in a cookie. A claim of its payload names the consumer; the consumer says how the
-//! signature is to be verified.
+//! The token is searched in a header (with or without `Bearer `), then in a query argument, then in
+//! a cookie. One claim names the consumer, whose credential defines how the signature is verified.
 //!
 //! # Example
 //! ```json
@@ -13,13 +12,13 @@
 //! # Answers
 //! - 401 `Missing JWT token in request`, 401 `JWT token invalid`
 //! - 401 `missing user key in JWT token`, 401 `Invalid user key in JWT token`
-//! - 401 `failed to verify jwt` for a bad signature, another algorithm than the consumer's, a header
-//!   with `crit`, and claims that do not hold
+//! - 401 `failed to verify jwt` for a bad signature, an algorithm other than the consumer's, a
+//!   header with `crit`, and claims that do not hold
 //! - 401 `Invalid user authorization` when the anonymous consumer does not exist
 //!
 //! # Notes
-//! Tokens are made elsewhere; the gateway has no endpoint that signs. RSA keys have 1024 bits at
-//! least, 2048 for RS384 and PS*. `hide_credentials` removes the token only from requests that pass.
+//! The gateway does not issue tokens. RSA keys need at least 1024 bits, and 2048 for RS384 and PS*.
+//! `hide_credentials` removes the token only from requests that pass.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,41 +43,42 @@ pub use crate::shared::auth::jwt::Algorithm;
 #[cfg(test)]
 mod tests;
 
-/// What a route says.
+/// Configuration of `jwt-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The header that carries the token.
+    /// Header that carries the token; `authorization` by default.
     #[serde(default = "default_header")]
     pub header: String,
-    /// The query argument that carries the token where the header does not.
+    /// Query argument that carries the token if the header does not; `jwt` by default.
     #[serde(default = "default_name")]
     pub query: String,
-    /// The cookie that carries the token where neither does.
+    /// Cookie that carries the token if neither header nor query does; `jwt` by default.
     #[serde(default = "default_name")]
     pub cookie: String,
     /// Whether the token is removed before the request goes to a node.
     #[serde(default)]
     pub hide_credentials: bool,
-    /// The claim that holds the consumer's key.
+    /// Claim that holds the consumer's key; `key` by default.
     #[serde(default = "default_claim")]
     #[schemars(length(min = 1))]
     pub key_claim_name: String,
-    /// Whether plugins that follow may see the payload; none that exists looks at it.
+    /// Whether later plugins may see the payload. Accepted for compatibility; no existing plugin
+    /// reads it.
     #[serde(default)]
     pub store_in_ctx: bool,
-    /// Claims that a token must have, and that must hold. By default, and where none is named, both
-    /// must hold, and neither need be there.
+    /// Time claims that a token must contain, and that must hold. Unset or empty: `exp` and `nbf`
+    /// are optional, but must hold if present.
     pub claims_to_verify: Option<Vec<Claim>>,
-    /// Consumer that requests without a good token count as.
+    /// Consumer for requests without a valid token. Unset: such requests are refused.
     #[schemars(length(min = 1))]
     pub anonymous_consumer: Option<String>,
-    /// What clients are told that the token is for.
+    /// Realm in `WWW-Authenticate`; `jwt` by default.
     #[serde(default = "default_realm")]
     #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
     pub realm: String,
 }
 
-/// A claim about time.
+/// Time claim of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Claim {
@@ -96,7 +96,7 @@ impl Claim {
         }
     }
 
-    /// Whether a token with this value is good at that time.
+    /// Whether a claim with this value holds at that time.
     fn holds(self, seconds: f64, now_seconds: f64, leeway_seconds: f64) -> bool {
         match self {
             Self::Exp => seconds > now_seconds - leeway_seconds,
@@ -113,32 +113,33 @@ defaults! {
     default_lifetime: i64 = 86_400;
 }
 
-/// What a consumer says.
+/// Credential of a consumer for `jwt-auth`.
 #[derive(Deserialize, JsonSchema)]
 pub struct TokenKey {
-    /// What tokens call the consumer; unique among all consumers.
+    /// Key that names the consumer in tokens; unique among all consumers.
     #[schemars(length(min = 1))]
     pub key: String,
-    /// The secret that HS algorithms sign with.
+    /// Secret for HS algorithms; required for them.
     #[schemars(length(min = 1))]
     pub secret: Option<SecretText>,
-    /// The public key that verifies what other algorithms sign, as PEM.
+    /// Public key as PEM, for all other algorithms; required for them.
     pub public_key: Option<String>,
-    /// The algorithm of the consumer's tokens.
+    /// Algorithm of the consumer's tokens; HS256 by default. Tokens with another one are refused.
     #[serde(default)]
     pub algorithm: Algorithm,
-    /// Seconds that tokens are meant to live; whoever signs them decides.
+    /// Lifetime of tokens in seconds. Accepted for compatibility; the signer sets the lifetime in
+    /// the token.
     #[serde(default = "default_lifetime")]
     #[schemars(range(min = 1))]
     pub exp: i64,
-    /// Whether `secret` is in base64.
+    /// Whether `secret` is base64; off by default.
     #[serde(default)]
     pub base64_secret: bool,
-    /// Seconds by which the clock of whoever signs may differ from the gateway's.
+    /// Largest difference between the signer's and the gateway's clock, in seconds; 0 by default.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub lifetime_grace_period: i64,
-    /// `None` while the key is not known, or where it is not one.
+    /// `None` while the key is unknown, or if it is invalid.
     #[serde(skip)]
     #[schemars(skip)]
     verifier: Option<Verifier>,
@@ -178,7 +179,7 @@ impl Identity for TokenKey {
 
 impl TokenKey {
     fn verifier_of(&self, secret: &SecretText) -> Result<Option<Verifier>, ConfError> {
-        // What a reference stands for is not known yet, so nothing is said about its form.
+        // The value behind a reference is not known yet, so its form cannot be checked.
         if !self.base64_secret || is_reference(secret.as_str()) {
             return Ok(Verifier::from_secret(self.algorithm, secret.as_bytes()));
         }
@@ -187,16 +188,15 @@ impl TokenKey {
         Ok(Verifier::from_secret(self.algorithm, &secret))
     }
 
-    /// Whether the consumer's key signed the token, in the consumer's way.
+    /// Whether the token was signed by the consumer's key with the consumer's algorithm.
     fn signed(&self, token: &Token<'_>) -> bool {
         token.algorithm == self.algorithm.name()
-            // Nothing of what a token may declare critical is understood here (RFC 7515 §4.1.11).
+            // No critical extension is supported (RFC 7515 §4.1.11).
             && !token.is_critical
             && self.verifier.as_ref().is_some_and(|verifier| verifier.verify(token))
     }
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct JwtAuth {
     config: Config,
@@ -231,7 +231,7 @@ impl Plugin for JwtAuth {
             Ok(()) => Step::Continue,
             Err(message) => self.gate.turn_away(cx, message),
         };
-        // Only of a request that passes: another plugin may still need the token of one that does not.
+        // The token stays in a refused request, because another plugin may still need it.
         if let (Step::Continue, Some((_, place)), true) = (&step, found, self.config.hide_credentials) {
             self.hide(cx, place);
         }
@@ -248,7 +248,7 @@ enum Place {
 }
 
 impl JwtAuth {
-    /// Lets the request in as the token's consumer, and as the user whom the token is about.
+    /// Admits the request as the token's consumer and subject.
     fn authenticate(
         &self,
         cx: &mut RequestContext<'_>,
@@ -288,7 +288,7 @@ impl JwtAuth {
         Ok(credential)
     }
 
-    /// The token, and where it was found.
+    /// Returns the token and its place.
     fn token(&self, cx: &RequestContext<'_>) -> Option<(Vec<u8>, Place)> {
         let Config { header, query, cookie, .. } = &self.config;
         if let Some(value) = cx.header(header) {
@@ -310,7 +310,7 @@ impl JwtAuth {
     }
 
     fn claims_hold(&self, payload: &Map<String, Value>, key: &TokenKey, now_ms: u64) -> bool {
-        // Both fit a double: times until long after the year 10000.
+        // `f64` holds both exactly for any realistic time.
         let now_seconds = (now_ms / 1_000) as f64;
         let leeway_seconds = key.lifetime_grace_period as f64;
         let named = self.config.claims_to_verify.as_deref().filter(|claims| !claims.is_empty());

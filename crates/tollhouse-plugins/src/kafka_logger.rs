@@ -1,6 +1,7 @@
-//! Sends an entry for every exchange to a topic of Kafka's, in batches.
+//! Sends an entry for every exchange to a Kafka topic, in batches.
 //!
-//! A batch is one record, a JSON array; with `batch_max_size` 1 each entry is a record of its own.
+//! A batch is one record that holds a JSON array. With a `batch_max_size` of 1, each entry is a
+//! separate record.
 //!
 //! # Example
 //! ```json
@@ -8,22 +9,26 @@
 //! ```
 //!
 //! # Answers
-//! None of its own; 413 when a chunked body that is to be logged is longer than 64 MiB.
+//! None, except 413 when a chunked request body that is to be logged exceeds 64 MiB.
 //!
 //! # Notes
-//! Requests never wait for a broker. At most 8,192 entries and 64 MiB of them wait for delivery, less or more where
-//! metadata says `max_pending_entries`, and never more than `producer_max_buffering`; more are dropped. What is
-//! lost is said in the gateway's own log, and counted by `tollhouse_log_entries_lost_total`.
+//! Requests never wait for a broker. At most 8,192 entries (or `max_pending_entries` of the
+//! plugin's metadata) and 64 MiB wait for delivery, and never more than `producer_max_buffering`
+//! entries. Further entries are dropped. The gateway's own log reports that, and
+//! `tollhouse_log_entries_lost_total` counts them.
 //!
-//! Brokers since Kafka 0.11 are spoken to, whatever `api_version` says, over TLS where `tls` stands in the conf, even
-//! if it is empty. Records with a `key` go to the partition that Kafka's own clients choose for it, others to each
-//! partition in turn. A batch that is not taken is tried again three times at least, as APISIX's producer does, or as
-//! often as `max_retry_count` says, `retry_delay` apart; one whose answer got lost may so be kept twice.
+//! Brokers must run Kafka 0.11 or later, whatever `api_version` says. Connections use TLS if `tls`
+//! is set, even to an empty object. Records with a `key` go to the same partition that Kafka's own
+//! clients choose; other records go to each partition in turn. A batch that a broker does not
+//! accept is sent again at least three times, like APISIX's producer does, or `max_retry_count`
+//! times if that is more, with `retry_delay` between the attempts. A batch whose answer was lost
+//! may therefore be stored twice.
 //!
-//! `async` and `sync` differ where `batch_max_size` is 1: `async` gathers up to `producer_batch_num` records for
-//! `producer_time_linger` seconds and sends them in one request, `sync` sends each at once in a request of its own.
-//! Requests have `producer_batch_size` bytes at most: a longer array is made two, and an entry that the topic
-//! does not take by itself (`max.message.bytes`) is dropped.
+//! `async` and `sync` differ only if `batch_max_size` is 1. `async` collects up to
+//! `producer_batch_num` records for `producer_time_linger` seconds and sends them in one request;
+//! `sync` sends each record at once in a separate request. A request has at most
+//! `producer_batch_size` bytes: a longer array is split in two. A single entry that the topic does
+//! not accept (`max.message.bytes`) is dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,104 +53,110 @@ use crate::shared::logging::kafka::{Form, Topic};
 use crate::shared::logging::queue::QueueConf;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
-/// How often a batch is tried again at least: leaders move, and a topic that is made when it is asked for has none yet.
+/// Least number of retries. Partition leaders change, and a topic that is created on demand has no
+/// leader at first.
 const TRIES_AGAIN_MIN: u64 = 3;
 
-/// Seconds that a step may take, whatever a conf says: an hour. Brokers read them as 32 bits of milliseconds.
+/// Upper bound of `timeout` in seconds: one hour. Brokers read timeouts as 32-bit milliseconds.
 const STEP_S_MAX: u64 = 3_600;
 
-/// What a route says.
+/// Configuration of `kafka-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Brokers to ask first: ports by hosts. `brokers` says more.
+    /// Bootstrap brokers, as ports by host. Older form of `brokers`, without login.
     pub broker_list: Option<BTreeMap<String, u16>>,
-    /// Brokers to ask first; they tell of the others.
+    /// Bootstrap brokers, which report all other brokers of the cluster.
     #[schemars(length(min = 1))]
     pub brokers: Option<Vec<Broker>>,
-    /// Where entries go.
+    /// Topic that receives the entries.
     pub kafka_topic: Option<String>,
-    /// The key of all records, by which they go to one partition; without one, partitions take turns.
+    /// Key of all records, which therefore go to one partition. Unset: partitions take turns.
     pub key: Option<String>,
-    /// Seconds that a step may take: to connect and log in, to ask who leads the topic, to have records kept.
+    /// Timeout in seconds of each step: connecting and logging in, looking up the partition
+    /// leaders, writing records. 3 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     pub timeout: u64,
-    /// Whether records of their own (`batch_max_size` 1) are gathered for a request.
+    /// Sending of single records (`batch_max_size` 1): collected into one request (`async`, the
+    /// default) or one by one (`sync`).
     #[serde(default)]
     pub producer_type: ProducerType,
-    /// Who must have a record: its partition's leader (1), or all brokers that are in step with it (-1).
+    /// Brokers that must store a record before it counts as delivered: the partition's leader (1,
+    /// the default) or all in-sync replicas (-1).
     #[serde(default = "default_acks")]
     #[schemars(extend("enum" = [1, -1]))]
     pub required_acks: i64,
-    /// Records that are gathered at most, with `async`.
+    /// Largest number of records in a request, with `async`; 200 by default.
     #[serde(default = "default_batch_num")]
     #[schemars(range(min = 1))]
     pub producer_batch_num: u64,
-    /// Bytes of records in a request.
+    /// Largest size of a request in bytes; 1 MiB by default.
     #[serde(default = "default_batch_size")]
     #[schemars(range(min = 0))]
     pub producer_batch_size: u64,
-    /// Entries that wait for delivery at most.
+    /// Largest number of entries that wait for delivery; 50,000 by default.
     #[serde(default = "default_max_buffering")]
     #[schemars(range(min = 1))]
     pub producer_max_buffering: u64,
-    /// Seconds for which records are gathered, with `async`.
+    /// Seconds for which records are collected, with `async`; 1 by default.
     #[serde(default = "default_time_linger")]
     #[schemars(range(min = 1))]
     pub producer_time_linger: u64,
-    /// Seconds after which brokers are asked anew who leads the topic.
+    /// Seconds after which the partition leaders are looked up again; 30 by default.
     #[serde(default = "default_meta_refresh_interval")]
     #[schemars(range(min = 1))]
     pub meta_refresh_interval: u64,
-    /// `default` for the entries of `log_format`; `origin` for the request itself as text.
+    /// Content of an entry: `default` for the fields of `log_format`, `origin` for the request
+    /// itself as text.
     #[serde(default)]
     pub meta_format: MetaFormat,
-    /// Accepted and not needed: brokers are told apart by their addresses.
+    /// Accepted for compatibility; has no effect, because brokers are identified by address.
     #[serde(default = "default_cluster_name")]
     #[schemars(range(min = 1))]
     pub cluster_name: u64,
-    /// Accepted and not needed: all brokers since Kafka 0.11 take what is sent.
+    /// Accepted for compatibility; has no effect, because all brokers since Kafka 0.11 accept the
+    /// requests used here.
     #[serde(default = "default_api_version")]
     #[schemars(extend("enum" = [0, 1, 2]))]
     pub api_version: i64,
-    /// TLS towards brokers; absent for connections in the open.
+    /// TLS settings for connections to brokers. Unset: plain connections.
     pub tls: Option<Tls>,
     /// Bodies in entries.
     #[serde(flatten)]
     pub bodies: BodyFields,
-    /// The shape of entries.
+    /// Format of entries.
     #[serde(flatten)]
     pub format: FormatFields,
-    /// When batches go out.
+    /// Size and timing of batches.
     #[serde(flatten)]
     pub batch: BatchFields,
 }
 
-/// A broker.
+/// Kafka broker.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Broker {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// Port.
     #[schemars(range(min = 1))]
     pub port: u16,
-    /// How to log in, where it asks for that.
+    /// SASL login. Unset: no login.
     pub sasl_config: Option<SaslConfig>,
 }
 
-/// How to log in.
+/// SASL login of a broker.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct SaslConfig {
-    /// How it is shown who we are.
+    /// SASL mechanism; `PLAIN` by default.
     #[serde(default)]
     pub mechanism: SaslMechanism,
-    /// Who we are.
+    /// User name.
     pub user: String,
-    /// The password of that.
+    /// Password.
     pub password: SecretText,
 }
 
-/// How it is shown who we are.
+/// SASL mechanism.
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 pub enum SaslMechanism {
     #[default]
@@ -157,7 +168,7 @@ pub enum SaslMechanism {
     ScramSha512,
 }
 
-/// Whether records are gathered.
+/// Treatment of single records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProducerType {
@@ -166,7 +177,7 @@ pub enum ProducerType {
     Sync,
 }
 
-/// What an entry is.
+/// Content of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MetaFormat {
@@ -175,10 +186,10 @@ pub enum MetaFormat {
     Origin,
 }
 
-/// TLS towards brokers.
+/// TLS settings for connections to brokers.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Tls {
-    /// Whether certificates are verified.
+    /// Whether certificates are verified; off by default.
     #[serde(default)]
     pub verify: bool,
 }
@@ -195,20 +206,19 @@ defaults! {
     default_api_version: i64 = 1;
 }
 
-/// The plugin.
 pub struct KafkaLogger {
     entries: Entries,
     shape: Shape,
     batches: Arc<Batches<Topic>>,
 }
 
-/// What is pushed for an exchange.
+/// Form of the entry for one exchange.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Entry,
-    /// The request as text, by itself.
+    /// Request as plain text.
     Original,
-    /// The same as an element of an array.
+    /// Request as a JSON string, for use in an array.
     QuotedOriginal,
 }
 
@@ -270,7 +280,8 @@ impl Plugin for KafkaLogger {
     }
 }
 
-/// When batches go out: with records of their own, that is when a request is full.
+/// Returns the batching settings. With `async` and single records, a batch is the content of one
+/// request.
 fn gathering(config: &Config) -> BatchFields {
     let mut fields = config.batch.clone();
     fields.max_retry_count = fields.max_retry_count.max(TRIES_AGAIN_MIN);
@@ -282,7 +293,7 @@ fn gathering(config: &Config) -> BatchFields {
     fields
 }
 
-/// Where entries go.
+/// Builds the delivery target.
 fn topic(config: &Config) -> Topic {
     let step_time_max = Duration::from_secs(config.timeout.min(STEP_S_MAX));
     let settings = Settings {

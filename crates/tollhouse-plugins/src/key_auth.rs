@@ -1,6 +1,6 @@
-//! Lets requests pass that carry a key which some consumer has, and tells nodes whose it is.
+//! Admits requests that carry the key of a consumer, and tells nodes which consumer it is.
 //!
-//! The key is looked for in a header, then in a query argument.
+//! The key is searched in a header, then in a query argument.
 //!
 //! # Example
 //! ```json
@@ -12,7 +12,7 @@
 //! - 401 `Invalid user authorization` when the anonymous consumer does not exist
 //!
 //! # Notes
-//! Finding the consumer is one hash look-up at any number of consumers.
+//! Finding the consumer costs one hash look-up, regardless of the number of consumers.
 
 use std::borrow::Cow;
 
@@ -28,22 +28,22 @@ use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
-/// What a route says.
+/// Configuration of `key-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The header that carries the key.
+    /// Header that carries the key; `apikey` by default.
     #[serde(default = "default_name")]
     pub header: String,
-    /// The query argument that carries the key where the header does not.
+    /// Query argument that carries the key if the header does not; `apikey` by default.
     #[serde(default = "default_name")]
     pub query: String,
     /// Whether the key is removed before the request goes to a node.
     #[serde(default)]
     pub hide_credentials: bool,
-    /// Consumer that requests without a good key count as.
+    /// Consumer for requests without a valid key. Unset: such requests are refused.
     #[schemars(length(min = 1))]
     pub anonymous_consumer: Option<String>,
-    /// What clients are told that the key is for.
+    /// Realm in `WWW-Authenticate`; `key` by default.
     #[serde(default = "default_realm")]
     #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
     pub realm: String,
@@ -54,10 +54,10 @@ defaults! {
     default_realm: String = "key".into();
 }
 
-/// What a consumer says.
+/// Credential of a consumer for `key-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Key {
-    /// The key; unique among all consumers.
+    /// Secret key that identifies the consumer; unique among all consumers.
     pub key: SecretText,
 }
 
@@ -66,7 +66,6 @@ impl Identity for Key {
     const ENCRYPTED: &'static [&'static str] = &["key"];
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct KeyAuth {
     header: String,
@@ -76,7 +75,7 @@ pub struct KeyAuth {
     gate: Gate,
 }
 
-/// Where a key was found.
+/// Place in which a key was found.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Header,
@@ -102,7 +101,7 @@ impl Plugin for KeyAuth {
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        // Where the key stands matters only to who hides it.
+        // The place matters only if the key is to be removed.
         let place = if self.hides_credentials { self.key(cx).map(|found| found.1) } else { None };
         let admitted =
             self.authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));
@@ -173,7 +172,7 @@ mod tests {
             ("GET /hello HTTP/1.1\n\n", "Missing API key in request"),
             ("GET /hello HTTP/1.1\napikey: other\n\n", "Invalid API key in request"),
             ("GET /hello?apikey= HTTP/1.1\n\n", "Invalid API key in request"),
-            // All lines of the header decide where there are any.
+            // If the header exists, all its lines count.
             ("GET / HTTP/1.1\napikey: auth-one\napikey: x\n\n", "Invalid API key in request"),
             ("GET /?apikey=auth-one HTTP/1.1\napikey: x\n\n", "Invalid API key in request"),
         ];
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n-apikey\n");
         let outcome = harness(conf).request("GET /a?x=1&apikey=auth-one&y=2 HTTP/1.1\n\n");
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a?x=1&y=2\n");
-        // However the name is encoded, and whoever passes.
+        // The argument is removed for any encoding of its name, also for the anonymous consumer.
         let conf = json!({"hide_credentials": true, "anonymous_consumer": "jack"});
         let outcome = harness(conf).request("GET /a?api%6bey=other HTTP/1.1\n\n");
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a\n");

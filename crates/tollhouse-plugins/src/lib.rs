@@ -1,8 +1,8 @@
-//! The plugins, one file each; the file's doc comment is the plugin's manual page.
+//! Plugins, one file each. The module doc of each file is the plugin's manual page.
 //!
-//! Adding one means a file here and a line in the list below: the catalogue, the schemas of the
-//! Admin API and the reference pages follow. What a plugin may do is said by `tollhouse-plugin`;
-//! nothing here knows the data plane.
+//! A new plugin needs a file here and a line in the list below. The catalogue, the schemas of the
+//! Admin API and the reference pages follow from that. `tollhouse-plugin` defines what a plugin may
+//! do; nothing here knows the data plane.
 
 #![forbid(unsafe_code)]
 
@@ -15,12 +15,12 @@ macro_rules! plugins {
     ($($module:ident::$plugin:ident,)*) => {
         $(pub mod $module;)*
 
-        /// All plugins.
+        /// Returns the catalogue of all plugins.
         pub fn catalogue() -> Catalogue {
             Catalogue::new([$(PluginType::new::<$module::$plugin>()),*])
         }
 
-        /// The manual page of each plugin: its name, and its module's source.
+        /// Manual pages: name and module source of each plugin.
         pub const PAGES: &[(&str, &str)] = &[$((
             <$module::$plugin as tollhouse_plugin::Plugin>::NAME,
             include_str!(concat!(stringify!($module), ".rs")),

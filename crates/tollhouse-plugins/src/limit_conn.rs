@@ -1,8 +1,7 @@
-//! Lets so many requests be under way at once: a few more wait their turn, the rest is turned
-//! away.
+//! Limits the number of concurrent requests. A few more are delayed; the rest are refused.
 //!
-//! A request counts from its arrival to its last byte, however it ends. Those between `conn` and
-//! `conn + burst` wait for about as long as a request takes.
+//! A request counts from its arrival to its last byte, however it ends. Requests between `conn` and
+//! `conn + burst` are delayed by about the usual duration of a request.
 //!
 //! # Example
 //! ```json
@@ -10,14 +9,12 @@
 //! ```
 //!
 //! # Answers
-//! - `rejected_code` (503 unless the conf says otherwise), as the gateway's page or as
-//!   `{"error_msg": …}`
-//! - 500 when Redis does not answer, when a request makes no number of `conn` or `burst`, or when
-//!   no rule applies to it, unless `allow_degradation`
+//! - `rejected_code` (503 by default), as the gateway's page or as `{"error_msg": …}`
+//! - 500 when Redis does not answer, when `conn` or `burst` does not resolve to a number, or when
+//!   no rule applies to the request, unless `allow_degradation` is set
 //!
 //! # Notes
-//! The count is one over all cores. In Redis, a request whose gateway died counts for `key_ttl`
-//! seconds.
+//! All cores share one count. In Redis, a request whose gateway died counts for `key_ttl` seconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,59 +40,60 @@ mod holds;
 #[cfg(test)]
 mod tests;
 
-/// Shorter waits are not worth a timer.
+/// Shortest delay; a shorter one is not worth a timer.
 const DELAY_MIN: Duration = Duration::from_millis(1);
 
-/// Rules of one request that are held without allocating further.
+/// Rules per request whose holds fit without an allocation.
 const HOLDS_INLINE: usize = 2;
 
-/// What a route says.
+/// Configuration of `limit-conn`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// How many requests may be under way; a number, or a text with variables that makes one.
+    /// Number of concurrent requests that pass without delay; a number, or a text with variables.
     pub conn: Option<Amount<1>>,
-    /// How many more may wait; a number, or a text with variables that makes one.
+    /// Number of further requests that are delayed; a number, or a text with variables.
     pub burst: Option<Amount<0>>,
-    /// Seconds that a request is thought to take until it is known.
+    /// Assumed duration of a request in seconds, until the real one is learned.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub default_conn_delay: f64,
-    /// Whether that is never learned.
+    /// Whether delays always use `default_conn_delay` and nothing is learned; off by default.
     #[serde(default)]
     pub only_use_default_delay: bool,
-    /// What to count by.
+    /// Key by which requests are counted, such as `remote_addr`.
     pub key: Option<String>,
-    /// How `key` is read.
+    /// Meaning of `key`: one variable, or a text with variables.
     #[serde(default)]
     pub key_type: VariableKeyType,
-    /// Several limits instead of one; all that apply to a request are counted in order.
+    /// Several limits instead of one. All limits that apply to a request are counted, in order.
     pub rules: Option<Vec<RuleConfig>>,
-    /// Where to count.
+    /// Place of the counts: this gateway, or Redis so that several gateways share them.
     #[serde(default)]
     pub policy: PlainPolicy,
-    /// The status of requests turned away.
+    /// Status of refused requests; 503 by default.
     #[serde(default = "default_rejected_code")]
     #[schemars(range(min = 200, max = 599))]
     pub rejected_code: u16,
-    /// What requests turned away are told, instead of the gateway's page.
+    /// Message for refused requests. Unset: the gateway's page.
     #[schemars(length(min = 1))]
     pub rejected_msg: Option<String>,
-    /// Whether requests pass that cannot be counted.
+    /// Whether requests pass if they cannot be counted, for instance while Redis is down. Off by
+    /// default: such requests get 500.
     #[serde(default)]
     pub allow_degradation: bool,
 }
 
-/// One of several limits.
+/// Limit in `rules`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleConfig {
-    /// How many requests may be under way.
+    /// Number of concurrent requests that pass without delay.
     pub conn: Amount<1>,
-    /// How many more may wait.
+    /// Number of further requests that are delayed.
     pub burst: Amount<0>,
-    /// What to count by, with variables; requests that have none of them are not concerned.
+    /// Key by which requests are counted, with variables. The rule does not apply to requests
+    /// without any of these variables.
     pub key: String,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct LimitConn {
     rules: Box<[Rule]>,
@@ -103,18 +101,18 @@ pub struct LimitConn {
     refusal: Refusal,
     when_unknown: WhenUnknown,
     learning: Learning,
-    /// Whether a key or a limit comes from requests' bodies.
+    /// Whether a key or limit uses variables from request bodies.
     reads_body: bool,
 }
 
-/// Whether the time that requests take is learned.
+/// Learning of the usual duration of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Learning {
     On,
     Off,
 }
 
-/// A limit, ready to be applied.
+/// Compiled limit.
 #[derive(Debug)]
 struct Rule {
     conn: Amount<1>,
@@ -123,7 +121,7 @@ struct Rule {
     time: UsualTime,
 }
 
-/// Seconds that a request takes, as learned; shared by all cores.
+/// Learned duration of a request in seconds; shared by all cores.
 #[derive(Debug)]
 struct UsualTime(AtomicU64);
 
@@ -136,15 +134,15 @@ impl UsualTime {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Half of what was known, half of what was seen.
+    /// Moves the average halfway to the new value.
     fn learn(&self, seconds: f64) {
         let halved = |bits| Some(((f64::from_bits(bits) + seconds) / 2.0).to_bits());
-        // The closure always gives a value, so the update cannot fail.
+        // The closure always returns a value, so the update cannot fail.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halved);
     }
 }
 
-/// What a request holds until it ends.
+/// Holds of a request until it ends, and the time for which it was delayed.
 #[derive(Default)]
 struct Held(SmallVec<[(usize, Hold); HOLDS_INLINE]>, Duration);
 
@@ -164,12 +162,13 @@ impl Plugin for LimitConn {
             {"required": ["conn", "burst", "default_conn_delay", "key"]},
             {"required": ["default_conn_delay", "rules"]},
         ]);
-        // Either branch says so, and which one applies is said first.
+        // Removed, because the branches of `oneOf` list the required fields, and an error should
+        // name the branches first.
         if let Some(fields) = schema.as_object_mut() {
             fields.shift_remove("required");
         }
         let key_ttl = json!({"key_ttl": {
-            "description": "Seconds that a request counts whose end nobody told.",
+            "description": "Seconds that a request counts if its gateway dies before reporting its end.",
             "type": "integer",
             "default": holds::DEFAULT_KEY_TTL_SECONDS,
         }});
@@ -215,8 +214,8 @@ impl Plugin for LimitConn {
                 Err(flow) => return step(flow),
                 Ok(Duration::ZERO) => {}
                 Ok(delay) => {
-                    // The places entered so far stay taken while it waits: they are what others
-                    // wait for.
+                    // The places entered so far stay taken during the delay, because other requests
+                    // are delayed by them.
                     return Step::wait(async move {
                         cx.sleep(delay).await;
                         self.enter_waiting(cx, index + 1, applied).await
@@ -265,7 +264,7 @@ impl Rule {
 }
 
 impl LimitConn {
-    /// What a rule allows this request; nothing where it does not concern it.
+    /// Returns `conn` and `burst` of a rule for this request, or `None` if the rule does not apply.
     fn limits<'a>(
         &self,
         cx: &RequestContext<'_>,
@@ -277,13 +276,13 @@ impl LimitConn {
         }
         match (rule.conn.resolve(request), rule.burst.resolve(request)) {
             (Ok(conn), Ok(burst)) => Ok(Some((conn, burst))),
-            // Nor does one of several rules where the request makes no limit of it.
+            // One of several rules does not apply if its limits do not resolve to numbers.
             _ if rule.key.is_conditional() => Ok(None),
             _ => Err(self.unknown()),
         }
     }
 
-    /// Keeps what the request entered, and tells how long it waits for it.
+    /// Stores the hold of an entered request and returns its delay.
     fn admit<'a>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -296,8 +295,8 @@ impl LimitConn {
         };
         let mut delay = Duration::ZERO;
         if under_way > conn {
-            // As many requests as may be under way make one turn; whoever comes after waits for the
-            // turns before it, each as long as a request usually takes.
+            // `conn` requests form one turn. A later request waits for the turns before it, each of
+            // which takes the usual duration of a request.
             let turns = ((under_way - 1) / conn) as f64;
             let seconds = turns * self.rules[index].time.seconds();
             delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -315,7 +314,7 @@ impl LimitConn {
         Ok(delay)
     }
 
-    /// Applies the rules from `first` on where that takes waiting.
+    /// Applies the rules from `first` on, waiting for Redis or for delays where necessary.
     async fn enter_waiting<'a>(
         &'a self,
         cx: &mut RequestContext<'_>,
@@ -346,7 +345,7 @@ impl LimitConn {
         if applied == 0 { self.unknown() } else { Flow::Continue }
     }
 
-    /// There is no limit that could be applied, or nobody who counts.
+    /// Returns the outcome for a request that cannot be counted.
     fn unknown<'a>(&self) -> Flow<'a> {
         match self.when_unknown {
             WhenUnknown::Pass => Flow::Continue,

@@ -1,8 +1,8 @@
-//! Lets so many requests pass in a span of time and turns the rest away, telling clients how many
-//! they have left.
+//! Limits the number of requests in a time window, and tells clients how many requests they have
+//! left.
 //!
-//! Requests are counted by a key: the client's address, a consumer's name, a header. The count is
-//! one over all cores; with a Redis policy it is one over all gateways.
+//! Requests are counted by a key, such as the client's address, a consumer's name or a header. All
+//! cores share one count. With a Redis policy, all gateways share it.
 //!
 //! # Example
 //! ```json
@@ -10,18 +10,17 @@
 //! ```
 //!
 //! # Answers
-//! - `rejected_code` (503 unless the conf says otherwise), as the gateway's page or as
-//!   `{"error_msg": …}`
-//! - 500 `failed to limit count` when Redis does not answer, unless `allow_degradation`; with
-//!   `sync_interval` requests are counted here until it answers again
-//! - 500 when a request makes no number of `count` or `time_window`, or no rule applies to it,
-//!   unless `allow_degradation`; a rule does not apply to requests that lack what its `key`, `count`
-//!   or `time_window` is made of
+//! - `rejected_code` (503 by default), as the gateway's page or as `{"error_msg": …}`
+//! - 500 `failed to limit count` when Redis does not answer, unless `allow_degradation` is set;
+//!   with `sync_interval`, requests are counted in this gateway until Redis answers again
+//! - 500 when `count` or `time_window` does not resolve to a number, or when no rule applies to the
+//!   request, unless `allow_degradation` is set; a rule does not apply to requests without the
+//!   variables in its `key`, `count` or `time_window`
 //!
 //! # Notes
-//! A fixed window begins with the first request of a key; a sliding one weighs what passed in the
-//! window before. Changing this conf begins new counts, changing anything else of the object does
-//! not. Two gateways never share counts of policy `local`.
+//! A fixed window begins with the first request of a key. A sliding window also counts a part of
+//! the previous window. A change of this conf starts new counts; other changes of the object do
+//! not. Gateways never share counts with policy `local`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,91 +55,94 @@ mod redis_tests;
 #[cfg(test)]
 mod tests;
 
-/// `sync_interval` of a conf that asks Redis for every request.
+/// Default of `sync_interval`: Redis is asked for every request.
 const NO_SYNC_INTERVAL: f64 = -1.0;
 
-/// Seconds between two exchanges with Redis at least.
+/// Shortest interval between two exchanges with Redis, in seconds.
 const SYNC_INTERVAL_MIN: f64 = 0.1;
 
-/// Rules of one request whose quotas are kept without allocating further.
+/// Rules per request whose quotas fit without an allocation.
 const QUOTAS_INLINE: usize = 2;
 
-/// What a route says.
+/// Configuration of `limit-count`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// How many requests may pass; a number, or a text with variables that makes one.
+    /// Number of requests that pass in a window; a number, or a text with variables.
     pub count: Option<Amount<1>>,
-    /// In how many seconds; a number, or a text with variables that makes one.
+    /// Length of the window in seconds; a number, or a text with variables.
     pub time_window: Option<Amount<1>>,
-    /// Several limits instead of one; all that apply to a request are counted in order.
+    /// Several limits instead of one. All limits that apply to a request are counted, in order.
     pub rules: Option<Vec<RuleConfig>>,
-    /// Counts together with all confs of that group, which must be the same.
+    /// Name of a group of confs that share one count. All confs of a group must be identical.
     pub group: Option<String>,
-    /// What to count by.
+    /// Key by which requests are counted; the client's address by default.
     #[serde(default = "default_key")]
     pub key: String,
-    /// How `key` is read.
+    /// Meaning of `key`: one variable, a text with variables, or a constant.
     #[serde(default)]
     pub key_type: KeyType,
-    /// The status of requests turned away.
+    /// Status of refused requests; 503 by default.
     #[serde(default = "default_rejected_code")]
     #[schemars(range(min = 200, max = 599))]
     pub rejected_code: u16,
-    /// What requests turned away are told, instead of the gateway's page.
+    /// Message for refused requests. Unset: the gateway's page.
     #[schemars(length(min = 1))]
     pub rejected_msg: Option<String>,
-    /// Where to count.
+    /// Place of the counts: this gateway, or Redis so that several gateways share them.
     #[serde(default)]
     pub policy: Policy,
-    /// Whether requests pass that cannot be counted.
+    /// Whether requests pass if they cannot be counted, for instance while Redis is down. Off by
+    /// default: such requests get 500.
     #[serde(default)]
     pub allow_degradation: bool,
-    /// Whether clients are told what they have left.
+    /// Whether answers carry headers with the remaining quota; on by default.
     #[serde(default = "default_true")]
     pub show_limit_quota_header: bool,
-    /// How windows follow each other.
+    /// Kind of window: `fixed` (the default) or `sliding`.
     #[serde(default)]
     pub window_type: WindowType,
-    /// Seconds between exchanges with Redis; -1 asks Redis for each request.
+    /// Seconds between exchanges with Redis; at least 0.1. -1, the default, asks Redis for each
+    /// request, which is exact but slower.
     #[serde(default = "default_sync_interval")]
     pub sync_interval: f64,
 }
 
-/// One of several limits.
+/// Limit in `rules`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleConfig {
-    /// How many requests may pass.
+    /// Number of requests that pass in a window.
     pub count: Amount<1>,
-    /// In how many seconds.
+    /// Length of the window in seconds.
     pub time_window: Amount<1>,
-    /// What to count by, with variables; requests that have none of them are not concerned, nor
-    /// those that make no number of the two above.
+    /// Key by which requests are counted, with variables. The rule does not apply to requests
+    /// without any of these variables, or for which `count` or `time_window` does not resolve to a
+    /// number.
     pub key: String,
-    /// What stands in the names of this rule's headers; its number unless given.
+    /// Prefix in the names of this rule's headers. Unset: the rule's position, starting at 1.
     pub header_prefix: Option<String>,
 }
 
-/// How windows follow each other.
+/// Kind of window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowType {
-    /// Each begins with the first request after the one before.
+    /// Begins with the first request after the previous window.
     #[default]
     Fixed,
-    /// What passed in the window before counts in proportion.
+    /// Counts the previous window in proportion to its overlap.
     Sliding,
 }
 
-/// What plugin metadata says.
+/// Plugin metadata: header names for all confs.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Metadata {
-    /// The header that tells how many requests may pass.
+    /// Header with the limit.
     #[serde(default = "default_limit_header")]
     pub limit_header: String,
-    /// The header that tells how many are left.
+    /// Header with the number of remaining requests.
     #[serde(default = "default_remaining_header")]
     pub remaining_header: String,
-    /// The header that tells seconds until the count begins anew.
+    /// Header with the seconds until the count restarts.
     #[serde(default = "default_reset_header")]
     pub reset_header: String,
 }
@@ -153,22 +155,21 @@ defaults! {
     default_reset_header: String = "X-RateLimit-Reset".into();
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct LimitCount {
     rules: Box<[Rule]>,
     backend: Backend,
     refusal: Refusal,
     when_unknown: WhenUnknown,
-    /// Whether clients are told their quotas.
+    /// Whether answers carry quota headers.
     shows_quotas: bool,
-    /// Whether a key or a limit comes from requests' bodies.
+    /// Whether a key or limit uses variables from request bodies.
     reads_body: bool,
-    /// Held so that other confs of the group find it.
+    /// Reference that keeps the group alive for its other confs.
     _group: Option<std::sync::Arc<Group>>,
 }
 
-/// A limit, ready to be applied.
+/// Compiled limit.
 #[derive(Debug)]
 struct Rule {
     count: Amount<1>,
@@ -177,7 +178,7 @@ struct Rule {
     names: HeaderNames,
 }
 
-/// What a limit is for one request.
+/// Resolved limit for one request.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
     count: u64,
@@ -200,7 +201,8 @@ impl Plugin for LimitCount {
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
-        // Both together pass here, so that `check` says so in words of its own.
+        // `rules` beside `count` passes the schema, so that `check` can refuse it with a clearer
+        // message.
         schema["oneOf"] = json!([
             {"required": ["count", "time_window"], "not": {"required": ["rules"]}},
             {"required": ["rules"]},
@@ -256,7 +258,7 @@ impl Plugin for LimitCount {
         let Some(used) = cx.recall::<QuotasUsed>().map(std::mem::take) else { return };
         for (index, quota) in &used.0 {
             let names = &self.rules[*index].names;
-            // What a later limiter said of its refusal is what clients must know.
+            // If a later limiter refused the request, its headers are kept.
             if cx.source() == Source::Gateway && cx.header(names.limit.as_str()).is_some() {
                 continue;
             }
@@ -267,7 +269,7 @@ impl Plugin for LimitCount {
 
 const BOTH_KINDS: &str = "count/time_window and rules cannot be specified at the same time";
 
-/// Checks what the schema cannot say.
+/// Checks rules that the schema cannot express.
 fn check(config: &Config) -> Result<(), ConfError> {
     if config.rules.is_some() && (config.count.is_some() || config.time_window.is_some()) {
         return Err(BOTH_KINDS.into());
@@ -281,8 +283,8 @@ fn check(config: &Config) -> Result<(), ConfError> {
             let text = "sync_interval should not be smaller than 0.1";
             return Err(ConfError::in_field("sync_interval", text));
         }
-        // A window that a variable sets is known only with the request; agreeing less often than it
-        // ends would count every window anew.
+        // A window set by a variable is known only with the request. If exchanges were rarer than
+        // windows, every window would restart its count.
         if let Some(Amount::Fixed(window)) = &config.time_window
             && config.sync_interval >= *window as f64
         {
@@ -324,8 +326,8 @@ impl Rule {
         limits_do || self.key.reads_body()
     }
 
-    /// What it allows this request. One of several rules does not concern requests that make no
-    /// limit of it: nothing then.
+    /// Returns the limit for this request. `None` if the rule is one of several and its limits do
+    /// not resolve to numbers.
     #[inline]
     fn limit(&self, cx: &RequestContext<'_>) -> Result<Option<Limit>, NoAmount> {
         match self.resolve(cx) {
@@ -345,7 +347,7 @@ impl Rule {
 }
 
 impl LimitCount {
-    /// The same as `access` where that takes waiting.
+    /// Does the same as `access`, but may wait for Redis or the body.
     async fn ask<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
         if self.reads_body
             && let Err(answer) = body::read_for_variables(cx).await
@@ -367,8 +369,7 @@ impl LimitCount {
                         return self.refuse(&used);
                     }
                 }
-                // The rules behind it count in the same place: asking for them would only wait once
-                // more.
+                // The remaining rules use the same Redis and would only wait again.
                 Err(_) if self.when_unknown == WhenUnknown::Pass => break,
                 Err(_) => return Answer::error_msg(500, "failed to limit count").into(),
             }
@@ -403,7 +404,7 @@ impl LimitCount {
         answer.into()
     }
 
-    /// There is no limit that could be applied.
+    /// Returns the outcome for a request that cannot be counted.
     fn unknown<'a>(&self) -> Flow<'a> {
         match self.when_unknown {
             WhenUnknown::Pass => Flow::Continue,

@@ -1,8 +1,8 @@
-//! Lets requests pass at a steady rate: what comes faster is held back for as long as it takes,
-//! what comes much faster is turned away.
+//! Limits requests to a steady rate (leaky bucket). Requests above the rate are delayed; those
+//! beyond `burst` are refused.
 //!
-//! The excess over the rate runs off like water from a leaking bucket; a request that would make
-//! it higher than `burst` is too much.
+//! The excess over the rate drains like water from a leaking bucket. A request that would raise the
+//! excess above `burst` is refused.
 //!
 //! # Example
 //! ```json
@@ -10,12 +10,11 @@
 //! ```
 //!
 //! # Answers
-//! - `rejected_code` (503 unless the conf says otherwise), as the gateway's page or as
-//!   `{"error_msg": …}`
-//! - 500 when Redis does not answer, unless `allow_degradation`
+//! - `rejected_code` (503 by default), as the gateway's page or as `{"error_msg": …}`
+//! - 500 when Redis does not answer, unless `allow_degradation` is set
 //!
 //! # Notes
-//! Requests held back keep their connection, nothing else. Changing this conf begins anew.
+//! A delayed request occupies only its connection. A change of this conf empties all buckets.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -36,14 +35,14 @@ use crate::shared::messages::body;
 use crate::shared::redis::conf::{self, PlainPolicy, Policy};
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
-/// Shorter waits are not worth a timer.
+/// Shortest delay; a shorter one is not worth a timer.
 const DELAY_MIN: Duration = Duration::from_millis(1);
 
-/// What all keys in Redis begin with.
+/// Prefix of all Redis keys.
 const KEY_PREFIX: &str = "plugin-limit-req";
 
-/// Adds a request to a bucket. Takes the rate per second, the burst, and now in milliseconds;
-/// gives whether there was room, and the excess.
+/// Adds a request to a bucket. Arguments: the rate per second, the burst, the current time in
+/// milliseconds. Returns whether there was room, and the excess.
 static POUR: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local state = redis.call('HMGET', KEYS[1], 'excess', 'last') \
@@ -61,39 +60,39 @@ static POUR: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// What a route says.
+/// Configuration of `limit-req`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Requests a second.
+    /// Number of requests per second that pass without delay.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub rate: f64,
-    /// How many more than that may wait.
+    /// Number of requests above the rate that are delayed instead of refused.
     #[schemars(range(min = 0))]
     pub burst: f64,
-    /// What to count by.
+    /// Key by which requests are counted, such as `remote_addr`.
     pub key: String,
-    /// How `key` is read.
+    /// Meaning of `key`: one variable, or a text with variables.
     #[serde(default)]
     pub key_type: VariableKeyType,
-    /// Where to count.
+    /// Place of the counts: this gateway, or Redis so that several gateways share them.
     #[serde(default)]
     pub policy: PlainPolicy,
-    /// The status of requests turned away.
+    /// Status of refused requests; 503 by default.
     #[serde(default = "default_rejected_code")]
     #[schemars(range(min = 200, max = 599))]
     pub rejected_code: u16,
-    /// What requests turned away are told, instead of the gateway's page.
+    /// Message for refused requests. Unset: the gateway's page.
     #[schemars(length(min = 1))]
     pub rejected_msg: Option<String>,
-    /// Whether requests within `burst` pass at once.
+    /// Whether requests within `burst` pass without delay; off by default.
     #[serde(default)]
     pub nodelay: bool,
-    /// Whether requests pass that cannot be counted.
+    /// Whether requests pass if they cannot be counted, for instance while Redis is down. Off by
+    /// default: such requests get 500.
     #[serde(default)]
     pub allow_degradation: bool,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct LimitReq {
     rate: f64,
@@ -105,7 +104,7 @@ pub struct LimitReq {
     excess: Excess,
 }
 
-/// What becomes of requests between the rate and the burst.
+/// Treatment of requests between the rate and the burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Excess {
     Waits,
@@ -118,12 +117,12 @@ enum Backend {
     Remote(Box<Servers>, Box<str>),
 }
 
-/// The excess of one key.
+/// Excess of one key.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     excess: f64,
     last_ms: u64,
-    /// When it is as good as new.
+    /// Time at which the excess is back to zero and the entry may be dropped.
     dry_ms: u64,
 }
 
@@ -138,12 +137,12 @@ impl Entry for Bucket {
 }
 
 impl Bucket {
-    /// Its first request brings the excess to nothing.
+    /// Starts at -1, so that the first request raises the excess to 0.
     fn new(now_ms: u64) -> Self {
         Self { excess: -1.0, last_ms: now_ms, dry_ms: 0 }
     }
 
-    /// Adds a request; `None` when there is no room.
+    /// Adds a request and returns the new excess; `None` if it exceeds the burst.
     fn pour(&mut self, rate: f64, burst: f64, now_ms: u64) -> Option<f64> {
         let run = rate * now_ms.abs_diff(self.last_ms) as f64 / 1000.0;
         let excess = (self.excess - run + 1.0).max(0.0);
@@ -210,7 +209,7 @@ impl Plugin for LimitReq {
 }
 
 impl LimitReq {
-    /// The same as `access` where that takes waiting.
+    /// Does the same as `access`, but may wait for Redis or the body.
     async fn wait<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
         if self.key.reads_body()
             && let Err(answer) = body::read_for_variables(cx).await
@@ -234,7 +233,7 @@ impl LimitReq {
         }
     }
 
-    /// Adds a request to its bucket here; `None` when there is no room.
+    /// Adds a request to its local bucket; `None` if it exceeds the burst.
     fn pour(&self, cx: &RequestContext<'_>, table: &Table<Bucket>, prefix: &Prefix) -> Option<f64> {
         let now_ms = cx.now().monotonic_ms;
         let pour = |bucket: &mut Bucket| bucket.pour(self.rate, self.burst, now_ms);
@@ -260,7 +259,7 @@ impl LimitReq {
         Ok(has_room.then_some(excess))
     }
 
-    /// How long a request waits that left so much excess; `None` when it may not pass.
+    /// Returns the delay of a request that left this excess; `None` if it is refused.
     fn delay(&self, excess: Option<f64>) -> Option<Duration> {
         let seconds = excess? / self.rate;
         let delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -292,8 +291,8 @@ mod tests {
         conf
     }
 
-    /// Statuses of three requests that come at once, one a second later, and one much later, with
-    /// the milliseconds that those that pass wait.
+    /// Returns the statuses of three simultaneous requests, one a second later, and one much later,
+    /// with the delays in milliseconds of those that pass.
     fn run(conf: &Value) -> Vec<String> {
         let mut harness = Harness::new::<LimitReq>(conf);
         let began = harness.now_ms;

@@ -1,4 +1,4 @@
-//! Answers instead of a node, with an example or with made-up values that satisfy a schema.
+//! Answers instead of a node, with an example or with random values that satisfy a schema.
 //!
 //! # Example
 //! ```json
@@ -11,12 +11,11 @@
 //! ```
 //!
 //! # Answers
-//! - `response_status` with the example, or with what was made up
+//! - `response_status` with the example or the generated body
 //!
 //! # Notes
-//! It answers after plugins of the rewrite phase, such as those that find out who asks, and before
-//! all others of the access phase. An example that names no variables is sent as it stands, without
-//! a copy.
+//! The answer comes after plugins of the rewrite phase, such as authentication, and before all
+//! other plugins of the access phase. An example without variables is sent without a copy.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,27 +37,28 @@ use crate::shared::messages::body;
 
 mod generate;
 
-/// What a route says.
+/// Configuration of `mocking`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Seconds to wait before the answer.
+    /// Delay of the answer in seconds; 0 by default.
     #[serde(default)]
     pub delay: i64,
-    /// The status.
+    /// Status of the answer; 200 by default.
     #[serde(default = "default_response_status")]
     #[schemars(range(min = 100, max = 999))]
     pub response_status: u16,
-    /// The content type: of JSON, XML, plain text or HTML.
+    /// Content type of the answer: JSON, XML, plain text or HTML; `application/json;charset=utf8`
+    /// by default.
     #[serde(default = "default_content_type")]
     pub content_type: String,
-    /// The body; may name variables.
+    /// Body of the answer; may contain variables.
     pub response_example: Option<String>,
-    /// The JSON Schema of bodies to make up; not looked at beside an example.
+    /// JSON Schema from which a body is generated. Ignored if there is an example.
     pub response_schema: Option<Map<String, Value>>,
-    /// Whether the answer says who made it up.
+    /// Whether the answer names the gateway in `x-mock-by`; on by default.
     #[serde(default = "default_with_mock_header")]
     pub with_mock_header: bool,
-    /// Header lines of the answer; values may name variables.
+    /// Headers of the answer; values may contain variables.
     pub response_headers: Option<Map<String, Value>>,
 }
 
@@ -71,7 +71,6 @@ fn default_content_type() -> String {
     "application/json;charset=utf8".into()
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Mocking {
     delay: Duration,
@@ -114,7 +113,7 @@ impl Plugin for Mocking {
         let reads_body = headers.reads_body() || example.as_ref().is_some_and(Text::reads_body);
         let server_token = &scope.services.server_token;
         Ok(Self {
-            // Below zero there is nothing to wait for.
+            // A negative delay counts as zero.
             delay: Duration::from_secs_f64((config.delay as f64).clamp(0.0, SECONDS_MAX)),
             status: config.response_status,
             headers,
@@ -168,7 +167,7 @@ impl Mocking {
     }
 }
 
-/// What bodies of a content type look like; parameters do not matter.
+/// Returns the format of generated bodies for a content type; parameters are ignored.
 fn form_of(content_type: &str) -> Result<Form, ConfError> {
     let kind = content_type.rsplit_once(';').map_or(content_type, |(kind, _)| kind);
     match kind {

@@ -1,5 +1,5 @@
-//! Looks into the first packet of MQTT connections of a stream route: turns those of another version
-//! away, and has a client's connections go to one node by its client id.
+//! Reads the first packet of MQTT connections on a stream route, refuses other protocol versions,
+//! and lets connections of one client go to the same node.
 //!
 //! # Example
 //! ```json
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! # Answers
-//! None: a connection that is refused is closed.
+//! None: a refused connection is closed.
 //!
 //! # Notes
-//! For stream routes. An upstream of type `chash` with `"key": "mqtt_client_id"` hashes the client id; of
-//! a client without one it hashes the address. The packet reaches the node as it was sent.
+//! Only for stream routes. An upstream of type `chash` with `"key": "mqtt_client_id"` hashes the
+//! client id, or the client's address if the id is empty. The packet reaches the node unchanged.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,13 +25,13 @@ use crate::shared::confs::defaults::defaults;
 
 use connect::Connect;
 
-/// What a stream route says.
+/// Configuration of `mqtt-proxy` on a stream route.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The name of the protocol: `MQTT`, or `MQIsdp` for version 3.1.
+    /// Protocol name: `MQTT` (the default), or `MQIsdp` for version 3.1.
     #[serde(default = "default_protocol_name")]
     pub protocol_name: String,
-    /// The level of the protocol: 3 for version 3.1, 4 for 3.1.1, 5 for 5.0.
+    /// Protocol level: 3 for version 3.1, 4 for 3.1.1, 5 for 5.0. Other levels are refused.
     pub protocol_level: i64,
 }
 
@@ -39,10 +39,9 @@ defaults! {
     default_protocol_name: String = "MQTT".into();
 }
 
-/// The status that the log shows for a connection that is no MQTT, or of another version.
+/// Status in the log for a connection of another protocol or version.
 const REFUSED_STATUS: u16 = 503;
 
-/// The plugin.
 #[derive(Debug)]
 pub struct MqttProxy {
     name: String,

@@ -1,8 +1,7 @@
-//! Lets requests pass that one of several auth plugins lets pass: those who come with a key, and
-//! those who come with a password.
+//! Admits requests that at least one of several auth plugins admits, for instance either with a key
+//! or with a password.
 //!
-//! The plugins are asked in the order in which they stand; the first that lets a request pass ends
-//! the questioning.
+//! The plugins run in the listed order, until the first one admits the request.
 //!
 //! # Example
 //! ```json
@@ -10,11 +9,12 @@
 //! ```
 //!
 //! # Answers
-//! - 401 `Authorization Failed` when none lets the request pass
+//! - 401 `Authorization Failed` when every plugin refuses the request
 //!
 //! # Notes
-//! An anonymous consumer makes a plugin let every request pass, so it belongs to the last one. A plugin
-//! hides credentials only of requests that it lets pass: the plugins after it see the request as it came.
+//! A plugin with an anonymous consumer admits every request, so it belongs at the end. A plugin
+//! hides credentials only in requests that it admits; the plugins after it see the original
+//! request.
 
 use std::borrow::Cow;
 
@@ -26,18 +26,17 @@ use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
-/// The header that tells clients how to authenticate.
+/// Header that tells clients how to authenticate.
 const CHALLENGE: &str = "WWW-Authenticate";
 
-/// The plugins.
+/// List of auth plugins.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The plugins to ask: each item holds the name of one and its conf.
+    /// Auth plugins in the order in which they run. Each item maps a plugin's name to its conf.
     #[schemars(length(min = 2))]
     pub auth_plugins: Vec<Map<String, Value>>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct MultiAuth {
     plugins: Vec<SharedHandler>,
@@ -90,7 +89,7 @@ fn inner(name: &str, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, C
     handler.map_err(|error| format!("plugin {name} check schema failed: {error}").into())
 }
 
-/// How to authenticate, as a plugin told it; the last one is passed on.
+/// Returns a plugin's `WWW-Authenticate`; the last one is passed on to the client.
 fn challenge_of(answer: &Answer<'_>) -> Option<Vec<u8>> {
     let mut headers = answer.headers.iter();
     let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(CHALLENGE))?;

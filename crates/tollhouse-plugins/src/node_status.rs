@@ -1,4 +1,4 @@
-//! Has the gateway tell how many connections it holds and requests it has served.
+//! Reports the gateway's numbers of open connections and served requests.
 //!
 //! # Example
 //! ```json
@@ -6,21 +6,20 @@
 //! ```
 //!
 //! # Answers
-//! None of its own. The endpoint `/apisix/status`, which `public-api` puts on a route, says
-//! `{"id": …, "status": {"active": "1", "accepted": "2", …}}`, numbers as texts.
+//! None for requests. The endpoint `/apisix/status`, which `public-api` makes available on a route,
+//! returns `{"id": …, "status": {"active": "1", "accepted": "2", …}}` with numbers as strings.
 //!
 //! # Notes
-//! Takes part in no request.
+//! This plugin does not affect requests.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
-/// There is nothing to say.
+/// The conf has no fields.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {}
 
-/// The plugin.
 #[derive(Debug)]
 pub struct NodeStatus;
 

@@ -1,8 +1,8 @@
-//! Asks an Open Policy Agent about each request: what its policy allows passes, everything else
-//! gets the answer that the policy gives.
+//! Asks an Open Policy Agent about each request. Requests that the policy allows pass; all others
+//! get the answer that the policy defines.
 //!
-//! The policy sees the request, some variables, and on demand the route, the service and the
-//! consumer, as `input`; its `result` has `allow`, `reason`, `headers` and `status_code`.
+//! The policy receives the request, some variables and optionally the route, the service and the
+//! consumer as `input`. Its `result` has the fields `allow`, `reason`, `headers` and `status_code`.
 //!
 //! # Example
 //! ```json
@@ -10,14 +10,15 @@
 //! ```
 //!
 //! # Answers
-//! - the result's `status_code`, or 403, with its `headers` and `reason`, when it does not allow
-//! - 403 when the agent gives no answer
-//! - 503 when its answer has no result
+//! - the result's `status_code` (403 by default) with its `headers` and `reason`, when it does not
+//!   allow the request
+//! - 403 when the agent does not answer
+//! - 503 when the answer has no result
 //!
 //! # Notes
-//! Each request costs one exchange with the agent, on a persistent connection. Caches tell users apart by the values of
-//! `send_headers_upstream`. If a result has none of them, and no other plugin has found a user, they keep only answers
-//! that are marked as public.
+//! Each request costs one exchange with the agent, over a persistent connection. Caches tell users
+//! apart by the values of `send_headers_upstream`. If a result has none of these headers and no
+//! other plugin has identified a user, only answers marked as public are cached.
 
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -36,47 +37,46 @@ use crate::shared::http_client::service::{self, Service, ServiceConf};
 use crate::shared::http_client::{Call, ClientError, Repeat, Reply};
 use crate::shared::messages::request_document::{headers_document, query_document, text_of};
 
-/// What a route says.
+/// Configuration of `opa`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The agent: `http://host:port`.
+    /// Address of the agent: `http://host:port`.
     pub host: String,
-    /// Whether the agent's certificate is verified.
+    /// Whether the agent's TLS certificate is verified; on by default.
     #[serde(default = "default_true")]
     pub ssl_verify: bool,
-    /// The policy's path below `/v1/data/`.
+    /// Path of the policy below `/v1/data/`.
     pub policy: String,
-    /// How long to wait for an answer, in milliseconds.
+    /// Timeout for the agent's answer, in milliseconds.
     #[serde(default = "service::default_timeout")]
     #[schemars(range(min = 1, max = 60_000))]
     pub timeout: u64,
-    /// Whether connections to the agent are kept.
+    /// Whether connections to the agent are reused.
     #[serde(default = "default_true")]
     pub keepalive: bool,
-    /// Headers of the result that the node gets; those that are absent there are taken from the
+    /// Headers of the result that the node gets. A header that the result lacks is removed from the
     /// request.
     #[schemars(length(min = 1))]
     pub send_headers_upstream: Option<Vec<String>>,
-    /// How long an idle connection is kept, in milliseconds.
+    /// Time after which an idle connection is closed, in milliseconds.
     #[serde(default = "service::default_keepalive_timeout")]
     #[schemars(range(min = 1_000))]
     pub keepalive_timeout: u64,
-    /// Most idle connections that each core keeps.
+    /// Number of idle connections that each core keeps at most.
     #[serde(default = "service::default_keepalive_pool")]
     #[schemars(range(min = 1))]
     pub keepalive_pool: u64,
-    /// Whether the policy sees the route.
+    /// Whether the policy receives the route; off by default.
     #[serde(default)]
     pub with_route: bool,
-    /// Whether the policy sees the service.
+    /// Whether the policy receives the service; off by default.
     #[serde(default)]
     pub with_service: bool,
-    /// Whether the policy sees the consumer.
+    /// Whether the policy receives the consumer; off by default.
     #[serde(default)]
     pub with_consumer: bool,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Opa {
     agent: Service,
@@ -84,7 +84,7 @@ pub struct Opa {
     upstream_headers: Vec<String>,
 }
 
-/// What the policy sees besides the request.
+/// Objects that the policy receives besides the request.
 #[derive(Debug, Clone, Copy)]
 struct Disclosure {
     route: bool,
@@ -143,7 +143,7 @@ impl Opa {
         self.agent.ask(call).await
     }
 
-    /// What the policy sees.
+    /// Builds the policy's input.
     fn input(&self, cx: &RequestContext<'_>) -> Value {
         let mut input = Map::new();
         input.insert("type".into(), json!("http"));
@@ -154,7 +154,7 @@ impl Opa {
             (MatchedObject::Service, self.discloses.service, "service"),
         ] {
             if let (true, Some(mut object)) = (is_shown, matched(cx, kind)) {
-                // Where the nodes are is nobody's business who decides about requests.
+                // The policy must not learn the addresses of nodes.
                 if let (MatchedObject::Route, Some(fields)) = (kind, object.as_object_mut()) {
                     fields.shift_remove("upstream");
                 }
@@ -182,7 +182,8 @@ impl Opa {
             Ok(Value::Object(mut document)) => document.shift_remove("result").unwrap_or_default(),
             _ => Value::Null,
         };
-        // A policy that is not defined has no result; one that says yes or no has one to index.
+        // An undefined policy has no result. A bare `true` or `false` passes here, and `false` or a
+        // missing `allow` refuses.
         if !is_true(&result) {
             tracing::warn!(status = reply.status, "the policy agent's answer has no result");
             return Answer::status(503).into();
@@ -203,7 +204,8 @@ impl Opa {
     }
 }
 
-/// A policy sees the whole request: which part of it tells the user, its result alone can say.
+/// Records the user that the result names. The policy sees the whole request, so only its result
+/// can tell which part identifies the user.
 fn note_identity(cx: &mut RequestContext<'_>, user: &str) {
     if !user.is_empty() {
         cx.note_identity(Identity { by: Opa::NAME, name: user.as_bytes(), grant: b"" });
@@ -214,12 +216,13 @@ fn note_identity(cx: &mut RequestContext<'_>, user: &str) {
     }
 }
 
-/// What Lua takes for true: anything but `false` and nothing.
+/// Whether Lua treats the value as true: anything except `false` and `nil`.
 fn is_true(value: &Value) -> bool {
     !matches!(value, Value::Null | Value::Bool(false))
 }
 
-/// The values of a result's header; names are compared as they are written, then in any case.
+/// Returns the values of a header in the result. An exact match of the name comes before one in
+/// another case.
 fn header_values(headers: Option<&Map<String, Value>>, name: &str) -> Vec<String> {
     let exact = headers.and_then(|headers| headers.get(name));
     let found = exact.or_else(|| {
@@ -233,7 +236,7 @@ fn header_values(headers: Option<&Map<String, Value>>, name: &str) -> Vec<String
     }
 }
 
-/// The answer of a policy that does not allow.
+/// Builds the answer for a request that the policy refuses.
 fn refusal<'a>(result: &Value) -> Answer<'a> {
     let status = result["status_code"].as_i64().map_or(403, status_of);
     let mut answer = match &result["reason"] {
@@ -281,7 +284,7 @@ fn variable(cx: &RequestContext<'_>, variable: Variable) -> Option<String> {
     Some(String::from_utf8_lossy(&value).into_owned())
 }
 
-/// The object that the request has reached; at least its id, where there is one.
+/// Returns the matched object, or just its id if the object itself is unknown.
 fn matched(cx: &RequestContext<'_>, kind: MatchedObject) -> Option<Value> {
     cx.matched_object(kind).or_else(|| {
         let name = match kind {
@@ -365,7 +368,7 @@ mod tests {
             let outcome = harness.run(&mut exchange);
             assert!(outcome.passes());
             assert_eq!(outcome.edits, edits);
-            // A user is noted in either case, named or not.
+            // The identity is recorded in either case, with or without a user.
             let noted = &exchange.edits.identities;
             assert_eq!(noted.len(), 1);
             let names: Vec<_> = noted.iter().map(|one| one.name.to_vec()).collect();

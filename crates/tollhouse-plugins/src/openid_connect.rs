@@ -1,12 +1,13 @@
-//! Lets requests pass of users who have logged in at an identity provider (OpenID Connect), or who bring a token of
-//! it, and tells nodes whose they are.
+//! Admits users who have logged in at an identity provider (OpenID Connect) or who present one of
+//! its tokens, and tells nodes who the user is.
 //!
-//! A token of `Authorization: Bearer` (or of `X-Access-Token`) is verified by `public_key`, by the keys that the
-//! provider publishes (`use_jwks`), or by asking the provider (introspection). Without one, and unless `bearer_only`
-//! is set, the user's browser is sent to the provider and comes back with a session, which is sealed in a cookie.
+//! A token in `Authorization: Bearer` (or in `X-Access-Token`) is verified with `public_key`, with
+//! the provider's published keys (`use_jwks`), or by asking the provider (introspection). Without a
+//! token, and unless `bearer_only` is set, the browser is redirected to the provider and returns
+//! with a session, which is stored in a sealed cookie.
 //!
-//! Nodes get `X-Access-Token`, `X-Userinfo`, `X-ID-Token`, `X-Raw-ID-Token` and `X-Refresh-Token`, as far as they are
-//! asked for; lines of these names that a client has sent are always taken away.
+//! Depending on the conf, nodes get `X-Access-Token`, `X-Userinfo`, `X-ID-Token`, `X-Raw-ID-Token`
+//! and `X-Refresh-Token`. Headers of these names from clients are always removed.
 //!
 //! # Example
 //! ```json
@@ -22,36 +23,40 @@
 //! ```
 //!
 //! # Answers
-//! - 401 with `WWW-Authenticate: Bearer realm="…"` where there is no token and nobody is to log in; with
-//!   `error="invalid_token"` and the reason where the token is not good
-//! - 400 for an `Authorization` that is one word
+//! - 401 with `WWW-Authenticate: Bearer realm="…"` when the token is missing and a login is not
+//!   offered; with `error="invalid_token"` and the reason when the token is invalid
+//! - 400 for an `Authorization` that consists of one word
 //! - 403 `{"error":"required scopes … not present"}`, `{"error":"required audience claim not present"}`,
 //!   `{"error":"mismatched audience"}`
-//! - 302 to the provider, and from it back to what was asked for, with `Cache-Control: no-store`
-//! - 500 with the reason where a log-in fails: begun elsewhere, too long ago or used already, refused by the
-//!   provider, or answered with a token that is not good
-//! - 503 `the identity provider gives no answer` while it does not and has to be asked: nobody passes then
+//! - 302 to the provider, and from it back to the original address, with `Cache-Control: no-store`
+//! - 500 with the reason when a login fails: started in another browser, expired or already used,
+//!   refused by the provider, or answered with an invalid token
+//! - 503 `the identity provider gives no answer` when the provider is needed and does not answer;
+//!   no request passes then
 //!
 //! # Notes
-//! The route has to take `redirect_uri` and `logout_path` too. `redirect_uri` may be a page: a request for it without
-//! `state`, `code` and `error` does not come from the provider, and is treated like any other. Where `redirect_uri` is
-//! absent, it is the path that was asked for with `/.apisix/redirect` behind it, on the host that the client names.
+//! The route must also match `redirect_uri` and `logout_path`. `redirect_uri` may be an ordinary
+//! page: a request for it without `state`, `code` and `error` does not come from the provider and
+//! is treated like any other. If `redirect_uri` is unset, it is the requested path followed by
+//! `/.apisix/redirect`, on the host that the client used.
 //!
-//! Tokens are signed by RS, PS, ES or EdDSA algorithms; `token_signing_alg_values_expected` narrows them. A token must
-//! name its issuer: one of `valid_issuers`, else the provider. The provider's issuer is the one in its document. If it
-//! differs from the address that the document was fetched from (OpenID Connect Discovery §4.3), as with providers of
-//! many tenants and inside a cluster, the log has a warning, and the operator's address counts. An unsigned ID token
-//! is taken with `accept_none_alg` from the provider itself; of other tokens none is, and `accept_unsupported_alg`
-//! changes nothing. Keys are fetched anew when a token names one that is not known, every ten seconds at most, and
-//! stay good while the provider is away. Verified tokens are not remembered, so `jwt_verification_cache_ignore`
-//! changes nothing.
+//! Tokens may be signed with RS, PS, ES or EdDSA algorithms; `token_signing_alg_values_expected`
+//! restricts them. A token must name its issuer: one of `valid_issuers`, or else the provider. The
+//! provider's issuer is the one in its discovery document. It may differ from the address of the
+//! document (OpenID Connect Discovery §4.3), as with multi-tenant providers and inside a cluster.
+//! The log then has a warning, and the operator's address is trusted. With `accept_none_alg`, an
+//! unsigned ID token is accepted directly from the provider. Other unsigned tokens are refused, and
+//! `accept_unsupported_alg` has no effect. Keys are fetched again when a token names an unknown
+//! one, at most every ten seconds, and stay valid while the provider is down. Verified tokens are
+//! not cached, so `jwt_verification_cache_ignore` has no effect.
 //!
-//! A session's cookies hold 7,200 letters in all, some 5,000 of tokens and user data. A session ends after
-//! 900 seconds without use and a day in all, unless `session` says otherwise. Nodes do not get its cookies. A copy of
-//! the cookie counts until it ends, also after a log-out, unless the provider ends its tokens.
+//! The cookies of a session hold at most 7,200 characters, about 5,000 of which are tokens and user
+//! data. By default a session ends after 900 seconds without use, and after a day in any case;
+//! `session` changes that. Nodes do not get the session's cookies. A copied cookie stays valid
+//! until the session ends, even after a logout, unless the provider revokes its tokens.
 //!
-//! Not built in, and refused where a conf asks for it: `session.storage` of `redis`, `dpop`, `proxy_opts` and
-//! `force_reauthorize`.
+//! Not supported, and refused if configured: `session.storage` with `redis`, `dpop`, `proxy_opts`
+//! and `force_reauthorize`.
 
 use serde_json::Value;
 use tollhouse_plugin::{
@@ -69,18 +74,17 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-/// Headers that tell nodes of the user.
+/// Headers that describe the user to nodes.
 const OWN_HEADERS: [&str; 5] =
     ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Raw-ID-Token", "X-Refresh-Token"];
 
-/// The plugin.
 #[derive(Debug)]
 pub struct OpenidConnect {
     engine: Engine,
     headers: Headers,
 }
 
-/// Lines that the answer sets cookies by.
+/// `Set-Cookie` lines of the answer.
 struct Cookies(Vec<String>);
 
 impl Plugin for OpenidConnect {
@@ -121,7 +125,8 @@ impl Plugin for OpenidConnect {
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::wait(async move {
-            // What clients say of themselves is for nobody; but this one may be a token.
+            // Clients must not set these headers themselves, but `X-Access-Token` may carry a
+            // token.
             let token = cx.header("X-Access-Token").map(|token| token.into_owned());
             OWN_HEADERS.iter().for_each(|name| cx.remove_header(name));
             match self.engine.admit(cx, token).await {
@@ -129,7 +134,7 @@ impl Plugin for OpenidConnect {
                 Admission::Passes(who, cookies) => {
                     if let Some(who) = who {
                         if self.headers.add(cx, &who).is_err() {
-                            let reason = "what is known of this user is more than headers hold";
+                            let reason = "the user's data is too long for headers";
                             return Answer::message(500, reason).into();
                         }
                         who.note(cx, Self::NAME);

@@ -1,8 +1,8 @@
 //! Counts requests for Prometheus: statuses, latencies and bytes, by route, service, consumer and
 //! node.
 //!
-//! Without it, in a route or a global rule, the page of metrics says nothing about requests. The
-//! names and labels are APISIX's, so that its dashboards read them as they are.
+//! The metrics page covers only requests of routes with this plugin, on the route itself or in a
+//! global rule. Names and labels are those of APISIX, so that its dashboards work unchanged.
 //!
 //! # Example
 //! ```json
@@ -10,24 +10,24 @@
 //! ```
 //!
 //! # Answers
-//! None; it looks at answers of others.
+//! None; the plugin only observes answers.
 //!
 //! # Metrics
 //! - `apisix_http_status`: requests, by `code`, `route`, `matched_uri`, `matched_host`, `service`,
-//!   `consumer`, `node` and `response_source`, which is `upstream` for answers of nodes, `nginx`
-//!   where a node failed, and `apisix` for all others
-//! - `apisix_http_latency`: milliseconds, by `type`: `request` in all, `upstream` of it in the node,
-//!   `apisix` for the rest
+//!   `consumer`, `node` and `response_source`. The last is `upstream` for answers of nodes, `nginx`
+//!   if a node failed, and `apisix` for all others
+//! - `apisix_http_latency`: milliseconds, by `type`: `request` for the total, `upstream` for the
+//!   node's share, `apisix` for the rest
 //! - `apisix_bandwidth`: bytes, by `type`: `ingress` from clients, `egress` to them
-//! - `apisix_stream_connection_total`: connections of stream routes that have it, by `route`
+//! - `apisix_stream_connection_total`: connections of stream routes with this plugin, by `route`
 //!
 //! # Notes
-//! Where both a global rule and the route have it, the route's counts. Each core counts 20,000 label
-//! sets apart; requests beyond are counted under `other`, and `tollhouse_metric_series_folded_total`
-//! tells how many. Plugin metadata `disabled_labels` leaves labels empty that tell apart too much;
-//! `plugin_attr.prometheus` sets `metric_prefix`, `default_buckets`, and for each metric
-//! `extra_labels` and `expire`. A page is made when it is asked for, so `refresh_interval` changes
-//! nothing.
+//! If both a global rule and the route have the plugin, the route's instance counts. Each core
+//! distinguishes 20,000 label sets. Further requests are counted under `other`, and
+//! `tollhouse_metric_series_folded_total` reports their number. Plugin metadata `disabled_labels`
+//! empties labels with too many values. `plugin_attr.prometheus` sets `metric_prefix`,
+//! `default_buckets`, and for each metric `extra_labels` and `expire`. The page is generated on
+//! request, so `refresh_interval` has no effect.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -48,37 +48,36 @@ use tollhouse_telemetry::apisix::{
 
 mod attributes;
 
-/// Values of extra labels held without allocating; more are rare.
+/// Number of extra labels whose values fit without an allocation; more are rare.
 const EXTRA_INLINE: usize = 4;
 
-/// The status of requests whose client was gone before the answer.
+/// Status of requests whose client left before the answer.
 const CLIENT_GONE: u16 = 499;
 
-/// What a route says.
+/// Configuration of `prometheus`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Whether routes and services are told by their names instead of their ids.
+    /// Whether `route` and `service` labels hold names instead of ids; off by default.
     #[serde(default)]
     pub prefer_name: bool,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Prometheus {
     traffic: Arc<Traffic>,
     hidden: Hidden,
     extra: Vec<Variable>,
-    /// Route and service name, where they are preferred to ids.
+    /// Variables of the route's and service's name, if names are preferred to ids.
     names: Option<[Variable; 2]>,
     matched: [Variable; 2],
-    /// Connections of the stream route that it stands in.
+    /// Counter of the stream route that has the plugin.
     connections: Option<Arc<SharedCounter>>,
 }
 
-/// How the owner of a plugin in a stream route begins.
+/// Prefix of `Scope::owner` for plugins of stream routes.
 const STREAM_ROUTES: &str = "stream_routes/";
 
-/// Where requests are counted; the process keeps it, so that counts outlive configurations.
+/// Returns the process-wide counters, which outlive configurations.
 pub fn traffic(services: &Services) -> Arc<Traffic> {
     services.keep(Prometheus::NAME, || Traffic::new(attributes::settings(services)))
 }
@@ -121,7 +120,7 @@ impl Plugin for Prometheus {
         let (transfer, variables) = (cx.transfer(), cx.variables());
         let [uri, host] = self.matched.each_ref().map(|name| value(variables, name));
         let names = self.names.as_ref().map(|names| {
-            // A name that is empty counts as none, and the id stands instead.
+            // An empty name counts as missing, and the id is used instead.
             names.each_ref().map(|name| variables.variable(name).filter(|name| !name.is_empty()))
         });
         let [route_name, service_name] = names.unwrap_or_default();
@@ -150,7 +149,7 @@ fn served<'a>(transfer: &Transfer<'_>, values: Values<'a>, now_s: u64) -> Served
         (None, "") => ResponseSource::Gateway,
         (None, _) => ResponseSource::Proxy,
     };
-    // Time spent on a node that failed is the node's.
+    // If a node failed, its time is attributed to the node.
     let failed_ms = (source == ResponseSource::Proxy).then_some(transfer.request_ms);
     Served {
         code: if transfer.status == 0 { CLIENT_GONE } else { transfer.status },
@@ -164,13 +163,13 @@ fn served<'a>(transfer: &Transfer<'_>, values: Values<'a>, now_s: u64) -> Served
     }
 }
 
-/// The address of `ip:port`, without the brackets of IPv6.
+/// Returns the address of `ip:port`, without the brackets of IPv6.
 fn address_of(node: &str) -> &str {
     let address = node.rsplit_once(':').map_or(node, |(address, _)| address);
     address.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// The labels that metadata leaves empty; names that do not exist were refused before.
+/// Returns the labels that metadata disables. Unknown names were refused earlier.
 fn hidden(disabled_labels: Option<&Value>) -> Hidden {
     let sets = Family::ALL.map(|family| {
         let names = disabled_labels.and_then(|by_metric| by_metric.get(family.name()));
@@ -181,7 +180,7 @@ fn hidden(disabled_labels: Option<&Value>) -> Hidden {
     Hidden::new(sets)
 }
 
-/// Metrics of language models; their labels may be disabled ahead of their time.
+/// Metrics of language models, which do not exist yet. Their labels may already be disabled.
 const MODEL_METRICS: [(&str, &[&str]); 6] = [
     ("llm_latency", MODEL_LABELS),
     ("llm_prompt_tokens", MODEL_LABELS),

@@ -1,4 +1,4 @@
-//! Says whether the body of an answer may be kept before the client gets it.
+//! Declares whether the body of an answer may be buffered before the client gets it.
 //!
 //! # Example
 //! ```json
@@ -6,27 +6,26 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! None.
 //!
 //! # Notes
-//! Bodies pass to clients as they arrive, event streams included, whatever is said here:
-//! `disable_proxy_buffering: true` describes what happens without the plugin too, and `false` is
-//! accepted for APISIX's sake. A plugin that needs the whole body of an answer keeps it, within the
-//! limit in its own conf.
+//! This plugin has no effect: bodies are always passed to clients as they arrive, event streams
+//! included. `disable_proxy_buffering: true` describes that, and `false` is accepted for
+//! compatibility with APISIX. A plugin that needs the whole body of an answer buffers it, within
+//! the limit of its own conf.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
-/// What a route says.
+/// Configuration of `proxy-buffering`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Whether bodies must pass as they arrive, which they do.
+    /// Whether bodies are passed on as they arrive; no effect, because they always are.
     #[serde(default)]
     pub disable_proxy_buffering: bool,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ProxyBuffering;
 

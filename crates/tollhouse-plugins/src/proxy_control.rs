@@ -1,4 +1,4 @@
-//! Says whether a request's body is kept until all of it is there before a node is asked.
+//! Declares whether a request's body is buffered completely before a node gets it.
 //!
 //! # Example
 //! ```json
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! None.
 //!
 //! # Notes
-//! Bodies pass to nodes as they arrive, in constant memory, whatever is said here: `request_buffering:
-//! false` describes what happens without the plugin too, and `true` is accepted for APISIX's sake. A
-//! plugin that needs the whole body of a request keeps it, within the limit in its own conf.
+//! This plugin has no effect: bodies are always passed to nodes as they arrive, in constant memory.
+//! `request_buffering: false` describes that, and `true` is accepted for compatibility with APISIX.
+//! A plugin that needs the whole body of a request buffers it, within the limit of its own conf.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,10 +19,10 @@ use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
 use crate::shared::confs::defaults::defaults;
 
-/// What a route says.
+/// Configuration of `proxy-control`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Whether the body may be kept before it is sent on; without effect.
+    /// Whether the body may be buffered; no effect.
     #[serde(default = "default_buffering")]
     pub request_buffering: bool,
 }
@@ -31,7 +31,6 @@ defaults! {
     default_buffering: bool = true;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ProxyControl;
 

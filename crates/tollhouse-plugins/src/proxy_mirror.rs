@@ -1,7 +1,7 @@
-//! Sends a copy of each request, or of a sample, to another server, and ignores what it answers.
+//! Sends a copy of each request, or of a sample, to another server, whose answers are ignored.
 //!
-//! The copy has the method, the headers and the body of the request as the node gets them; the
-//! client's answer never waits for it.
+//! The copy has the method, the headers and the body that the node gets. The client's answer never
+//! waits for the copy.
 //!
 //! # Example
 //! ```json
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! # Answers
-//! None of its own; 413 when a chunked body is longer than 64 MiB.
+//! None, except 413 when a chunked body exceeds 64 MiB.
 //!
 //! # Notes
-//! A request with a body is held back until all of it is there, since both servers need it. At most
-//! 1,024 copies with 256 MiB of bodies are under way; what is over that is not copied. How long a
-//! copy may take is in the bootstrap file: `plugin_attr.proxy-mirror.timeout`. Copies travel over
-//! HTTP/1.1; a `grpc://` host is accepted, and gets nothing as long as no request comes over HTTP/2.
+//! A request with a body waits until the whole body has arrived, because both servers need it. At
+//! most 1,024 copies with 256 MiB of bodies are in progress; further requests are not copied. The
+//! timeout of a copy is `plugin_attr.proxy-mirror.timeout` of the bootstrap file. Copies use
+//! HTTP/1.1. A `grpc://` host is accepted, but gets no copies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,41 +34,42 @@ use crate::shared::confs::defaults::defaults;
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
-/// Copies under way at once.
+/// Largest number of copies in progress.
 const COPIES_MAX: u64 = 1_024;
-/// Bytes of their bodies.
+/// Largest size of their bodies together, in bytes.
 const COPIES_BYTES_MAX: u64 = 256 << 20;
-/// Longest body that is copied.
+/// Longest body that is copied, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
-/// How long a copy may take where the bootstrap file does not say.
+/// Default timeout of a copy.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// How long connections are kept for the next copy.
+/// Time for which an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Connections that each core keeps.
+/// Idle connections that each core keeps at most.
 const CONNECTIONS_MAX: usize = 32;
 
 const HOST_PATTERN: &str = r"^(http(s)?|grpc(s)?):\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?$";
 const PATH_PATTERN: &str = r"^/[^?&]+$";
 
-/// What a route says.
+/// Configuration of `proxy-mirror`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Where copies go: scheme, host and port.
+    /// Server that gets the copies: scheme, host and port.
     #[schemars(regex(pattern = HOST_PATTERN))]
     pub host: String,
-    /// The path of copies, instead of the request's.
+    /// Path of copies. Unset: the path of the request.
     #[schemars(regex(pattern = PATH_PATTERN))]
     pub path: Option<String>,
-    /// What `path` does with the request's path.
+    /// Use of `path`: in place of the request's path (`replace`, the default) or before it
+    /// (`prefix`).
     #[serde(default)]
     pub path_concat_mode: PathConcatMode,
-    /// The share of requests that are copied.
+    /// Fraction of requests that are copied; 1 (all of them) by default.
     #[serde(default = "default_sample_ratio")]
     #[schemars(range(min = 0.00001, max = 1))]
     pub sample_ratio: f64,
 }
 
-/// What a path of the conf does with the request's.
+/// Use of the conf's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathConcatMode {
@@ -81,10 +82,9 @@ defaults! {
     default_sample_ratio: f64 = 1.0;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ProxyMirror {
-    /// None for servers that do not speak HTTP/1.1.
+    /// `None` for servers that do not support HTTP/1.1.
     target: Option<Arc<Target>>,
     client: HttpClient,
     path: Option<String>,
@@ -93,14 +93,14 @@ pub struct ProxyMirror {
     copies: Arc<Copies>,
 }
 
-/// What is under way, in the whole process.
+/// Copies in progress in the whole process.
 #[derive(Debug, Default)]
 struct Copies {
     count: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// One copy under way.
+/// Share of one copy in the limits; released on drop.
 struct Ticket {
     copies: Arc<Copies>,
     bytes: u64,
@@ -176,7 +176,7 @@ impl Plugin for ProxyMirror {
     }
 }
 
-/// What is known of a request's body before it is read.
+/// Length of a request's body, as far as the head tells.
 enum Body {
     None,
     Some,
@@ -195,7 +195,7 @@ fn body_of(cx: &mut RequestContext<'_>) -> Body {
     }
 }
 
-/// The longest of the three times that the bootstrap file gives.
+/// Returns the longest of the three timeouts in the bootstrap file.
 fn timeout(services: &Services) -> Duration {
     let times = services.attribute("proxy-mirror", "timeout").and_then(Value::as_object);
     let times = times.into_iter().flatten().filter_map(|(_, time)| match time {
@@ -213,7 +213,7 @@ impl ProxyMirror {
         fraction < self.sample_ratio
     }
 
-    /// Starts a copy, which goes on by itself.
+    /// Starts a copy, which runs in a separate task.
     fn copy(&self, cx: &mut RequestContext<'_>, body: Bytes) {
         let Some(target) = self.target.clone() else { return };
         let Some(ticket) = self.copies.admit(body.len() as u64) else {
@@ -273,7 +273,8 @@ mod tests {
     use super::*;
     use crate::shared::test_server::{TestServer, body, header};
 
-    /// Sends requests through the plugin on a runtime that goes on until `seen` has its copies.
+    /// Sends requests through the plugin on a runtime that runs until `seen` has received its
+    /// copies.
     fn mirror(conf: &Value, requests: &mut [FakeExchange], seen: impl FnOnce()) {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let handler = configure::<ProxyMirror>(conf, &services).expect("the conf is good");
@@ -358,7 +359,7 @@ mod tests {
         let server = TestServer::ok();
         let mut requests: Vec<FakeExchange> =
             (0..4).map(|n| FakeExchange::parse(&format!("GET /{n} HTTP/1.1\n\n"), 0)).collect();
-        // Below, at and above a half; the largest number there is.
+        // Below, at and above one half, and the largest number.
         for (request, random) in requests.iter_mut().zip([1 << 63, u64::MAX, 0, 1 << 62]) {
             request.random = random;
         }

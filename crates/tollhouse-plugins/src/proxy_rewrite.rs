@@ -1,4 +1,4 @@
-//! Changes what a node gets to see of a request: path, host, method and headers.
+//! Changes the path, host, method and headers of requests before nodes get them.
 //!
 //! # Example
 //! ```json
@@ -6,19 +6,19 @@
 //! ```
 //!
 //! # Answers
-//! - 500 with `error_msg` when a pattern takes too long on a path
+//! - 500 with `error_msg` when matching a pattern takes too long
 //!
 //! # Notes
-//! `uri` wins over `regex_uri`; of the latter, the first pair whose pattern matches counts. The
-//! client's query is kept, and appended unless `uri` contains it already (`$args`, `$request_uri`).
-//! Values are encoded for the part of the URI that they are put into, so that none of them ends the path
-//! or adds an argument. Headers are added, then set, then removed; a list adds or sets a line for each of its values;
-//! values may name variables (`$arg_id`) and groups of the pattern that matched (`$1`), and where
-//! nothing comes of that, the header is removed. A node's `Host` is set by `host`; a `Host` among the
-//! headers does the same where `host` is absent. A request whose new `Host` is no host is answered with
-//! 500. An `X-Forwarded-For` of its own gets the client's address appended. Without
-//! `use_real_request_uri_unsafe` the node gets the normalised path; with it, the path as sent, also where
-//! another plugin has judged the normalised one.
+//! `uri` takes precedence over `regex_uri`, of which the first pair with a matching pattern is
+//! used. The client's query is kept and appended, unless `uri` already contains it (`$args`,
+//! `$request_uri`). Values are encoded for their part of the URI, so that they cannot end the path
+//! or add an argument. Headers are added first, then set, then removed. A list adds or sets one
+//! line per value. Values may contain variables (`$arg_id`) and groups of the matching pattern
+//! (`$1`); a header whose value is empty is removed. `host` sets the node's `Host`. If it is unset,
+//! a `Host` among the headers does. A request whose new `Host` is invalid gets 500. The client's
+//! address is appended to an `X-Forwarded-For` set here. By default the node gets the normalised
+//! path. With `use_real_request_uri_unsafe` it gets the path as sent, even if another plugin has
+//! checked the normalised one.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,34 +35,35 @@ use crate::shared::confs::substitute::{self, Replacement, Written};
 use crate::shared::messages::body;
 use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
-/// Methods that a request may be turned into.
+/// Methods that a request may be changed to.
 const METHODS: [&str; 14] = [
     "OPTIONS", "MKCOL", "COPY", "TRACE", "GET", "PATCH", "POST", "UNLOCK", "PUT", "LOCK", "HEAD",
     "PROPFIND", "DELETE", "MOVE",
 ];
 
-/// What a route says.
+/// Configuration of `proxy-rewrite`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Path and query for the node; may name variables.
+    /// Path and query for the node; may contain variables. Unset: those of the request.
     #[schemars(length(min = 1, max = 4096), regex(pattern = r"^\/.*"))]
     pub uri: Option<String>,
-    /// The method for the node.
+    /// Method for the node. Unset: that of the request.
     pub method: Option<String>,
-    /// Patterns and what they are replaced by, in turn; the replacement may name groups (`$1`).
+    /// Pairs of pattern and replacement for the path. The first match is used; a replacement may
+    /// contain groups (`$1`).
     #[schemars(length(min = 2))]
     pub regex_uri: Option<Vec<String>>,
-    /// `Host` for the node.
+    /// Value of `Host` for the node. Unset: chosen by the upstream's `pass_host`.
     #[schemars(regex(pattern = r"^[0-9a-zA-Z-.]+(:\d{1,5})?$"))]
     pub host: Option<String>,
-    /// Headers for the node: `add`, `set` and `remove`, or a map of those to set.
+    /// Headers for the node: an object with `add`, `set` and `remove`, or a map of headers to set.
     pub headers: Option<Map<String, Value>>,
-    /// Whether to start from path and query exactly as sent, instead of the normalised path.
+    /// Whether to start from path and query exactly as sent instead of the normalised path; off by
+    /// default. Unsafe if other plugins decide by the path.
     #[serde(default)]
     pub use_real_request_uri_unsafe: bool,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ProxyRewrite {
     uri: Option<Template>,
@@ -71,11 +72,11 @@ pub struct ProxyRewrite {
     method: Option<&'static str>,
     headers: HeaderRules,
     is_raw: bool,
-    /// Whether a variable is in the request's body.
+    /// Whether a template uses variables from the request's body.
     reads_body: bool,
 }
 
-/// A pair of `regex_uri`.
+/// Pair of `regex_uri`.
 #[derive(Debug)]
 struct Rule {
     text: String,
@@ -90,14 +91,14 @@ struct HeaderRules {
     remove: Vec<String>,
 }
 
-/// A header with the values of its lines.
+/// Header with the values of its lines.
 #[derive(Debug)]
 struct HeaderRule {
     name: String,
     values: Vec<HeaderValue>,
 }
 
-/// A text with variables and groups in it.
+/// Text with variables and groups.
 #[derive(Debug)]
 struct HeaderValue(Vec<ValuePart>);
 
@@ -107,7 +108,7 @@ enum ValuePart {
     Group(usize),
 }
 
-/// The path that a pattern matched, with its groups.
+/// Path that a pattern matched, with its groups.
 struct Captures {
     path: Vec<u8>,
     groups: Groups,
@@ -167,7 +168,7 @@ impl Plugin for ProxyRewrite {
 }
 
 impl ProxyRewrite {
-    /// Makes the changes; the answer where they cannot be made.
+    /// Applies the changes. Returns an answer if they fail.
     fn apply<'a>(&self, cx: &mut RequestContext<'_>) -> Option<Answer<'a>> {
         if let Some(host) = &self.host {
             cx.edits().host = Some(host.as_bytes().to_vec());
@@ -184,8 +185,8 @@ impl ProxyRewrite {
     }
 }
 
-/// The search of a pattern in a path took more steps than searches may take: the client is told so,
-/// for a node that got the path unchanged would serve what the rule was to lead elsewhere.
+/// Error: matching a pattern took too many steps. The client gets an error, because a node with the
+/// unchanged path would serve something that the rule redirects.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to match the uri {path} ({pattern})  : pcre_exec() failed: -8")]
 struct GivenUp {
@@ -209,7 +210,7 @@ fn rules_of(texts: &[String]) -> Result<Vec<Rule>, ConfError> {
 }
 
 impl ProxyRewrite {
-    /// Writes the URI for the node; returns what a pattern found in it.
+    /// Sets the URI for the node and returns the groups of the matching pattern.
     fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, GivenUp> {
         let (uri, captures) = match &self.uri {
             Some(template) => (self.fill_in(template, cx), None),
@@ -245,7 +246,7 @@ impl ProxyRewrite {
         Ok(captures)
     }
 
-    /// Puts the request's values into `uri`.
+    /// Fills the request's values into `uri`.
     fn fill_in(&self, template: &Template, cx: &mut RequestContext<'_>) -> Vec<u8> {
         let literals = if self.is_raw { Literals::AsWritten } else { Literals::Encoded };
         let mut writer = AddressWriter::new(cx, literals);
@@ -261,7 +262,7 @@ impl ProxyRewrite {
         if template.variables().any(uri::brings_query) { uri } else { with_query(cx, uri) }
     }
 
-    /// Writes what the first pair makes of `path` whose pattern matches.
+    /// Writes the replacement of the first pair whose pattern matches `path`.
     fn substitute(
         &self,
         path: &[u8],
@@ -305,7 +306,7 @@ impl ProxyRewrite {
         self.headers.remove.iter().for_each(|name| cx.remove_header(name));
     }
 
-    /// A node gets one `Host`, and `host` has the last word about it.
+    /// Sets the single `Host` of the node, unless the field `host` does.
     fn set_host(&self, cx: &mut RequestContext<'_>, value: Vec<u8>) {
         if self.host.is_none() && !value.is_empty() {
             cx.edits().host = Some(value);
@@ -363,7 +364,7 @@ impl HeaderRule {
 }
 
 impl HeaderValue {
-    /// Takes a text apart: groups first, what is between them may name variables.
+    /// Parses a text: groups first; the text between them may contain variables.
     fn parse(text: &str) -> HeaderValue {
         let mut parts = Vec::new();
         let (mut begin, mut at) = (0, 0);

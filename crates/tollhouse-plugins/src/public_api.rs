@@ -1,5 +1,5 @@
 //! Answers with one of the gateway's own endpoints, such as its metrics, on the port that serves
-//! routes; other plugins of the route decide who may ask.
+//! routes. Other plugins of the route control the access.
 //!
 //! # Example
 //! ```json
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! # Answers
-//! - 200 with what the endpoint says
-//! - 404 when there is no such endpoint, or the method is not GET
+//! - 200 with the endpoint's reply
+//! - 404 when the endpoint does not exist, or the method is not GET
 //!
 //! # Notes
-//! Runs behind the plugins that authenticate and restrict. A node is never asked. What the endpoint
-//! says is made on a thread of its own, so that other requests do not wait for it.
+//! Runs after authentication and restriction. No node is asked. The reply is generated on a
+//! separate thread, so that other requests do not wait for it.
 
 use std::sync::Arc;
 
@@ -23,14 +23,13 @@ use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Services, Step,
 };
 
-/// What a route says.
+/// Configuration of `public-api`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The path of the endpoint; that of the request where absent.
+    /// Path of the endpoint. Unset: the path of the request.
     pub uri: Option<String>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct PublicApi {
     path: Option<String>,
@@ -61,7 +60,8 @@ impl Plugin for PublicApi {
     }
 }
 
-/// Asks the endpoint on another thread: a page of metrics may take longer than a core may wait.
+/// Asks the endpoint on another thread, because a page of metrics may take longer than a core may
+/// block.
 async fn answer<'a>(endpoint: Endpoint) -> Flow<'a> {
     match tokio::task::spawn_blocking(move || endpoint()).await {
         Ok(EndpointReply { content_type, body }) => {

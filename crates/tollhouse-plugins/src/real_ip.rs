@@ -1,8 +1,7 @@
-//! Takes the client's address from a variable of the request, such as a header or an argument that
-//! a proxy in front has set.
+//! Takes the client's address from a variable of the request, such as a header or argument that a
+//! proxy in front has set.
 //!
-//! What follows sees that address: other plugins, variables, nodes and logs. Routes have been
-//! chosen before.
+//! Later plugins, variables, nodes and logs see the new address. Routes are matched before that.
 //!
 //! # Example
 //! ```json
@@ -10,7 +9,7 @@
 //! ```
 //!
 //! # Answers
-//! None: where no address is found, the request goes on with the one it has.
+//! None: if no address is found, the request keeps its original one.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -22,22 +21,22 @@ use tollhouse_plugin::{Category, ConfError, Phases, Plugin, RequestContext, Scop
 
 use crate::shared::confs::addresses::{AddressText, Addresses};
 
-/// What a route says.
+/// Configuration of `real-ip`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The clients whose word counts; everybody's where absent.
+    /// Proxies whose addresses are trusted to set the variable. Unset: all are trusted.
     #[schemars(length(min = 1))]
     pub trusted_addresses: Option<Vec<AddressText>>,
-    /// The variable that says the address, with or without port: `http_x_forwarded_for`, whose
-    /// last element counts, `http_x_real_ip`, `arg_realip`, ….
+    /// Variable with the address, with or without a port: `http_x_forwarded_for` (its last element
+    /// is used), `http_x_real_ip`, `arg_realip` and so on.
     #[schemars(length(min = 1))]
     pub source: String,
-    /// Whether trusted addresses at the end of `X-Forwarded-For` are passed over.
+    /// Whether trusted addresses at the end of `X-Forwarded-For` are skipped; off by default. Set
+    /// it if several trusted proxies follow each other.
     #[serde(default)]
     pub recursive: bool,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct RealIp {
     trusted: Option<Addresses>,
@@ -46,9 +45,9 @@ pub struct RealIp {
 
 #[derive(Debug)]
 enum Source {
-    /// The last element of `X-Forwarded-For`.
+    /// Last element of `X-Forwarded-For`.
     LastHop,
-    /// The last element of it that is not trusted.
+    /// Last element of `X-Forwarded-For` that is not trusted.
     LastForeignHop,
     Variable(Variable),
 }
@@ -95,7 +94,7 @@ impl RealIp {
         }
     }
 
-    /// Walks from the last hop to the first; one that is no address ends the search.
+    /// Walks from the last hop to the first. An invalid address ends the search.
     fn last_foreign_hop(&self, lines: &[Vec<u8>]) -> Option<(IpAddr, Option<u16>)> {
         let mut found = None;
         for hop in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
@@ -113,7 +112,7 @@ fn last_element(list: &[u8]) -> &[u8] {
     list.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii()
 }
 
-/// An address with or without port; IPv6 ones may stand in brackets.
+/// Parses an address with or without a port; IPv6 may be in brackets.
 fn parse_address(text: &[u8]) -> Option<(IpAddr, Option<u16>)> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<IpAddr>() {

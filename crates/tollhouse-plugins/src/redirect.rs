@@ -1,5 +1,5 @@
-//! Sends clients elsewhere: to a URI made of variables, to what a pattern makes of the path, or to
-//! the same place over TLS.
+//! Redirects clients: to a URI with variables, to a path rewritten by a pattern, or to the same
+//! address over TLS.
 //!
 //! # Example
 //! ```json
@@ -9,13 +9,13 @@
 //! # Answers
 //! - `ret_code`, 302 by default, with `Location`
 //! - 301 for GET and HEAD, 308 for others, with `http_to_https`
-//! - 500 when the pattern takes too long on a path
+//! - 500 when matching the pattern takes too long
 //!
 //! # Notes
-//! A path that `regex_uri` does not match goes on to its node. `http_to_https` believes
-//! `X-Forwarded-Proto`, and names `plugin_attr.redirect.https_port`, or else the port that serves
-//! TLS, unless it is 443. Values are encoded for the part of the URI that they are put into; one that the
-//! URI begins with may be a whole address.
+//! A request whose path does not match `regex_uri` goes on to its node. `http_to_https` trusts
+//! `X-Forwarded-Proto`. It redirects to `plugin_attr.redirect.https_port`, or else to the port that
+//! serves TLS, and omits port 443. Values are encoded for their part of the URI; a variable at the
+//! start of the URI may hold a whole address.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,17 +33,17 @@ use crate::shared::confs::substitute::{self, Replacement, Written};
 use crate::shared::messages::body;
 use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
-/// The port that an `https` URI need not name.
+/// Default port of `https`, which a URI need not contain.
 const HTTPS_PORT: u64 = 443;
 
-/// What a route says.
+/// Configuration of `redirect`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The status; `http_to_https` has its own.
+    /// Status of the redirect; 302 by default. `http_to_https` uses its own.
     #[serde(default = "default_status")]
     #[schemars(range(min = 200))]
     pub ret_code: i64,
-    /// Where to; may name variables (`$host`, `${arg_a}`).
+    /// Target of the redirect; may contain variables (`$host`, `${arg_a}`).
     #[schemars(
         length(min = 2),
         regex(
@@ -51,15 +51,17 @@ pub struct Config {
         )
     )]
     pub uri: Option<String>,
-    /// A pattern for the path, and what it is replaced by; the latter may name groups (`$1`).
+    /// Pattern for the path and its replacement, which may contain groups (`$1`).
     #[schemars(length(min = 2, max = 2))]
     pub regex_uri: Option<Vec<String>>,
-    /// Whether requests that came without TLS are sent to the same place with it.
+    /// Whether requests without TLS are redirected to the same address with TLS. Excludes
+    /// `append_query_string`.
     pub http_to_https: Option<bool>,
-    /// Whether the conf's own text in the path of the new URI is encoded; values always are.
+    /// Whether the conf's literal text in the path is percent-encoded; off by default. Values of
+    /// variables always are.
     #[serde(default)]
     pub encode_uri: bool,
-    /// Whether the request's query is appended.
+    /// Whether the request's query is appended to the target; off by default.
     #[serde(default)]
     pub append_query_string: bool,
 }
@@ -68,7 +70,6 @@ defaults! {
     default_status: i64 = 302;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Redirect {
     target: Target,
@@ -83,7 +84,7 @@ enum Target {
     Uri(Vec<Segment>),
     Pattern(Pattern, Replacement),
     Https(Vec<Segment>),
-    /// `http_to_https: false`.
+    /// `http_to_https: false`, which redirects nothing.
     Nowhere,
 }
 
@@ -142,7 +143,7 @@ impl Plugin for Redirect {
 }
 
 impl Redirect {
-    /// Where the request is sent; `None` where it goes on.
+    /// Builds the redirect; `None` if the request goes on.
     fn answer<'a>(&self, cx: &mut RequestContext<'_>) -> Option<Answer<'a>> {
         let (mut location, status) = match &self.target {
             Target::Uri(segments) => (self.concat(segments, cx), self.status),
@@ -183,7 +184,7 @@ impl Redirect {
 }
 
 impl Target {
-    /// Whether a variable of it is in the request's body.
+    /// Whether a variable reads the request's body.
     fn reads_body(&self) -> bool {
         let (Target::Uri(segments) | Target::Https(segments)) = self else { return false };
         let reads_body = |segment: &Segment| match segment {
@@ -217,7 +218,7 @@ impl Target {
     }
 }
 
-/// Whether the request came without TLS, to us or to the proxy in front.
+/// Whether the request arrived without TLS, at the gateway or at the proxy in front.
 fn is_plain(cx: &RequestContext<'_>) -> bool {
     match cx.header("X-Forwarded-Proto") {
         Some(scheme) => *scheme == *b"http",
@@ -225,8 +226,8 @@ fn is_plain(cx: &RequestContext<'_>) -> bool {
     }
 }
 
-/// Takes a URI apart. An escaped variable (`\$host`) stays as written; a backslash before anything
-/// else is dropped.
+/// Splits a URI into text and variables. An escaped variable (`\$host`) stays as written; a
+/// backslash before any other character is dropped.
 fn segments(uri: &str) -> Vec<Segment> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let word = |text: &str| text.find(|letter| !is_word(letter)).unwrap_or(text.len());
@@ -236,8 +237,8 @@ fn segments(uri: &str) -> Vec<Segment> {
         let behind = &rest[first.len_utf8()..];
         let (segment, length) = match first {
             '\\' => {
-                // A backslash shields the dollar behind it and stays; any other one goes, as in
-                // APISIX.
+                // A backslash before `$` stays and makes the variable literal; any other backslash
+                // is dropped, as in APISIX.
                 let length = behind.strip_prefix('$').map_or(0, word);
                 if length == 0 {
                     rest = behind;

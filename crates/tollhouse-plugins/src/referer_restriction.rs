@@ -1,6 +1,6 @@
-//! Lets requests pass by the host of their `Referer`: only hosts of a list, or all but those.
+//! Allows or refuses requests by the host of their `Referer`.
 //!
-//! A host is compared as written; `*.example.com` stands for all below `example.com`.
+//! Hosts are compared byte by byte. `*.example.com` matches all hosts below `example.com`.
 //!
 //! # Example
 //! ```json
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! # Answers
-//! - 403 with `message` to a request whose `Referer` is not allowed, missing or malformed
+//! - 403 with `message` when the `Referer` is not allowed, missing or malformed
 
 use std::collections::HashSet;
 
@@ -19,32 +19,31 @@ use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestConte
 
 use crate::shared::confs::defaults::defaults;
 
-/// What a route says.
+/// Configuration of `referer-restriction`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Whether requests without `Referer`, or with a malformed one, pass.
+    /// Whether requests with a missing or malformed `Referer` pass; off by default.
     #[serde(default)]
     pub bypass_missing: bool,
-    /// Hosts that may refer; no others may.
+    /// Referring hosts that pass; all others are refused. Excludes `blacklist`.
     #[schemars(length(min = 1), inner(regex(pattern = HOST_PATTERN)))]
     pub whitelist: Option<Vec<String>>,
-    /// Hosts that may not refer; all others may.
+    /// Referring hosts that are refused; all others pass. Excludes `whitelist`.
     #[schemars(length(min = 1), inner(regex(pattern = HOST_PATTERN)))]
     pub blacklist: Option<Vec<String>>,
-    /// What refused clients are told.
+    /// Message for refused clients.
     #[serde(default = "default_message")]
     #[schemars(length(min = 1, max = 1024))]
     pub message: String,
 }
 
-/// A host, or `*` and what hosts end with.
+/// A host, or `*` followed by the end of hosts.
 const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
 
 defaults! {
     default_message: String = "Your referer host is not allowed".into();
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct RefererRestriction {
     list: List,
@@ -58,7 +57,7 @@ enum List {
     Denied(Hosts),
 }
 
-/// What becomes of a request without the header.
+/// Treatment of a request without the header.
 #[derive(Debug, Clone, Copy)]
 enum Missing {
     Passes,
@@ -124,7 +123,8 @@ impl Plugin for RefererRestriction {
     }
 }
 
-/// The host of an address such as `http://a.com:80/path`; the scheme may be left out.
+/// Returns the host of an address such as `http://a.com:80/path`; the scheme may be missing
+/// (`//a.com`).
 fn host_of(referer: &[u8]) -> Option<&[u8]> {
     let schemes: [&[u8]; 3] = [b"http://", b"https://", b"//"];
     let rest = schemes.iter().find_map(|scheme| referer.strip_prefix(*scheme))?;

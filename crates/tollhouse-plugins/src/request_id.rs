@@ -1,6 +1,7 @@
-//! Gives every request an id, by which it is found again in the logs of all that it passes.
+//! Gives every request an id, by which it can be found in the logs of all programs that it passes.
 //!
-//! An id that the client sends is kept. The node gets it in a header, the client too if wanted.
+//! An id that the client sends is kept. The node gets it in a header, and so does the client unless
+//! `include_in_response` is off.
 //!
 //! # Example
 //! ```json
@@ -8,10 +9,10 @@
 //! ```
 //!
 //! # Answers
-//! None of its own.
+//! None.
 //!
 //! # Notes
-//! Ids are unique, not secret: whoever sees enough of them could tell others.
+//! Ids are unique, but not secret: enough of them allow others to be predicted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,27 +24,27 @@ use crate::shared::confs::defaults::defaults;
 
 mod ids;
 
-/// Longest random id: it travels in the head of every request.
+/// Longest random id, bounded because it is part of every request's head.
 const RANGE_ID_CHARS_MAX: usize = 1024;
 
-/// What a route says.
+/// Configuration of `request-id`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The header that carries the id.
+    /// Header that carries the id; `X-Request-Id` by default.
     #[serde(default = "default_header_name")]
     pub header_name: String,
-    /// Whether the client is told the id.
+    /// Whether the client gets the id in the answer; on by default.
     #[serde(default = "default_include_in_response")]
     pub include_in_response: bool,
-    /// How ids are made.
+    /// Format of ids; `uuid` by default.
     #[serde(default)]
     pub algorithm: Algorithm,
-    /// What ids of `range_id` consist of.
+    /// Length and characters of `range_id` ids.
     #[serde(default)]
     pub range_id: RangeId,
 }
 
-/// How ids are made.
+/// Format of ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
@@ -55,14 +56,14 @@ pub enum Algorithm {
     Uuidv7,
 }
 
-/// What random ids consist of.
+/// Length and characters of random ids.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RangeId {
-    /// How many characters.
+    /// Number of characters; 16 by default.
     #[serde(default = "default_length")]
     #[schemars(range(min = 6, max = RANGE_ID_CHARS_MAX))]
     pub length: usize,
-    /// The characters to choose from.
+    /// Characters to choose from; letters and digits by default.
     #[serde(default = "default_char_set")]
     #[schemars(length(min = 6))]
     pub char_set: String,
@@ -81,7 +82,6 @@ defaults! {
     default_char_set: String = "abcdefghijklmnopqrstuvwxyzABCDEFGHIGKLMNOPQRSTUVWXYZ0123456789".into();
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct RequestId {
     header_name: String,
@@ -91,7 +91,7 @@ pub struct RequestId {
     characters: Box<[char]>,
 }
 
-/// The id of a request, for its answer.
+/// Id of a request, stored for its answer.
 #[derive(Default)]
 struct Known(Box<[u8]>);
 
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// The id that the node gets, and the one that the client gets.
+    /// Returns the node's id and the client's.
     fn ids(conf: &Value, lines: &str, node: &str) -> (String, Option<String>) {
         let mut harness = Harness::new::<RequestId>(conf);
         let mut exchange = FakeExchange::parse(&format!("GET / HTTP/1.1\n{lines}\n"), 0);

@@ -1,4 +1,4 @@
-//! Lets requests pass whose headers and body satisfy a JSON schema.
+//! Admits requests whose headers and body satisfy a JSON Schema.
 //!
 //! # Example
 //! ```json
@@ -9,14 +9,14 @@
 //! ```
 //!
 //! # Answers
-//! - `rejected_code`, 400 by default, with `rejected_msg` or else with what is wrong
+//! - `rejected_code` (400 by default) with `rejected_msg`, or else with the reason
 //!
 //! # Notes
-//! A body is read as a form where its content type says so, as JSON otherwise; a request that names
-//! two content types is refused. It is read whole, up to `max_req_body_size` bytes; none at all is
-//! refused. A node gets the JSON that was judged: without white space, each member of an object once,
-//! and with the schema's defaults filled in; forms are passed on as they came. Names of headers match in any case; one that is sent
-//! several times is a list.
+//! A body is parsed as a form if its content type says so, and as JSON otherwise. A request with
+//! two content types is refused. The body is read whole, up to `max_req_body_size` bytes; an empty
+//! one is refused. The node gets the validated JSON: without white space, with each member of an
+//! object once, and with the schema's defaults filled in. Forms are passed on unchanged. Header
+//! names match in any case. A header that is sent several times is a list.
 
 use std::sync::Arc;
 
@@ -32,27 +32,27 @@ use tollhouse_plugin::{
 
 use crate::shared::confs::defaults::defaults;
 
-/// The content type of forms.
+/// Content type of forms.
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
-/// Most fields of a form that are judged: each is a value in memory.
+/// Largest number of form fields, because each becomes a value in memory.
 const FIELDS_MAX: usize = 100_000;
 
-/// What a route says.
+/// Configuration of `request-validation`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// What headers must satisfy.
+    /// JSON Schema for the headers, as an object of their values.
     pub header_schema: Option<Map<String, Value>>,
-    /// What the body must satisfy.
+    /// JSON Schema for the body.
     pub body_schema: Option<Map<String, Value>>,
-    /// The status of a refusal.
+    /// Status of a refusal; 400 by default.
     #[serde(default = "default_status")]
     #[schemars(range(min = 200, max = 599))]
     pub rejected_code: u16,
-    /// The body of a refusal, instead of what is wrong.
+    /// Body of a refusal. Unset: the reason.
     #[schemars(length(min = 1, max = 256))]
     pub rejected_msg: Option<String>,
-    /// Bytes that a body may have, at most.
+    /// Longest body, in bytes; 64 MiB by default.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_req_body_size: u64,
@@ -60,11 +60,10 @@ pub struct Config {
 
 defaults! {
     default_status: u16 = 400;
-    /// The default of other gateways of this kind: 64 MiB.
+    /// 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct RequestValidation {
     headers: Option<HeaderRules>,
@@ -77,7 +76,7 @@ pub struct RequestValidation {
 #[derive(Debug)]
 struct HeaderRules {
     schema: Schema,
-    /// Names that the schema writes otherwise than `lower-case`.
+    /// Names in the schema that are not written in `lower-case`.
     names: Vec<String>,
 }
 
@@ -106,7 +105,7 @@ impl Plugin for RequestValidation {
             let names = foreign_names(&document);
             compile("header_schema", document).map(|schema| HeaderRules { schema, names })
         });
-        // Of two bad schemas the body's is reported, as APISIX does.
+        // If both schemas are invalid, the body's is reported, as in APISIX.
         let body = config.body_schema.map(|document| compile("body_schema", document));
         let body = body.transpose()?;
         Ok(Self {
@@ -137,8 +136,8 @@ impl Plugin for RequestValidation {
 }
 
 impl RequestValidation {
-    /// Checks the body, and writes it anew where it is JSON. The error is what is wrong, if more can
-    /// be said than that there is no body.
+    /// Validates the body, and rewrites it if it is JSON. The error is the reason, or `None` if the
+    /// body is missing or unreadable.
     async fn check_body(
         &self,
         schema: &Arc<Schema>,
@@ -183,7 +182,7 @@ fn check_form(schema: &Schema, body: &[u8]) -> Result<(), Violation> {
     schema.validate_and_fill(&mut form(body))
 }
 
-/// Checks JSON where it stands; returns it as the node gets it, where that is not as it came.
+/// Validates JSON in place. Returns its new form if that differs from the input.
 fn check_json(schema: &Schema, body: &[u8]) -> Result<Option<Vec<u8>>, Violation> {
     let document = Document::parse(body).map_err(|fault| undecodable(body, fault))?;
     let additions = schema.validate_text(&document)?;
@@ -205,8 +204,7 @@ impl HeaderRules {
     }
 }
 
-/// The names of headers in a schema that are not as headers are listed, and stand for them all the
-/// same.
+/// Returns the header names in a schema that are not in the normal form.
 fn foreign_names(schema: &Map<String, Value>) -> Vec<String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flat_map(Map::keys).cloned();
@@ -219,12 +217,12 @@ fn foreign_names(schema: &Map<String, Value>) -> Vec<String> {
     names
 }
 
-/// A header's name as it is listed.
+/// Returns the normal form of a header's name: lower case with hyphens.
 fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
 }
 
-/// One more value of that name: a second one makes a list.
+/// Adds a value to a map; a second value of a name makes a list.
 fn add(map: &mut Map<String, Value>, name: String, value: Value) {
     match map.get_mut(&name) {
         None => {
@@ -244,7 +242,7 @@ fn is_form(content_type: &[u8]) -> bool {
     name.trim_ascii().eq_ignore_ascii_case(FORM)
 }
 
-/// The fields of a form; one without `=` is `true`.
+/// Parses the fields of a form; a field without `=` is `true`.
 fn form(body: &[u8]) -> Value {
     let mut fields = Map::new();
     for pair in body.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
@@ -260,7 +258,7 @@ fn form(body: &[u8]) -> Value {
     Value::Object(fields)
 }
 
-/// What is wrong with a text that is no JSON, in the words that clients know.
+/// Describes invalid JSON in the words of APISIX, which clients may compare.
 fn undecodable(body: &[u8], fault: Malformed) -> Violation {
     let (found, at) =
         if fault.at >= body.len() { ("T_END", body.len()) } else { ("invalid token", fault.at) };

@@ -1,4 +1,4 @@
-//! Changes the answers that clients get: status, headers and body.
+//! Changes the status, headers and body of answers before clients get them.
 //!
 //! # Example
 //! ```json
@@ -14,12 +14,13 @@
 //! 502 `answer_unreadable` instead of an answer that `filters` cannot read.
 //!
 //! # Notes
-//! Applies to answers of nodes and of the gateway alike. `vars` is judged when the answer's head is
-//! known. Headers are added, then set, then removed. With `body` or `filters`, `Content-Length`,
-//! `Content-Encoding`, `ETag` and `Last-Modified` go. `filters` need the whole body, in gzip, in brotli or
-//! unencoded: nodes are asked for no other encoding, whatever the client accepts. A body in another encoding,
-//! one of more than `max_resp_body_size` bytes, and one in which a search takes too long are refused, because
-//! the client would otherwise see what the filters hide. In a line of `add`, the first colon ends the name.
+//! Applies to answers of nodes and of the gateway alike. `vars` is evaluated when the head of the
+//! answer is known. Headers are added first, then set, then removed. With `body` or `filters`,
+//! `Content-Length`, `Content-Encoding`, `ETag` and `Last-Modified` are removed. `filters` need the
+//! whole body, in gzip, in brotli or unencoded, so nodes are asked for no other encoding, whatever
+//! the client accepts. A body in another encoding, one of more than `max_resp_body_size` bytes, and
+//! one in which a search takes too long are refused, because the client would otherwise see what
+//! the filters hide. In a line of `add`, the first colon ends the name.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,66 +44,65 @@ use crate::shared::messages::compression::Encoding;
 
 mod filter;
 
-/// What a route says.
+/// Configuration of `response-rewrite`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Headers for the client: `add` (lines such as `Name: value`), `set` and `remove`, or a map of
-    /// those to set. Values may name variables.
+    /// Headers for the client: an object with `add` (lines such as `Name: value`), `set` and
+    /// `remove`, or a map of headers to set. Values may contain variables.
     pub headers: Option<Map<String, Value>>,
-    /// A body instead of the one that there is.
+    /// New body of the answer. Excludes `filters`.
     pub body: Option<String>,
-    /// Whether `body` is written in base64.
+    /// Whether `body` is base64; off by default.
     #[serde(default)]
     pub body_base64: bool,
-    /// The status.
+    /// New status of the answer. Unset: unchanged.
     #[schemars(range(min = 200, max = 598))]
     pub status_code: Option<u16>,
-    /// What must hold of request and answer.
+    /// Condition on request and answer. Unset: every answer is changed.
     pub vars: Option<Vec<Value>>,
-    /// Replacements in the body, in turn.
+    /// Replacements in the body, applied in order. Excludes `body`.
     #[schemars(length(min = 1))]
     pub filters: Option<Vec<FilterConfig>>,
-    /// Longest body that filters look at, in bytes; longer ones are refused.
+    /// Longest body that filters accept, in bytes; 64 MiB by default. Longer ones are refused.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_resp_body_size: u64,
 }
 
-/// A replacement in the body.
+/// Replacement in the body.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct FilterConfig {
-    /// What to look for.
+    /// Regular expression to search for.
     #[schemars(length(min = 1))]
     pub regex: String,
-    /// How often to replace it.
+    /// Number of replacements: the first match (`once`, the default) or all (`global`).
     #[serde(default)]
     pub scope: Reach,
-    /// What to put in its place; may name groups (`$1`).
+    /// Replacement text; may contain groups (`$1`).
     pub replace: String,
-    /// Flags of the pattern, such as `i` for letters of either case.
+    /// Flags of the pattern, such as `i` to ignore case.
     #[serde(default = "default_options")]
     pub options: String,
 }
 
-/// How often to replace what was found.
+/// Number of matches that are replaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Reach {
-    /// The first time.
+    /// First match.
     #[default]
     Once,
-    /// Every time.
+    /// All matches.
     Global,
 }
 
 defaults! {
     default_options: String = "jo".into();
-    /// The default of other gateways of this kind: 64 MiB.
+    /// 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ResponseRewrite {
     vars: Option<Expr>,
@@ -120,7 +120,7 @@ struct HeaderRules {
     remove: Vec<String>,
 }
 
-/// A compiled replacement.
+/// Compiled replacement.
 #[derive(Debug)]
 struct Filter {
     pattern: Pattern,
@@ -275,8 +275,8 @@ impl Filter {
     }
 }
 
-/// A pattern with its flags written into it. Those about how it is compiled or cached (`j`, `o`,
-/// `d`, `D`, `J`) and about UTF-8 (`u`, `U`) change nothing here.
+/// Returns a pattern with its flags inlined. Flags for compilation and caching (`j`, `o`, `d`, `D`,
+/// `J`) and UTF-8 (`u`, `U`) have no effect.
 fn with_flags(regex: &str, options: &str) -> Result<String, ConfError> {
     let mut inline = String::new();
     let mut anchor = "";
@@ -290,7 +290,7 @@ fn with_flags(regex: &str, options: &str) -> Result<String, ConfError> {
             }
         }
     }
-    // The line end keeps a comment at the end of an extended pattern from swallowing the bracket.
+    // The line end keeps a trailing comment of an extended pattern from swallowing the bracket.
     let end = if inline.contains('x') { "\n" } else { "" };
     Ok(match (inline.as_str(), anchor) {
         ("", "") => regex.to_owned(),

@@ -1,4 +1,4 @@
-//! Has the gateway tell who it is: host name, version, id, and when it started.
+//! Reports the gateway's host name, version, id and start time.
 //!
 //! # Example
 //! ```json
@@ -6,21 +6,20 @@
 //! ```
 //!
 //! # Answers
-//! None of its own. `/v1/server_info` of the control API says
-//! `{"id": …, "version": …, "hostname": …, "boot_time": …}`.
+//! None for requests. `/v1/server_info` of the control API returns `{"id": …, "version": …,
+//! "hostname": …, "boot_time": …}`.
 //!
 //! # Notes
-//! Takes part in no request.
+//! This plugin does not affect requests.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
-/// There is nothing to say.
+/// The conf has no fields.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {}
 
-/// The plugin.
 #[derive(Debug)]
 pub struct ServerInfo;
 

@@ -1,4 +1,4 @@
-//! What several plugins have in common, in rooms by purpose; no plugin lives here.
+//! Code that several plugins share, by purpose. No plugin lives here.
 
 pub(crate) mod auth;
 pub(crate) mod confs;

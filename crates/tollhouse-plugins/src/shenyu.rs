@@ -1,6 +1,6 @@
-//! What plugins of ShenYu's need connections for: Redis, which they share with plugins here, Dubbo
-//! (`shenyu/dubbo.rs`), servers that take records of exchanges (`shenyu/records.rs`), forms (`shenyu/forms.rs`), and
-//! providers that log users in (`shenyu/logins.rs`).
+//! Connections for ShenYu plugins: Redis (shared with plugins here), Dubbo (`shenyu/dubbo.rs`),
+//! servers that receive records of exchanges (`shenyu/records.rs`), forms (`shenyu/forms.rs`), and
+//! identity providers (`shenyu/logins.rs`).
 
 mod dubbo;
 mod forms;
@@ -28,23 +28,23 @@ use crate::shared::logging::batch::Outlet;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
-/// The engines of this build.
+/// Engines of this build.
 #[derive(Debug, Default)]
 pub struct PluginEngines {
-    /// Where deliveries run, which no request waits for.
+    /// Runtime of deliveries, for which no request waits.
     outlet: Outlet,
-    /// Those that are in use: rules of a plugin write to one, with one bound of what waits.
+    /// Sinks in use. All rules of a plugin share one, so that its queue has one limit.
     sinks: Mutex<HashMap<RecordPlace, Weak<dyn RecordSink>>>,
-    /// What sends forms; made with the first one.
+    /// Sender of forms, created on first use.
     forms: OnceLock<Forms>,
-    /// What all log-ins have in common.
+    /// State that all logins share.
     logins: Shared,
-    /// What answers that are read whole take their bytes of; without bound where nothing is served.
+    /// Budget for answers that are read whole; unlimited in tools that serve nothing.
     memory: OnceLock<Arc<MemoryBudget>>,
 }
 
 impl PluginEngines {
-    /// Engines that deliver with what the process offers plugins; by default nothing is delivered.
+    /// Returns engines that use the services of the process. By default, nothing is delivered.
     pub fn new(services: &Services) -> Self {
         let memory = OnceLock::from(Arc::clone(&services.memory));
         Self { outlet: Outlet::from_services(services), memory, ..Self::default() }
@@ -89,7 +89,7 @@ impl Engines for PluginEngines {
     }
 }
 
-/// The same servers as confs of limiters name them.
+/// Converts the servers to the form of a limiter's conf.
 fn conf(servers: &RedisServers) -> (Policy, Value) {
     let RedisServers { addresses, master, password, database, .. } = servers;
     match servers.mode {
@@ -119,7 +119,7 @@ fn conf(servers: &RedisServers) -> (Policy, Value) {
 #[derive(Debug)]
 struct RedisScripts {
     servers: Arc<Servers>,
-    /// By their text, of which there are few: a digest is made of each once.
+    /// Scripts by text, so that the digest of each is computed once. There are only a few.
     known: Mutex<Vec<(&'static str, Arc<Script>)>>,
 }
 
@@ -149,11 +149,11 @@ impl Scripts for RedisScripts {
     }
 
     fn send(&self, call: ScriptCall) {
-        // Without a runtime the process is ending; Redis forgets the request in its time.
+        // Without a runtime the process is exiting; the entry in Redis expires.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (servers, script) = (Arc::clone(&self.servers), self.script(call.script));
         runtime.spawn(async move {
-            // A failure was noted where it happened, and Redis forgets by itself.
+            // The failure has been logged already, and the entry in Redis expires.
             let _: Result<i64, Unavailable> = run(&servers, &script, &call).await;
         });
     }
@@ -183,7 +183,7 @@ mod tests {
     fn each_algorithm_of_shenyus_limiter_counts_in_redis_as_it_does_here() {
         let Some(server) = RedisServer::start(&[]) else { return };
         let scripts = servers(server.port);
-        /// Second, requests, how many pass.
+        /// Second, number of requests, number of those that pass.
         type Seconds = &'static [(u64, u32, u32)];
         let cases: [(&str, u32, Seconds); 3] = [
             ("tokenBucket", 2, &[(0, 9, 5), (1, 9, 2), (9, 9, 5)]),

@@ -1,6 +1,6 @@
-//! Sends shares of a route's requests to other upstreams, for releases that begin with a few.
+//! Sends shares of a route's requests to other upstreams, for instance for canary releases.
 //!
-//! The first rule that matches a request decides; its upstreams take turns by weight.
+//! The first rule that matches a request decides. Its upstreams take turns by weight.
 //!
 //! # Example
 //! ```json
@@ -18,11 +18,11 @@
 //! ```
 //!
 //! # Answers
-//! - 500 `failed to fetch upstream info by upstream id [x]` when the upstream chosen does not exist
+//! - 500 `failed to fetch upstream info by upstream id [x]` when the chosen upstream does not exist
 //!
 //! # Notes
-//! An entry without upstream means the route's own. Turns are exact over all cores: of as many
-//! requests as the weights add up to, each upstream gets its weight.
+//! An entry without an upstream means the route's own. Shares are exact over all cores: in each
+//! cycle of as many requests as the sum of all weights, an upstream gets as many as its weight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,42 +42,42 @@ use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::identity::identity;
 use crate::shared::messages::body;
 
-/// What a route says.
+/// Configuration of `traffic-split`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The rules, in the order in which they are tried.
+    /// Rules in the order in which they are tried.
     pub rules: Option<Vec<RuleConfig>>,
 }
 
-/// A rule.
+/// Conditions and upstreams of one rule.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleConfig {
-    /// Conditions of which one must hold; without any the rule concerns all requests.
+    /// Conditions, at least one of which must hold. Unset: the rule matches all requests.
     #[serde(rename = "match")]
     pub conditions: Option<Vec<MatchConfig>>,
-    /// The upstreams that take turns.
+    /// Upstreams that take turns. Default: only the route's own.
     #[serde(default = "default_upstreams")]
     #[schemars(length(min = 1, max = 20))]
     pub weighted_upstreams: Vec<WeightedUpstream>,
 }
 
-/// A condition.
+/// Condition of a rule.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MatchConfig {
-    /// An expression about the request.
+    /// Expression about the request.
     pub vars: Option<Vec<Value>>,
 }
 
-/// An upstream with its share.
+/// Upstream with its share.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WeightedUpstream {
-    /// An upstream object.
+    /// Id of an upstream object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_id: Option<Value>,
-    /// An upstream that stands here.
+    /// Inline upstream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Value>,
-    /// Its share of the requests.
+    /// Weight: share of the requests relative to the other entries; 1 by default, 0 for none.
     #[serde(default = "default_weight")]
     #[schemars(range(min = 0))]
     pub weight: u64,
@@ -88,18 +88,17 @@ defaults! {
     default_upstreams: Vec<WeightedUpstream> = vec![WeightedUpstream { upstream_id: None, upstream: None, weight: default_weight() }];
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct TrafficSplit {
     rules: Box<[Rule]>,
     targets: Vec<Target>,
-    /// Whether a condition asks for requests' bodies.
+    /// Whether a condition reads request bodies.
     reads_body: bool,
-    /// Kept when other fields of the object change.
+    /// Counters that survive changes of the object's other fields.
     turns: Arc<Turns>,
 }
 
-/// How many requests each rule has decided.
+/// Number of requests that each rule has matched.
 #[derive(Debug)]
 struct Turns(Box<[AtomicU64]>);
 
@@ -109,7 +108,7 @@ struct Rule {
     shares: Shares,
 }
 
-/// Where requests go: by index, what the data plane knows the plugin's upstreams by.
+/// Destination of requests. Its index identifies the upstream to the data plane.
 #[derive(Debug)]
 enum Target {
     Inline(Box<Upstream>),
@@ -117,15 +116,15 @@ enum Target {
     Route,
 }
 
-/// Targets by their part of a cycle.
+/// Distribution of a cycle among targets.
 #[derive(Debug)]
 struct Shares {
-    /// Sums of the weights so far, and targets.
+    /// Running sums of the weights, with the target of each.
     ends: Box<[(u64, usize)]>,
-    /// The length of a cycle.
+    /// Length of a cycle.
     total: u64,
-    /// How far a turn moves within the cycle; has no divisor in common with its length, so that
-    /// every place comes up once, and those of a target do not come in a row.
+    /// Step of a turn within the cycle. Coprime to `total`, so that every position is used once,
+    /// and the turns of one target are spread out.
     stride: u64,
 }
 
@@ -147,7 +146,8 @@ impl Plugin for TrafficSplit {
             target["upstream_id"] = core.document()["properties"]["id"].clone();
             target["upstream"] = core.document().clone();
         }
-        target["weight"]["description"] = json!("Its share of the requests.");
+        target["weight"]["description"] =
+            json!("Weight relative to the other entries; 1 by default, 0 for no requests.");
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
@@ -259,7 +259,7 @@ impl Shares {
         Self { ends: ends.into(), total, stride: stride(total) }
     }
 
-    /// The target of the next turn; none where no weight is positive.
+    /// Returns the target of the next turn; `None` if no weight is positive.
     fn pick(&self, turn: impl FnOnce() -> u64) -> Option<usize> {
         if let [(_, only)] = *self.ends {
             return Some(only);
@@ -274,7 +274,7 @@ impl Shares {
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn common(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -282,7 +282,7 @@ fn common(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// A step near the golden section of a cycle that has no divisor in common with it.
+/// Returns a step near the golden section of a cycle that is coprime to its length.
 fn stride(total: u64) -> u64 {
     let golden = (total as f64 * 0.618).round() as u64;
     (golden.max(1)..total.max(2)).find(|step| common(*step, total) == 1).unwrap_or(1)
@@ -298,7 +298,7 @@ mod tests {
         json!({"type": "roundrobin", "nodes": {format!("127.0.0.1:{port}"): 1}})
     }
 
-    /// Which of the plugin's upstreams each of so many requests goes to; `-` for none.
+    /// Returns the chosen upstream for each of `times` requests; `-` if none was chosen.
     fn spread(conf: &Value, request: &str, times: usize) -> String {
         let mut harness = Harness::new::<TrafficSplit>(conf);
         let outcomes = (0..times).map(|_| {

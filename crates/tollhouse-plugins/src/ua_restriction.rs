@@ -1,5 +1,4 @@
-//! Lets requests pass by their `User-Agent`: only those that match a list of regular expressions,
-//! or all but those that do.
+//! Allows or refuses requests by their `User-Agent`, compared with regular expressions.
 //!
 //! # Example
 //! ```json
@@ -7,10 +6,10 @@
 //! ```
 //!
 //! # Answers
-//! - 403 with `message` to a client whose `User-Agent` is not allowed, or missing
+//! - 403 with `message` when the `User-Agent` is not allowed, or missing
 //!
 //! # Notes
-//! Of several `User-Agent` lines, one that matches decides.
+//! If a request has several `User-Agent` lines, one match decides.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,19 +20,19 @@ use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestConte
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
 
-/// What a route says.
+/// Configuration of `ua-restriction`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Whether requests without `User-Agent` pass.
+    /// Whether requests without `User-Agent` pass; off by default.
     #[serde(default)]
     pub bypass_missing: bool,
-    /// Regular expressions of what may pass; nothing else may.
+    /// Regular expressions for clients that pass; all others are refused. Excludes `denylist`.
     #[schemars(length(min = 1), inner(length(min = 1)))]
     pub allowlist: Option<Vec<String>>,
-    /// Regular expressions of what may not pass; everything else may.
+    /// Regular expressions for clients that are refused; all others pass. Excludes `allowlist`.
     #[schemars(length(min = 1), inner(length(min = 1)))]
     pub denylist: Option<Vec<String>>,
-    /// What refused clients are told.
+    /// Message for refused clients.
     #[serde(default = "default_message")]
     #[schemars(length(min = 1, max = 1024))]
     pub message: String,
@@ -43,7 +42,6 @@ defaults! {
     default_message: String = "Not allowed".into();
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct UaRestriction {
     list: List,
@@ -57,7 +55,7 @@ enum List {
     Denied(Patterns),
 }
 
-/// What becomes of a request without the header.
+/// Treatment of a request without the header.
 #[derive(Debug, Clone, Copy)]
 enum Missing {
     Passes,
@@ -103,7 +101,7 @@ impl UaRestriction {
         cx.each_header(&mut |name, value| {
             if name.eq_ignore_ascii_case(b"user-agent") {
                 is_present = true;
-                // What cannot be decided is taken for what is refused.
+                // A search that takes too long refuses the request.
                 matches = matches || patterns.is_match(value.trim_ascii()).unwrap_or(!allows_match);
             }
         });

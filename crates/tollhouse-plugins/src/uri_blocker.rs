@@ -1,4 +1,4 @@
-//! Refuses requests whose address, query included, matches one of a list of regular expressions.
+//! Refuses requests whose URI, including the query, matches a regular expression.
 //!
 //! # Example
 //! ```json
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! # Answers
-//! - `rejected_code` with `rejected_msg`, or with the gateway's page where there is none
+//! - `rejected_code` with `rejected_msg`, or with the gateway's page if `rejected_msg` is unset
 //!
 //! # Notes
-//! Each rule is searched for in the address as it was sent, in the normalised path with the query as sent,
-//! and in the normalised path with the query decoded once, `+` as itself and as a space. So escapes hide
-//! nothing, in the path or in the query. Bodies are not searched.
+//! Each rule is applied to the URI as sent, to the normalised path with the query as sent, and to
+//! the normalised path with the query decoded once (`+` as itself and as a space). Escapes in path
+//! or query therefore cannot hide anything. Bodies are not searched.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,20 +23,20 @@ use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
 use crate::shared::confs::status::status_of;
 
-/// What a route says.
+/// Configuration of `uri-blocker`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Regular expressions of what is refused.
+    /// Regular expressions for URIs that are refused.
     #[schemars(inner(length(min = 1, max = 4096)), extend("uniqueItems" = true))]
     pub block_rules: Vec<String>,
-    /// The status that refused requests get.
+    /// Status of refused requests; 403 by default.
     #[serde(default = "default_rejected_code")]
     #[schemars(range(min = 200))]
     pub rejected_code: i64,
-    /// What refused clients are told.
+    /// Message for refused requests. Unset: the gateway's page.
     #[schemars(length(min = 1))]
     pub rejected_msg: Option<String>,
-    /// Whether letters match in either case.
+    /// Whether rules ignore case; off by default.
     #[serde(default)]
     pub case_insensitive: bool,
 }
@@ -45,7 +45,6 @@ defaults! {
     default_rejected_code: i64 = 403;
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct UriBlocker {
     rules: Patterns,
@@ -95,12 +94,12 @@ impl UriBlocker {
         if *decoded == *query {
             return false;
         }
-        // Servers differ about a plus sign outside of forms.
+        // Outside of forms, servers disagree about the meaning of a plus sign.
         let plain_plus = query.split(|&byte| byte == b'+').collect::<Vec<_>>().join(&b"%2B"[..]);
         self.denies(&address(&decoded)) || self.denies(&address(&decode_argument(&plain_plus)))
     }
 
-    /// What no rule could be searched for to the end is denied as well.
+    /// Whether a rule matches. A search that takes too long counts as a match.
     fn denies(&self, target: &[u8]) -> bool {
         self.rules.is_match(target).unwrap_or(true)
     }

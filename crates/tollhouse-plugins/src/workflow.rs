@@ -1,5 +1,5 @@
-//! Treats requests by what they are: the first rule whose case holds returns a status, or applies a
-//! limit of its own.
+//! Applies conditional rules to requests: the first rule whose case holds returns a status or
+//! applies a limit.
 //!
 //! # Example
 //! ```json
@@ -13,11 +13,11 @@
 //!
 //! # Answers
 //! - `code` of the action, as `{"error_msg": "rejected by workflow"}`
-//! - what `limit-count` and `limit-conn` answer
+//! - answers of `limit-count` and `limit-conn`
 //!
 //! # Notes
-//! Only the first action of a rule is performed. Counts of different rules are apart, even if their
-//! confs are the same. Groups of `limit-count` are not for here.
+//! Only the first action of a rule is executed. Each rule has separate counts, even if the confs of
+//! two rules are identical. `group` of `limit-count` is not supported here.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,34 +33,33 @@ use tollhouse_plugin::{
 use crate::shared::confs::conditions;
 use crate::shared::messages::body;
 
-/// What requests are told that a rule turns away.
+/// Message for requests that a rule refuses.
 const REJECTED: &str = "rejected by workflow";
 
 /// Plugins that an action may name.
 const PLUGIN_ACTIONS: [&str; 2] = ["limit-count", "limit-conn"];
 
-/// What a route says.
+/// Configuration of `workflow`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The rules, in the order in which they are tried.
+    /// Rules in the order in which they are tried.
     pub rules: Vec<RuleConfig>,
 }
 
-/// A rule.
+/// Condition and actions of one rule.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleConfig {
-    /// The expression that must hold; without it the rule concerns all requests.
+    /// Expression that must hold. Unset: the rule applies to all requests.
     #[schemars(length(min = 1))]
     pub case: Option<Vec<Value>>,
-    /// Actions, each its name followed by its conf; the first one is performed.
+    /// Actions, each a list of its name and its conf. Only the first one is executed.
     pub actions: Vec<Vec<Value>>,
 }
 
-/// The plugin.
 #[derive(Debug)]
 pub struct Workflow {
     rules: Box<[Rule]>,
-    /// Whether a case asks for requests' bodies.
+    /// Whether a case reads request bodies.
     reads_body: bool,
 }
 
@@ -76,7 +75,7 @@ enum Action {
     Plugin(SharedHandler),
 }
 
-/// Which rule's plugin a request went through.
+/// Index of the rule whose plugin the request went through.
 struct Performed(usize);
 
 impl Plugin for Workflow {
@@ -85,7 +84,7 @@ impl Plugin for Workflow {
     const CATEGORY: Category = Category::Traffic;
     const JUDGES_PATH: bool = true;
     const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
-    // Those of the plugins that actions name.
+    // Fields of the plugins that actions name.
     const ENCRYPTED: &'static [&'static str] =
         &["rules.actions.redis_password", "rules.actions.sentinel_password"];
     const EXPRESSIONS: &'static [&'static str] = &["rules.*.case"];
@@ -151,10 +150,10 @@ impl Plugin for Workflow {
 }
 
 impl Workflow {
-    /// Performs the action of the first rule whose case holds.
+    /// Executes the action of the first rule whose case holds.
     fn perform<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let holds = |rule: &Rule, cx: &RequestContext<'_>| {
-            // Rules limit and refuse: one that cannot be decided is followed.
+            // Rules limit and refuse, so a case that cannot be evaluated counts as true.
             rule.case.as_ref().is_none_or(|case| case.evaluate(cx.variables()).unwrap_or(true))
         };
         let Some(index) = self.rules.iter().position(|rule| holds(rule, cx)) else {
@@ -170,7 +169,7 @@ impl Workflow {
         }
     }
 
-    /// The plugin that a request went through, if it takes part in `phase`.
+    /// Returns the plugin that the request went through, if it uses `phase`.
     fn plugin(&self, performed: Option<usize>, phase: Phases) -> Option<&SharedHandler> {
         match &self.rules[performed?].action {
             Some(Action::Plugin(plugin)) if plugin.phases().intersects(phase) => Some(plugin),
@@ -185,7 +184,7 @@ impl Rule {
         let case = case
             .transpose()
             .map_err(|error| format!("failed to validate the 'case' expression: {error}"))?;
-        // All of them must be good, though the first alone is performed.
+        // All actions must be valid, although only the first is executed.
         let actions: Result<Vec<Action>, ConfError> =
             config.actions.iter().map(|action| Action::compile(action, number, scope)).collect();
         Ok(Self { case, action: actions?.into_iter().next() })
@@ -215,7 +214,7 @@ fn returned(conf: &Value) -> Result<Action, ConfError> {
         "required": ["code"],
     }))?;
     schema.validate(conf)?;
-    // The schema lets whole numbers between 100 and 599 pass, with or without a point.
+    // The schema accepts integers between 100 and 599, also as floats.
     let code = conf["code"].as_f64().unwrap_or_default() as u16;
     Ok(Action::Return(code))
 }
@@ -227,7 +226,7 @@ fn limited(
     scope: &Scope<'_>,
 ) -> Result<Action, ConfError> {
     let plugin = scope.catalogue.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
-    // The rule's number keeps counts of rules apart.
+    // The rule's number separates the counts of different rules.
     let owner = format!("{}/workflow/{rule_number}", scope.owner);
     let own = Scope { owner: &owner, conf, metadata: None, ..*scope };
     let handler = plugin.compile(conf, &own)?;

@@ -1,5 +1,6 @@
-//! The store in the data folder, opened for certificates alone, where the configuration comes from
-//! elsewhere. Other objects that lie in it, of times when the configuration came from there, stay there.
+//! The store in the data folder, opened only for certificates, because the configuration comes from
+//! another source. Other objects that it may hold from earlier use stay untouched and are not
+//! served.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(super) struct OwnStore {
 }
 
 impl OwnStore {
-    /// Opens it, reads the certificates in it, and follows them from there.
+    /// Opens the store, reads its certificates, and starts following them.
     pub(super) async fn open(
         cx: &ControlContext,
         predecessor: Predecessor,
@@ -40,13 +41,13 @@ impl OwnStore {
         };
         let folder = tollhouse_acme::objects_folder(cx.store_prefix());
         let (stored, everything) = Stored::open_folder(parts, cx.store_prefix(), folder).await?;
-        // One at a time: what queues up meanwhile is taken together.
+        // Capacity one: commits that arrive meanwhile are read as one batch.
         let (sender, events) = mpsc::channel(1);
         let follower = tokio::spawn(stored.follow(sender));
         Ok((Self { store, keyring, events, follower }, Event::Everything(everything)))
     }
 
-    /// The next change; waits for it, for ever once the store is closed.
+    /// Waits for the next change; forever once the store is closed.
     pub(super) async fn next(&mut self) -> Event {
         match self.events.recv().await {
             Some(Read { event, .. }) => event,
@@ -54,10 +55,10 @@ impl OwnStore {
         }
     }
 
-    /// Lets go of the store, once the follower does not read it any more.
+    /// Closes the store after its follower has ended.
     pub(super) async fn close(self) {
         drop(self.events);
-        // A panic of the follower has been reported by it; there is nothing to add here.
+        // A panic of the follower has already been reported.
         let _ = self.follower.await;
     }
 }

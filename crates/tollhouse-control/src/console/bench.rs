@@ -1,6 +1,7 @@
-//! The load generator, started from the console: a process of this program's own, so that it shares no thread with what
-//! it measures. One at a time, for ten minutes at most, towards this machine and the targets that the bootstrap file
-//! names. What it found lies in the data folder, and outlives the page that asked for it.
+//! Load tests started from the console. Each runs in a separate process of this program, so that it
+//! shares no threads with the measured gateway. One test runs at a time, for at most ten minutes,
+//! against this machine or the targets that the bootstrap file allows. Results are stored in the
+//! data folder.
 
 mod wanted;
 
@@ -16,20 +17,21 @@ use serde_json::{Value, json};
 
 use self::wanted::{CONNECTIONS_MAX, SECONDS_MAX, Wanted};
 
-/// How much longer than asked for it may live: it warms up, and waits for what is under way.
+/// Extra time beyond the requested duration before the process is killed, for warm-up and pending
+/// requests.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Measurements that are kept; the oldest make room.
+/// Limit of stored results; the oldest are deleted.
 const KEPT_MAX: usize = 50;
 
-/// Lines of a running one that are kept, and bytes of its text.
+/// Limits of stored progress lines and of output bytes of a running test.
 const LINES_MAX: usize = 200;
 const TEXT_BYTES_MAX: u64 = 256 * 1024;
 
-/// Points of a line over time.
+/// Limit of points in a time series.
 const POINTS_MAX: usize = 300;
 
-/// What was and is measured. Cheap to clone.
+/// Running and stored load tests. Cheap to clone.
 #[derive(Clone)]
 pub struct Bench(Arc<Shared>);
 
@@ -57,14 +59,14 @@ impl std::fmt::Debug for Bench {
 }
 
 impl Bench {
-    /// That keeps what it finds below this folder, and measures with this program.
+    /// `data_dir` receives the results in the folder `bench`; `program` runs the tests.
     pub fn new(is_on: bool, targets: Vec<String>, data_dir: &Path, program: PathBuf) -> Self {
         let folder = data_dir.join("bench");
         let targets = targets.iter().map(|target| target.to_ascii_lowercase()).collect();
         Self(Arc::new(Shared { is_on, targets, folder, program, running: Mutex::new(None) }))
     }
 
-    /// Whether there is any, what runs, and what was measured, the newest first.
+    /// Availability, the running test, and the stored results, newest first.
     pub(super) fn list(&self) -> Value {
         let running = self.running().as_ref().map(Running::view);
         let mut names: Vec<String> = self.ids();
@@ -86,7 +88,7 @@ impl Bench {
         })
     }
 
-    /// Starts a measurement; answers its id.
+    /// Starts a test, and returns its id.
     pub(super) fn start(&self, question: &Value) -> Result<Value, String> {
         if !self.0.is_on {
             return Err(
@@ -97,7 +99,8 @@ impl Bench {
             serde_json::from_value(question.clone()).map_err(|error| error.to_string())?;
         wanted.check(&self.0.targets)?;
         fs::create_dir_all(&self.0.folder).map_err(|error| format!("the data folder: {error}"))?;
-        // Held until the new one is noted: two starts at once would both find nothing running.
+        // The lock is held until the new test is registered, so that two simultaneous starts cannot
+        // both succeed.
         let mut running = self.running();
         if running.is_some() {
             return Err("another measurement is under way; two would measure each other".into());
@@ -143,7 +146,7 @@ impl Bench {
         Ok(json!({ "id": id }))
     }
 
-    /// One of them: with its lines while it runs, with its text and its course once it is over.
+    /// A test by id: with progress lines while it runs, with output and time series afterwards.
     pub(super) fn one(&self, id: &str) -> Option<Value> {
         if let Some(running) = self.running().as_ref().filter(|running| running.id == id) {
             let mut shown = running.view();
@@ -153,27 +156,26 @@ impl Bench {
         self.read(&known(id)?)
     }
 
-    /// A file of one that is over: its result, or its page.
+    /// A stored file of a finished test, such as its result or page.
     pub(super) fn file(&self, id: &str, name: &str) -> Option<Vec<u8>> {
         fs::read(self.path(&known(id)?, name)).ok()
     }
 
-    /// Stops the one that runs, or forgets one that is over.
+    /// Stops the running test, or deletes a finished one.
     pub(super) fn end(&self, id: &str) -> bool {
         if let Some(running) = self.running().as_mut().filter(|running| running.id == id) {
             running.is_stopped = true;
-            // It may have ended by itself in this moment.
+            // Fails if the process has just ended by itself.
             return running.child.as_mut().is_some_and(|child| child.kill().is_ok());
         }
         known(id).is_some_and(|id| self.forget(&id))
     }
 
-    /// What became better and worse from one to another, in the words of `tollhouse bench compare`.
+    /// Compares two results with `tollhouse bench compare`, and returns its text.
     pub(super) fn compare(&self, before: &str, after: &str) -> Result<Value, String> {
         let path = |id: &str| {
             let path = known(id).map(|id| self.path(&id, "result.json"));
-            path.filter(|path| path.is_file())
-                .ok_or_else(|| format!("there is no measurement {id}"))
+            path.filter(|path| path.is_file()).ok_or_else(|| format!("unknown measurement {id}"))
         };
         let mut command = Command::new(&self.0.program);
         command.args(["bench", "compare"]).arg(path(before)?).arg(path(after)?);
@@ -185,7 +187,7 @@ impl Bench {
         Ok(json!({ "text": text }))
     }
 
-    /// Reads what the child says until it ends, or ends it; writes down what was found.
+    /// Reads the process's output until it ends or is killed, then stores the result.
     fn follow(
         &self,
         id: &str,
@@ -200,13 +202,13 @@ impl Bench {
         });
         let text = std::thread::spawn(move || {
             let mut text = Vec::new();
-            // A pipe that breaks has said what it had to say.
+            // After a read error, the text read so far is kept.
             let _ = out.map(|out| out.take(TEXT_BYTES_MAX).read_to_end(&mut text));
             String::from_utf8_lossy(&text).into_owned()
         });
         let ended = self.wait(time_max);
         let text = text.join().unwrap_or_default();
-        // It ends with the pipe, which ends with the child.
+        // This thread ends when the pipe closes, that is, with the process.
         let _ = progress.join();
         let mut running = self.running();
         let Some(over) = running.take() else { return };
@@ -235,9 +237,9 @@ impl Bench {
         }
     }
 
-    /// Waits for the child's end; ends it where it lives on. Its exit code, if it had one.
+    /// Waits for the process, and kills it after `time_max`. Returns its exit code, if it has one.
     fn wait(&self, time_max: Duration) -> Option<i32> {
-        /// Time between two looks.
+        /// Polling interval.
         const LOOK: Duration = Duration::from_millis(100);
         let started = Instant::now();
         loop {
@@ -248,18 +250,18 @@ impl Bench {
                     Ok(Some(status)) => return status.code(),
                     Ok(None) if started.elapsed() < time_max => {}
                     Ok(None) | Err(_) => {
-                        // What ended by itself in this moment is over too.
+                        // Killing a process that has just ended fails, which does not matter.
                         let _ = child.kill();
                         return child.wait().ok().and_then(|status| status.code());
                     }
                 }
             }
-            // Nobody wakes this thread before: a look too early costs nothing.
+            // The thread is never unparked; a spurious wake-up only polls early.
             std::thread::park_timeout(LOOK);
         }
     }
 
-    /// Has the program draw the page of a result.
+    /// Runs `tollhouse bench report` to create the HTML page of a result.
     fn draw(&self, id: &str) {
         let mut command = Command::new(&self.0.program);
         command.args(["bench", "report"]).arg(self.path(id, "result.json"));
@@ -321,7 +323,7 @@ impl Running {
     }
 }
 
-/// An id, if it is one: digits and nothing that leads out of the folder.
+/// A valid id: 13 digits, so that it cannot lead out of the folder.
 fn known(id: &str) -> Option<String> {
     let is_id = id.len() == 13 && id.bytes().all(|byte| byte.is_ascii_digit());
     is_id.then(|| id.to_owned())
@@ -332,7 +334,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The course of each repetition: seconds, requests a second, median and p99 in milliseconds.
+/// Time series of each repetition: seconds, requests per second, median and p99 in milliseconds.
 fn series(result: &Value) -> Value {
     let results = result["results"].as_array().into_iter().flatten();
     let runs = results.map(|run| {

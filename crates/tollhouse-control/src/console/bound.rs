@@ -1,5 +1,5 @@
-//! Where the parts of the process listen, as the kernel has it: a port that was left to the kernel is a number here.
-//! What the settings say of it is not kept here.
+//! Actual listening addresses of the process. A port 0 in the settings appears here as the port
+//! that the kernel chose.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// The addresses by the names of their settings below `listen`.
+/// Addresses by the name of their setting under `listen`.
 #[derive(Debug, Default)]
 pub struct BoundAddresses(Mutex<BTreeMap<&'static str, Vec<SocketAddr>>>);
 
 impl BoundAddresses {
-    /// Notes where a part listens; nowhere takes it out.
+    /// Sets the addresses of a listener; an empty list removes it.
     pub fn set(&self, name: &'static str, addresses: impl IntoIterator<Item = SocketAddr>) {
         let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +31,7 @@ impl BoundAddresses {
         others.flat_map(|(_, addresses)| addresses).copied().collect()
     }
 
-    /// All of them.
+    /// All addresses as JSON.
     pub fn to_json(&self) -> Value {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = |addresses: &Vec<SocketAddr>| {

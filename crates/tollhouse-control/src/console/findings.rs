@@ -1,15 +1,15 @@
-//! What somebody should look at: each finding with its weight and what helps. Made of what an overview says and of the
-//! settings; nothing is tried out.
+//! Findings for operators, each with a weight and a remedy. They are derived from the overview and
+//! the settings; no check is run.
 
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tollhouse_config::Bootstrap;
 
-/// So many days before its end a certificate is a finding.
+/// Time before expiry, in seconds, from which a certificate is a finding.
 const ENDS_SOON_S: i64 = 14 * 86_400;
 
-/// The findings, the gravest first.
+/// The findings, the most serious first.
 pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> Value {
     let mut found = Vec::new();
     let mut add = |is_grave: bool, title: String, detail: &str, remedy: &str| {
@@ -39,7 +39,7 @@ pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> V
     let unhealthy = nodes["unhealthy"].as_u64().unwrap_or_default();
     if unhealthy > 0 {
         let title = counted(unhealthy, "node does", "nodes do") + " not serve";
-        add(true, title, "checks or requests speak against them", "the page of nodes tells why");
+        add(true, title, "health checks or requests fail", "see the reason on the page of nodes");
     }
     let unresolved = nodes["unresolved"].as_u64().unwrap_or_default();
     if unresolved > 0 {
@@ -71,22 +71,22 @@ pub(super) fn findings(overview: &Value, bootstrap: &Bootstrap, now_s: i64) -> V
         }
     }
     add_doors(bootstrap, &mut add);
-    // A stable sort: within a weight they stay in the order of the checks above.
+    // The sort is stable: equal weights keep the order of the checks above.
     found.sort_by_key(|(is_grave, _)| !is_grave);
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// So many of something, in words that fit the number.
+/// A number with the singular or plural of its noun.
 fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Doors that stand open.
+/// Adds findings about missing access protection.
 fn add_doors(bootstrap: &Bootstrap, add: &mut impl FnMut(bool, String, &str, &str)) {
     let admin = &bootstrap.admin;
     let is_far = |addresses: &[SocketAddr]| addresses.iter().any(|it| !it.ip().is_loopback());
     if !admin.key_required {
-        let title = "nobody needs a key to change this gateway".to_owned();
+        let title = "this gateway can be changed without a key".to_owned();
         add(true, title, "admin.key_required is false", "set admin.key_required to true");
     }
     if is_far(&bootstrap.listen.admin) && admin.tls.cert.is_none() {
@@ -95,7 +95,7 @@ fn add_doors(bootstrap: &Bootstrap, add: &mut impl FnMut(bool, String, &str, &st
         add(true, title, detail, "set admin.tls.cert and admin.tls.key, or listen on 127.0.0.1");
     }
     if is_far(&bootstrap.listen.control) && bootstrap.control.tls.client_ca.is_none() {
-        let title = "anybody who reaches the control API reads the configuration".to_owned();
+        let title = "all clients of the control API can read the configuration".to_owned();
         let detail = "listen.control is reached from other machines, and asks for no certificate";
         add(false, title, detail, "set control.tls.client_ca, or listen on 127.0.0.1");
     }
@@ -132,7 +132,7 @@ mod tests {
             "2 problems in the configuration",
             "1 node does not serve",
             "the certificate a has ended",
-            "nobody needs a key to change this gateway",
+            "this gateway can be changed without a key",
             "keys of the Admin API cross the network in the clear",
             "1 node has no address",
             "the certificate b ends in 1 day",

@@ -1,5 +1,5 @@
-//! How the state of nodes has changed of late, and why: looked at each second beside the traffic, so that neither a
-//! request nor a check knows of it. What turns and turns back within a second is not seen.
+//! Recent state changes of upstream nodes, with reasons. A poll every second detects them, so that
+//! requests and health checks carry no extra work. Changes that revert within a second are missed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,17 +10,17 @@ use tollhouse_proxy::{Snapshot, SnapshotCell};
 
 use super::nodes::{self, Seen};
 
-/// Time between two looks.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Changes of state that are kept of a node.
+/// Limit of recorded changes per node.
 const KEPT_MAX: usize = 20;
 
-/// Nodes that are followed: beyond that a look would take longer than a moment. They are those that are checked or
-/// have no address, since no other node changes its state.
+/// Limit of followed nodes, because a poll must stay short. Only nodes with health checks or
+/// without an address are followed, because no other node changes its state.
 const NODES_MAX: usize = 5_000;
 
-/// The history of all nodes that are followed.
+/// History of all followed nodes.
 #[derive(Debug, Default)]
 pub struct NodeHistory(Mutex<HashMap<Box<str>, Node>>);
 
@@ -29,7 +29,7 @@ struct Node {
     state: &'static str,
     since_ms: u64,
     changes: VecDeque<Change>,
-    /// Whether the last look has seen it.
+    /// Whether the last poll found the node.
     is_there: bool,
 }
 
@@ -42,7 +42,7 @@ struct Change {
 }
 
 impl NodeHistory {
-    /// Looks for ever; to be dropped with the process.
+    /// Polls every [`INTERVAL`]; never returns.
     pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -60,7 +60,7 @@ impl NodeHistory {
         known.retain(|_, node| node.is_there);
     }
 
-    /// Since when a node is as it is, and how it was before.
+    /// Start of the node's current state, and its earlier states, newest first.
     pub(super) fn node_view(&self, key: &str) -> Value {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = known.get(key) else { return Value::Null };

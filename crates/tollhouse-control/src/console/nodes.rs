@@ -1,4 +1,4 @@
-//! Nodes of all upstreams in service, with their state and what speaks for it.
+//! Nodes of all upstreams in service, with state and reason.
 
 use serde_json::{Value, json};
 use tollhouse_proxy::Snapshot;
@@ -8,10 +8,10 @@ use tollhouse_upstream::health::state::{Counters, Status};
 
 use super::node_history::NodeHistory;
 
-/// Rows of an answer; it says how many there are.
+/// Limit of listed nodes; the answer also contains their full number.
 const ROWS_MAX: usize = 1000;
 
-/// Nodes by state.
+/// Number of nodes by state.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) total: usize,
@@ -20,17 +20,18 @@ pub(super) struct Counts {
     pub(super) unresolved: usize,
 }
 
-/// What a look at a node has seen.
+/// State of one node.
 pub(super) struct Seen<'a> {
-    /// What it is known by.
+    /// Upstream, host and port, as the key of the history.
     pub(super) key: String,
-    /// Its state, in a word.
+    /// State in one word, such as `healthy`.
     pub(super) state: &'static str,
-    /// Why it is so.
+    /// Computes the reason of the state.
     pub(super) reason: &'a dyn Fn() -> String,
 }
 
-/// Looks at so many nodes that may change their state: those that are checked, and those without an address.
+/// Visits at most `max` nodes whose state can change: nodes with health checks, and nodes without
+/// an address.
 pub(super) fn each_seen(snapshot: &Snapshot, max: usize, mut show: impl FnMut(&Seen<'_>)) {
     let mut left = max;
     each(snapshot, |place, upstream, node| {
@@ -57,7 +58,8 @@ fn key_of(place: &str, node: &Node) -> String {
     format!("{place} {}:{}", node.host(), node.port())
 }
 
-/// Nodes whose upstream, host, address or state contains `search`; those that do not serve come first.
+/// Nodes whose upstream, name, host, address or status contains `search`. Nodes that do not serve
+/// come first.
 pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> Value {
     let mut serving = Vec::new();
     let mut down = Vec::new();
@@ -82,7 +84,7 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
     json!({ "total": total, "rows": down })
 }
 
-/// How many there are.
+/// Counts all nodes by state.
 pub(super) fn count(snapshot: &Snapshot) -> Counts {
     let mut counts = Counts::default();
     each(snapshot, |_, _, node| {
@@ -135,7 +137,7 @@ fn row(place: &str, upstream: &UpstreamEntry, node: &Node) -> Value {
     })
 }
 
-/// Why a node stands as it stands, in a sentence.
+/// Reason of a node's state, in words.
 fn reason(is_resolved: bool, is_checked: bool, status: Status, counters: Counters) -> String {
     if !is_resolved {
         return "its name has no address".to_owned();
@@ -151,7 +153,7 @@ fn reason(is_resolved: bool, is_checked: bool, status: Status, counters: Counter
     let failures = failures.into_iter().filter(|(count, _)| *count > 0);
     let failures: Vec<String> = failures.map(|(count, what)| format!("{count} {what}")).collect();
     match status {
-        Status::Healthy => "nothing speaks against it".to_owned(),
+        Status::Healthy => "no failures".to_owned(),
         Status::MostlyHealthy => format!("it serves after {}", failures.join(", ")),
         Status::MostlyUnhealthy => {
             format!("it is coming back: {} good answers in a row", counters.success)
@@ -170,7 +172,7 @@ mod tests {
         let counters = Counters { tcp_failure: 3, ..Counters::default() };
         let none = Counters::default();
         for (resolved, checked, status, counters, expected) in [
-            (true, true, Status::Healthy, none, "nothing speaks against it"),
+            (true, true, Status::Healthy, none, "no failures"),
             (true, false, Status::Healthy, none, "no checks are set for it"),
             (false, true, Status::Healthy, none, "its name has no address"),
             (true, true, Status::Unhealthy, counters, "3 refused or broken connections in a row"),

@@ -1,5 +1,5 @@
-//! How many requests each route, upstream object and consumer takes a second: counts of all cores, looked at every few
-//! seconds. Requests know nothing of it beyond their count.
+//! Request rates of routes, upstream objects and consumers. The counters of all workers are read
+//! every few seconds; a request only costs one count.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tollhouse_proxy::{Snapshot, SnapshotCell};
 use tollhouse_telemetry::{Counted, Metrics};
 
-/// Time between two looks, which is what rates are over.
+/// Interval between readings, over which rates are computed.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Rows of an answer.
+/// Limit of rows in an answer.
 const ROWS_MAX: usize = 200;
 
-/// Rates of all kinds.
+/// Rates of all kinds of object.
 #[derive(Debug, Default)]
 pub struct ObjectRates {
     routes: Rates,
@@ -23,7 +23,7 @@ pub struct ObjectRates {
     consumers: Rates,
 }
 
-/// Rates by object, of those that have ever taken a request.
+/// Rates by object id, for objects that have had requests.
 #[derive(Debug, Default)]
 struct Rates(Mutex<HashMap<String, Rate>>);
 
@@ -37,7 +37,7 @@ struct Rate {
 }
 
 impl ObjectRates {
-    /// Looks for ever; to be dropped with the process.
+    /// Reads the counters every [`INTERVAL`]; never returns.
     pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>, metrics: Arc<Metrics>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -55,7 +55,8 @@ impl ObjectRates {
         }
     }
 
-    /// The objects with the highest rate, or most failures a second; or those of these ids, separated by commas.
+    /// Objects with the highest request rate, or failure rate if `by_failures`. `ids` restricts the
+    /// answer to comma-separated ids.
     pub(super) fn top(&self, counted: Counted, by_failures: bool, ids: Option<&str>) -> Value {
         self.rates(counted).top(by_failures, ids)
     }
@@ -69,7 +70,8 @@ impl ObjectRates {
     }
 }
 
-/// The objects of a kind that have taken requests, with their counts. Of many objects few do, and only those are named.
+/// Requests and failures of all objects of a kind that have had requests. Other objects are
+/// skipped, because on large gateways most are unused.
 fn taken(snapshot: &Snapshot, metrics: &Metrics, counted: Counted) -> Vec<(String, (u64, u64))> {
     fn named<T>(
         objects: Vec<(T, u32)>,

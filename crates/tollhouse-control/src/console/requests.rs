@@ -1,14 +1,14 @@
-//! Recent requests as JSON, with the words of the error catalogue.
+//! Recent requests as JSON, with the texts of the error catalogue.
 
 use serde_json::{Value, json};
 use tollhouse_admin::RequestFilter;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::recent::{RecentRequest, SAMPLE_INTERVAL_MS};
 
-/// Rows of an answer.
+/// Limit of rows in an answer.
 const ROWS_MAX: usize = 500;
 
-/// The newest requests that pass.
+/// Recent requests that match `filter`, newest first.
 pub(super) fn list(metrics: &Metrics, filter: &RequestFilter) -> Value {
     let (all, missed) = metrics.recent_requests();
     let passing: Vec<&RecentRequest> = all.iter().filter(|one| passes(one, filter)).collect();

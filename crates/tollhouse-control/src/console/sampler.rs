@@ -1,5 +1,5 @@
-//! Traffic second by second: what the counters of all cores grew by, kept for 15 minutes whether or not anybody
-//! looks, so that a page opens with its past.
+//! Traffic per second, from the counters of all workers. The last 15 minutes are always kept, so
+//! that a newly opened page shows the past.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,23 +11,24 @@ use tollhouse_telemetry::counters::Label;
 use tollhouse_telemetry::metrics::Traffic;
 use tollhouse_telemetry::{ErrorCode, Metrics, StatusClass};
 
-/// How often the counters are read.
+/// Interval between readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Seconds kept: 15 minutes, some 100 KB.
+/// Number of stored seconds: 15 minutes, about 100 KB.
 const SECONDS_KEPT: usize = 900;
 
-/// Seconds by which the clock may be ahead of or behind what has passed before it counts as set.
+/// Deviation of the wall clock from the elapsed time, in seconds, above which the clock counts as
+/// having been set.
 const CLOCK_SLACK_S: u64 = 5;
 
 #[derive(Debug, Clone)]
 struct Second {
-    /// Its end, in Unix time.
+    /// End of the interval, in seconds of Unix time.
     at_s: u64,
-    /// Its length in milliseconds; more than a second where the process had no time to look.
+    /// Length in milliseconds; more than a second if the process was busy.
     length_ms: u64,
     by_class: [u64; StatusClass::COUNT],
-    /// Codes that were seen, with how often.
+    /// Error codes that occurred, with their counts.
     failures: Vec<(ErrorCode, u64)>,
     p50_ms: Option<u64>,
     p90_ms: Option<u64>,
@@ -38,7 +39,7 @@ struct Second {
     revision: i64,
 }
 
-/// See the module.
+/// Recorder of traffic.
 #[derive(Debug)]
 pub struct Sampler {
     metrics: Arc<Metrics>,
@@ -46,12 +47,12 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Of these counters; nothing is kept before [`run`](Self::run).
+    /// The recorder is idle until [`run`](Self::run).
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, seconds: Mutex::default() }
     }
 
-    /// Samples for ever; to be dropped with the process.
+    /// Records every second; never returns.
     pub async fn run(self: Arc<Self>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -67,7 +68,7 @@ impl Sampler {
     fn take(&self, length: Duration, before: &Traffic, after: &Traffic, at_s: u64) {
         let latencies = after.latencies.since(&before.latencies);
         let failures = ErrorCode::ALL.iter().enumerate().filter_map(|(index, code)| {
-            // Counters may wrap; the difference of two samples is right all the same.
+            // The difference stays correct when a counter wraps.
             let count = after.by_code[index].wrapping_sub(before.by_code[index]);
             (count > 0).then_some((*code, count))
         });
@@ -94,7 +95,7 @@ impl Sampler {
         seconds.push_back(second);
     }
 
-    /// The seconds after `since`, the oldest first.
+    /// The seconds after the Unix time `since`, oldest first.
     pub fn after(&self, since: u64) -> Value {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let rows = seconds.iter().filter(|second| second.at_s > since).map(row);
@@ -102,8 +103,8 @@ impl Sampler {
     }
 }
 
-/// Dates the past anew where the clock of the machine was set: what was five minutes ago stays five minutes ago, and
-/// the seconds go on in their order.
+/// Shifts the recorded times after the machine's clock was set, so that ages stay correct and the
+/// order is kept.
 fn keep_in_step(seconds: &mut VecDeque<Second>, next: &Second) {
     let Some(last) = seconds.back() else { return };
     let due = last.at_s.saturating_add(next.length_ms.div_ceil(1000).max(1));

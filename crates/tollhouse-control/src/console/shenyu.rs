@@ -1,4 +1,5 @@
-//! The way of the console to ShenYu's objects, for as long as somebody keeps them: the same interface as ShenYu's admin.
+//! The console's access to ShenYu's objects, through the interface of ShenYu's admin, while that
+//! admin is running.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,10 +9,10 @@ use tollhouse_admin::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
 use tollhouse_shenyu::forms;
 use tollhouse_shenyu_admin::{Asked, Operator, Recorded, ShenyuAdmin};
 
-/// Calls that are worked on at a time: each may hold some megabytes. Those beyond wait.
+/// Limit of concurrent calls, because each may hold some megabytes. Further calls wait.
 const CALLS_MAX: usize = 8;
 
-/// See the module.
+/// Access to the current ShenYu admin, if there is one.
 pub struct ShenyuDesk {
     behind: RwLock<Option<ShenyuAdmin>>,
     places: Semaphore,
@@ -30,7 +31,7 @@ impl std::fmt::Debug for ShenyuDesk {
 }
 
 impl ShenyuDesk {
-    /// Opens it, or shuts it where there is nobody any more.
+    /// Sets or removes the admin.
     pub fn set(&self, admin: Option<ShenyuAdmin>) {
         *self.behind.write().unwrap_or_else(PoisonError::into_inner) = admin;
     }
@@ -48,7 +49,7 @@ impl ShenyuSource for ShenyuDesk {
     fn call(&self, call: ShenyuCall) -> ShenyuFuture<'_> {
         Box::pin(async move {
             let admin = self.behind()?;
-            // The desk outlives its calls, and is never closed.
+            // The semaphore is never closed, so that this cannot fail.
             let _place = self.places.acquire().await.ok()?;
             let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
             let operator = Operator { name: call.operator, sees_secrets: call.sees_secrets };
@@ -74,7 +75,7 @@ fn change(recorded: Recorded) -> ShenyuChange {
     ShenyuChange { id, revision, at_ms, actor: operator, way, context, deed, object }
 }
 
-/// What the Admin API is given: nothing where nobody is to keep ShenYu's objects.
+/// The access for the Admin API; `None` if ShenYu's admin is off.
 pub fn source(desk: &Arc<ShenyuDesk>, is_on: bool) -> Option<Arc<dyn ShenyuSource>> {
     is_on.then(|| Arc::<ShenyuDesk>::clone(desk) as Arc<dyn ShenyuSource>)
 }

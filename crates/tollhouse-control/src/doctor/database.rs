@@ -1,5 +1,6 @@
-//! The database that nodes of a registry share: its servers one by one, and whose registry is in it.
-//! What is asked of a server is in the store's own crate; here it becomes findings with a remedy.
+//! Checks of the database that registry nodes share: each server on its own, and whether the
+//! database holds this node's registry. `tollhouse_sql` queries the servers; this module turns the
+//! results into findings with a remedy.
 
 use tollhouse_config::Bootstrap;
 use tollhouse_sql::{Engine, Examined, Snapshot, SqlOptions, Tables};
@@ -10,7 +11,8 @@ use super::{CLOCK_DIFFERENCE_MS_MAX, Examination, Finding};
 use crate::feed::cluster_id::{self, ClusterId};
 use crate::registry::database;
 
-/// Bytes of packets that a commit of the largest allowed size needs.
+/// Lowest acceptable `max_allowed_packet`, in bytes: a commit of the largest allowed size needs as
+/// much.
 const PACKET_BYTES_MIN: u64 = 16 * 1024 * 1024;
 
 pub(super) async fn examine(
@@ -49,7 +51,8 @@ fn check(
             }
             Err(error) => {
                 let what = format!("{engine} at {server} cannot be used: {error}");
-                // Nodes go on over the servers that are left; with the only one, nobody can register.
+                // Nodes fail over to the remaining servers; if the only server is down,
+                // registration stops.
                 examination.findings.push(match outcomes.len() {
                     1 => Finding::problem(what, ""),
                     _ => Finding::warning(what, ""),
@@ -104,7 +107,7 @@ fn check_server(engine: Engine, server: &str, examined: &Examined, found: &mut V
         );
         found.push(Finding::warning(
             what,
-            "let one server alone take changes, and the others follow it",
+            "let only one server take changes, and the others replicate it",
         ));
     }
     if !examined.is_durable {
@@ -126,15 +129,13 @@ fn check_server(engine: Engine, server: &str, examined: &Examined, found: &mut V
     }
     if examined.clock_ahead_ms.abs() > CLOCK_DIFFERENCE_MS_MAX {
         let ahead = examined.clock_ahead_ms as f64 / 1e3;
-        let what = format!("the clock of {at} is {ahead:+.1} s from the one here");
-        found.push(Finding::note(
-            what,
-            "set both by NTP; no decision rests on it, times in lists do",
-        ));
+        let what = format!("the clock of {at} differs by {ahead:+.1} s from this machine's");
+        found
+            .push(Finding::note(what, "synchronise both by NTP; only times in lists depend on it"));
     }
 }
 
-/// Whether it is the registry that this node was one of.
+/// Checks that the database holds the registry that this node belonged to before.
 async fn whose(
     bootstrap: &Bootstrap,
     options: &SqlOptions,
@@ -160,7 +161,7 @@ async fn whose(
 async fn find(options: &SqlOptions) -> Result<Option<ClusterId>, StoreError> {
     let key = cluster_id::key("");
     let mut snapshot = Snapshot::open(options).await?;
-    // The key itself comes first behind the one that is a character shorter.
+    // A page starts after the given key, and this shorter key sorts directly before `key`.
     let before = key.get(..key.len() - 1).unwrap_or_default();
     let page = snapshot.page(before, 1).await?;
     let entry = page.first().filter(|entry| *entry.key == *key);
@@ -208,7 +209,7 @@ mod tests {
             (vec![Ok(sound()), Ok(Examined { is_read_only: true, ..sound() })], None),
             (
                 vec![Ok(Examined { has_several_writers: true, ..sound() })],
-                Some((Severity::Warning, "wsrep_on", "one server alone")),
+                Some((Severity::Warning, "wsrep_on", "only one server")),
             ),
             (
                 vec![Ok(Examined { is_durable: false, ..sound() })],

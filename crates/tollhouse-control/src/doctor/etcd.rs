@@ -1,5 +1,5 @@
-//! The etcd that gateways share: its members one by one, whether this user may read and write, whether there is
-//! room, and whose cluster and keyring it is.
+//! Checks of the etcd that gateways share: the state of each member, the user's right to read and
+//! write, free space, and whether the cluster and the keyring are this node's.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const REACH: &str = "look whether it runs there, and at store.etcd.endpoints and
 const ROOM: &str = "compact and defragment it, then disarm the alarm (etcdctl alarm disarm); until then nothing but \
                     deletions is taken";
 
-/// Bytes of a database from which its usual quota of 2 GiB is near.
+/// Database size in bytes that triggers a warning: 80 % of etcd's default quota of 2 GiB.
 const DATABASE_BYTES_MAX: u64 = 1_600 * 1024 * 1024;
 
 pub(super) async fn examine(
@@ -36,7 +36,7 @@ pub(super) async fn examine(
         examination.findings.push(refused("reading", &error));
         return Ok(());
     }
-    // Refused for the rights and the room that a write needs, and never made.
+    // A write whose condition never holds: etcd checks permission and space but stores nothing.
     let probe = format!("{prefix}/tollhouse/doctor");
     let written = store.commit(Transaction::new().put(&*probe, "{}").when_exists(&*probe)).await;
     match written {
@@ -47,7 +47,7 @@ pub(super) async fn examine(
     Ok(())
 }
 
-/// A refusal has its remedy in it.
+/// Finding without a separate remedy, because the error text already contains it.
 fn refused(what: &str, error: &StoreError) -> Finding {
     Finding::problem(format!("{what} fails: {error}"), "")
 }
@@ -58,7 +58,8 @@ fn check_members(members: &[ExaminedMember], examination: &mut Examination) {
         match outcome {
             Err(error) => {
                 let what = format!("etcd at {endpoint} does not answer: {error}");
-                // With one member away the others may well go on; whether they have a leader is said of each of them.
+                // The other members may still have a quorum; `check_member` reports a member
+                // without a leader.
                 examination.findings.push(match members.len() {
                     1 => Finding::problem(what, REACH),
                     _ => Finding::warning(what, REACH),
@@ -77,7 +78,7 @@ fn check_members(members: &[ExaminedMember], examination: &mut Examination) {
     }
     if clusters.len() > 1 {
         let what = format!(
-            "store.etcd.endpoints are of {} clusters: what is written to one, the other does not have",
+            "store.etcd.endpoints belong to {} clusters, which do not share their data",
             clusters.len()
         );
         let remedy = "name the members of one cluster only";
@@ -102,7 +103,7 @@ fn check_member(endpoint: &str, status: &MemberStatus, found: &mut Vec<Finding>)
     }
     if status.alarms.is_empty() && status.database_bytes > DATABASE_BYTES_MAX {
         let what = format!(
-            "the database of etcd at {endpoint} has {} MiB, near the quota that it has unless told otherwise",
+            "the database of etcd at {endpoint} has {} MiB, near etcd's default quota",
             status.database_bytes / (1024 * 1024)
         );
         found.push(Finding::warning(
@@ -111,7 +112,7 @@ fn check_member(endpoint: &str, status: &MemberStatus, found: &mut Vec<Finding>)
         ));
     }
     let version = numbers(&status.version);
-    // Below these, events are lost after a compaction, or users see what they may not.
+    // Earlier releases lose events after a compaction or show users keys that they may not read.
     let sound = match version {
         [3, 4, _] => Some([3, 4, 38]),
         [3, 5, _] => Some([3, 5, 23]),
@@ -132,7 +133,8 @@ fn check_member(endpoint: &str, status: &MemberStatus, found: &mut Vec<Finding>)
     }
 }
 
-/// Whether it is this node's cluster, with this node's keys.
+/// Checks that etcd is this node's cluster, is not older than what this node has read, and uses the
+/// same keyring.
 async fn whose(
     bootstrap: &Bootstrap,
     store: &EtcdStore,

@@ -1,5 +1,6 @@
-//! The Redis that heartbeats go over between nodes: whether it answers, takes what is written, and keeps it.
-//! Counters of limits are not looked at: each plugin names the Redis of its own.
+//! Checks of the Redis that carries heartbeats between registry nodes: reachable, writable, and not
+//! evicting or losing data. The Redis servers of rate limits are not checked, because each plugin
+//! configures its own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +11,17 @@ use tollhouse_config::bootstrap::RegistryStore;
 use super::version::numbers;
 use super::{Examination, Finding};
 
-/// How long a server may take.
+/// Timeout of all commands to one server together.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a server says of itself: the lines of INFO.
+/// Parsed reply of the INFO command: field name to value.
 type Info = BTreeMap<String, String>;
 
 const REACH: &str = "look whether it runs there, and at registry.store.redis; until then heartbeats go over the \
                      database";
 
-/// How the configuration takes the servers.
+/// Deployment kind that the configuration implies: one URL is a single server, several URLs are a
+/// cluster, and `redis_master` makes the URLs sentinels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Setup {
     Single,
@@ -48,7 +50,7 @@ pub(super) async fn examine(settings: &RegistryStore, examination: &mut Examinat
                     examination.findings.push(Finding::problem(what, remedy(&reason)));
                 }
             }
-            // Sentinels and members of a cluster stand in for each other; a server by itself has nobody.
+            // Sentinels and cluster members replace each other; a single server has no replacement.
             Err(unanswered) => {
                 let reason = unanswered.to_string();
                 let what = format!("Redis at {place} does not answer: {reason}");
@@ -61,14 +63,14 @@ pub(super) async fn examine(settings: &RegistryStore, examination: &mut Examinat
     }
 }
 
-/// The server of a URL, without who logs in.
+/// Host and port of a URL, without the credentials.
 fn place(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     rest.split(['/', '?']).next().unwrap_or_default().to_owned()
 }
 
-/// What helps against an answer of Redis', by the word that it begins with.
+/// Remedy for a Redis error, chosen by the error code in its text.
 fn remedy(reason: &str) -> &'static str {
     let table = [
         ("WRONGPASS", "look at the user and the password in registry.store.redis"),
@@ -79,7 +81,7 @@ fn remedy(reason: &str) -> &'static str {
             "let its user read and write the keys that begin with registry.store.tables (ACL SETUSER)",
         ),
         ("READONLY", "name its master, or the sentinels with registry.store.redis_master"),
-        ("OOM", "raise maxmemory, or give heartbeats a Redis of their own"),
+        ("OOM", "raise maxmemory, or give heartbeats their own Redis"),
         (
             "MISCONF",
             "look why it cannot save (its log says so), or set stop-writes-on-bgsave-error no",
@@ -94,7 +96,7 @@ fn remedy(reason: &str) -> &'static str {
     found.map_or(REACH, |(_, remedy)| *remedy)
 }
 
-/// What the server says of itself, and whether it takes a key that ends by itself at once.
+/// Reads the server's INFO, and tests a write with a key that expires after one second.
 async fn ask(url: &str, setup: Setup, tables: &str) -> Result<(Info, RedisResult<()>), Unanswered> {
     let asked = async {
         let client = Client::open(url)?;
@@ -104,7 +106,7 @@ async fn ask(url: &str, setup: Setup, tables: &str) -> Result<(Info, RedisResult
         let mut put = redis::cmd("SET");
         put.arg(format!("{tables}beats:doctor")).arg("1").arg("PX").arg(1_000);
         let written = match setup {
-            // A node of a cluster takes the keys of its own slots alone, and a sentinel none.
+            // A cluster node accepts only keys of its slots, and a sentinel accepts no keys.
             Setup::Cluster | Setup::Sentinels => Ok(()),
             Setup::Single => put.query_async::<()>(&mut connection).await,
         };
@@ -114,7 +116,7 @@ async fn ask(url: &str, setup: Setup, tables: &str) -> Result<(Info, RedisResult
     asked.map_err(|_| Unanswered::Late)?.map_err(Unanswered::Refused)
 }
 
-/// Why a server has said nothing of itself.
+/// Why a server's INFO could not be read.
 #[derive(Debug, thiserror::Error)]
 enum Unanswered {
     #[error("{0}")]
@@ -149,7 +151,7 @@ fn check(place: &str, setup: Setup, info: &Info, found: &mut Vec<Finding>) {
                       are sentinels";
         found.push(Finding::problem(what, remedy));
     }
-    // A sentinel holds no data; what follows is about servers that do.
+    // A sentinel holds no data, so that the following checks do not apply.
     if setup == Setup::Sentinels {
         return;
     }
@@ -167,7 +169,7 @@ fn check(place: &str, setup: Setup, info: &Info, found: &mut Vec<Finding>) {
         );
         found.push(Finding::warning(
             what,
-            "set maxmemory-policy noeviction: heartbeats end by themselves",
+            "set maxmemory-policy noeviction: heartbeats expire by themselves",
         ));
     }
     if max > 0 && number("used_memory") > max / 10 * 9 {
@@ -178,9 +180,8 @@ fn check(place: &str, setup: Setup, info: &Info, found: &mut Vec<Finding>) {
         found.push(Finding::warning(what, remedy("MISCONF")));
     }
     if text("aof_enabled") == "0" && number("rdb_last_save_time") > 0 {
-        let what = format!("{at} keeps heartbeats in memory; when it ends they are gone");
-        let remedy =
-            "nothing is lost by that: nodes go on over the database, and nobody expires for it";
+        let what = format!("{at} keeps heartbeats only in memory: a restart loses them");
+        let remedy = "harmless: nodes go on over the database, and no instance expires";
         found.push(Finding::note(what, remedy));
     }
 }
@@ -233,7 +234,7 @@ mod tests {
             (
                 Setup::Single,
                 format!("{sound}aof_enabled:0\nrdb_last_save_time:1700000000"),
-                Some((Severity::Note, "in memory", "nobody expires")),
+                Some((Severity::Note, "in memory", "no instance expires")),
             ),
         ];
         for (setup, text, expected) in table {

@@ -1,7 +1,7 @@
-//! Versions of engines: numbers with dots, whatever stands around them.
-//! Which version is old enough to be named stands with the engine that it is of.
+//! Parser for version strings of database engines. The oldest supported version is defined in the
+//! module of each engine.
 
-/// The first numbers of a version: `10.11.6-MariaDB` is 10, 11, 6.
+/// The first three numbers of a version: `10.11.6-MariaDB` gives 10, 11, 6. Missing numbers are 0.
 pub(super) fn numbers(version: &str) -> [u64; 3] {
     let mut parts =
         version.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or("").split('.');

@@ -1,4 +1,4 @@
-//! An explanation as JSON, of the snapshot that serves right now.
+//! Explanation of a request as JSON, against the snapshot in service.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::{
     loss, lossy, plugin_owner,
 };
 
-/// Candidates listed: thousands may share one path.
+/// Limit of listed candidates, because thousands of routes may share one path.
 const CANDIDATES_LISTED_MAX: usize = 50;
 
-/// Nodes listed of an upstream.
+/// Limit of listed nodes per upstream.
 const NODES_LISTED_MAX: usize = 50;
 
-/// Candidates that an answer lists at most; it says how many there are.
+/// Limit of candidates that an answer lists; its `candidate_count` is the full number.
 pub const fn candidates_listed_max() -> usize {
     CANDIDATES_LISTED_MAX
 }
 
-/// Answers questions about what is served.
+/// Answers questions against the snapshot in service.
 #[derive(Debug)]
 pub struct ServedQuestions {
     snapshots: Arc<SnapshotCell>,
@@ -36,15 +36,15 @@ pub struct ServedQuestions {
 }
 
 impl ServedQuestions {
-    /// Asked of these snapshots; the settings say what is refused before a route is looked for.
+    /// `settings` decide which requests are refused before routing.
     pub fn new(snapshots: Arc<SnapshotCell>, settings: Arc<Settings>) -> Self {
         Self { snapshots, settings }
     }
 
-    /// Which route a request would take, and why the others lose.
+    /// Explains which route a request would take, and why the others lose.
     ///
     /// # Errors
-    /// The question cannot be understood; the text says which part.
+    /// If the question is invalid; the text names the wrong part.
     pub fn answer(&self, question: &tollhouse_admin::Question) -> Result<Value, String> {
         let asked = asked(question)?;
         if asked.url.below_http().is_some() {
@@ -66,12 +66,12 @@ fn asked(question: &tollhouse_admin::Question) -> Result<Asked, String> {
     let header =
         |line: &String| line.parse::<HeaderLine>().map_err(|error| format!("headers: {error}"));
     let remote_addr = match question.remote_addr.as_deref().filter(|text| !text.is_empty()) {
-        Some(text) => text.parse().map_err(|_| format!("remote_addr: {text} is no address"))?,
+        Some(text) => text.parse().map_err(|_| format!("remote_addr: invalid address {text}"))?,
         None => IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
     let method = question.method.clone().filter(|method| !method.is_empty());
     if method.as_deref().is_some_and(|method| !method.bytes().all(|it| it.is_ascii_graphic())) {
-        return Err("method: it is one word".to_owned());
+        return Err("method: expected a single word".to_owned());
     }
     Ok(Asked {
         url,
@@ -109,7 +109,7 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
         "candidates": listed.map(candidate).collect::<Vec<_>>(),
         "candidate_count": decision.candidates.len(),
     });
-    // A request that ShenYu's plugins answer meets no plugin of a route.
+    // A request that ShenYu's plugins handle runs through none of a route's plugins.
     if let Some(shenyu) = &decision.shenyu {
         add_shenyu(&mut answer, shenyu, decision.winner.as_ref());
         return answer;
@@ -137,7 +137,8 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
     answer
 }
 
-/// What ShenYu's plugins do with the request, in the members that a route has too, and `shenyu` with who won.
+/// Adds the steps of ShenYu's plugins under `shenyu`, and the outcome in the same members that an
+/// ordinary route has.
 fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
     let steps = shenyu.course.steps.iter().map(|step| {
         json!({
@@ -150,7 +151,7 @@ fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
         json!({ "comes_first": shenyu.comes_first, "steps": steps.collect::<Vec<_>>() });
     match &shenyu.course.end {
         CourseEnd::Node { .. } => {}
-        // The member is the one that a refusing route has, so that a reader needs no second case.
+        // Uses the `refused` member of an ordinary route, so that readers need only one case.
         CourseEnd::Answer { status, body } => {
             answer["refused"] =
                 json!({ "status": status, "code": "shenyu", "reason": lossy(body.as_bytes()) });
@@ -169,7 +170,7 @@ fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
     }
 }
 
-/// Selectors or rules: the one that won, then the others in the order of choice.
+/// Selectors or rules as JSON: the winner first, then the others in evaluation order.
 fn chosen_first(candidates: &[ShenyuCandidate]) -> Vec<Value> {
     let mut listed: Vec<&ShenyuCandidate> = candidates.iter().collect();
     listed.sort_by_key(|candidate| candidate.standing != Standing::Won);

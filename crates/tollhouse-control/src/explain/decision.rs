@@ -1,4 +1,4 @@
-//! What becomes of a request: the route that wins, where it leads, and who lost.
+//! The routing decision: the winning route, its destination, and the losing candidates.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::question::Question;
 
-/// The decision on a request.
+/// Routing decision for one request.
 #[derive(Debug)]
 pub struct Decision {
-    /// The route that serves it.
+    /// The route that serves the request; `None` if no route matches.
     pub winner: Option<Winner>,
-    /// Candidates in the order tried, the winner among them.
+    /// Candidates in evaluation order, including the winner.
     pub candidates: Vec<Candidate>,
     /// Plugins of global rules, which run before those of the route.
     pub globals: Arc<Chain>,
-    /// The request's way through ShenYu's plugins, where it comes to them.
+    /// The request's path through ShenYu's plugins, if it reaches them.
     pub shenyu: Option<ByShenyu>,
 }
 
-/// A request that ShenYu's objects have.
+/// ShenYu's handling of a request.
 #[derive(Debug)]
 pub struct ByShenyu {
-    /// Whether they are asked before routes are.
+    /// Whether ShenYu's selectors are evaluated before routes.
     pub comes_first: bool,
-    /// What they do with it.
+    /// Steps and outcome of ShenYu's plugins.
     pub course: Course,
 }
 
 impl ByShenyu {
-    /// Asks the table, where it has its turn: first, or because no route takes the request.
+    /// Evaluates ShenYu's selectors if it is their turn: they come first, or no route matches.
     fn ask(snapshot: &Snapshot, question: &Question, has_route: bool) -> Option<Self> {
         let table = snapshot.shenyu.as_ref()?;
         let is_asked = match table.comes_first {
@@ -47,13 +47,13 @@ impl ByShenyu {
         is_asked.then(|| Self { comes_first, course: table.chain.explain(question) })
     }
 
-    /// Whether a selector of any plugin takes the request.
+    /// Whether a selector of any plugin matches the request.
     pub fn is_known(&self) -> bool {
         let mut selectors = self.course.steps.iter().flat_map(|step| &step.choice.selectors);
         selectors.any(|selector| selector.standing == Standing::Won)
     }
 
-    /// The route to the node at which the way ends.
+    /// The generated route to the node that ShenYu's plugins chose; `None` if they chose no node.
     fn winner(&self, snapshot: &Snapshot) -> Option<Winner> {
         let CourseEnd::Node { target, .. } = self.course.end else { return None };
         let entry = snapshot.shenyu.as_ref()?.targets.get(target)?;
@@ -74,54 +74,49 @@ impl ByShenyu {
     }
 }
 
-/// A route whose path and host were looked at.
+/// A route whose path and host the router compared with the request.
 #[derive(Debug)]
 pub struct Candidate {
-    /// What became of it.
+    /// The router's verdict: priority, and why the route lost.
     pub verdict: Verdict,
-    /// The route itself.
     pub entry: Arc<RouteEntry>,
 }
 
 /// The route that serves a request.
 #[derive(Debug)]
 pub struct Winner {
-    /// The route.
     pub entry: Arc<RouteEntry>,
-    /// Its pattern that matched.
+    /// The URI pattern that matched.
     pub uri: String,
-    /// What the pattern captured, by name.
+    /// Values captured by the pattern, by name.
     pub captured: Vec<(String, Vec<u8>)>,
-    /// Where it leads.
     pub destination: Destination,
 }
 
-/// Where a route leads.
+/// Destination of a route.
 #[derive(Debug)]
 pub enum Destination {
-    /// To an upstream.
     Upstream {
-        /// The object it stands in, such as `upstreams/1` or `routes/1 (inline)`.
+        /// The object that holds the upstream, such as `upstreams/1` or `routes/1 (inline)`.
         place: String,
-        /// The upstream.
         entry: Arc<UpstreamEntry>,
     },
-    /// Nowhere: something is missing.
+    /// No destination, because a referenced object or a node is missing.
     Refused {
-        /// What clients are answered.
+        /// Error code that clients get.
         code: ErrorCode,
-        /// What is missing.
+        /// Explanation of the refusal, such as the missing object.
         missing: String,
     },
 }
 
 impl Decision {
-    /// Whether a route, or a selector of ShenYu's, takes the request.
+    /// Whether a route or a ShenYu selector matches the request.
     pub fn is_taken(&self) -> bool {
         self.shenyu.as_ref().map_or(self.winner.is_some(), ByShenyu::is_known)
     }
 
-    /// Decides on `question`.
+    /// Evaluates `question` against `snapshot`.
     pub fn make(snapshot: &Snapshot, question: &Question) -> Self {
         let request = question.at(&question.path);
         let mut captures = Captures::default();
@@ -148,12 +143,12 @@ impl Decision {
     }
 }
 
-/// Everything whose path (and host, where that comes first) could match.
+/// All routes whose path (and host, where the host is compared first) could match.
 pub fn candidates(snapshot: &Snapshot, question: &Question) -> Vec<Candidate> {
     candidates_at(snapshot, question, &question.path)
 }
 
-/// The same for another path.
+/// Like [`candidates`], for another path, which must be normalised.
 pub fn candidates_at(snapshot: &Snapshot, question: &Question, path: &[u8]) -> Vec<Candidate> {
     let verdicts = snapshot.router.explain(&question.at(path)).into_iter();
     verdicts
@@ -164,7 +159,7 @@ pub fn candidates_at(snapshot: &Snapshot, question: &Question, path: &[u8]) -> V
         .collect()
 }
 
-/// Values of the names in a pattern; a plain `*` is called `:ext`.
+/// Captured values by name. An unnamed `*` is called `:ext`.
 fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
     for (at, _) in uri.match_indices(['*', ':']) {
@@ -178,13 +173,14 @@ fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>
     found
 }
 
-/// A plugin judges the path, and servers read it in several ways.
+/// Refusal of a path that servers could read in different ways, where a plugin decides by the path.
 fn ambiguous() -> Destination {
     let code = ErrorCode::AmbiguousPath;
     Destination::Refused { code, missing: code.meaning().to_owned() }
 }
 
-/// Follows a route by the precedence of APISIX: what it names itself, then what its service does.
+/// Resolves a route's upstream in APISIX's precedence: the route's own upstream first, then that of
+/// its service.
 fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
     let refused = |code, missing: String| Destination::Refused { code, missing };
     let named = |id: &Option<Id>| id.as_ref().map(Id::to_string).unwrap_or_default();
@@ -215,7 +211,7 @@ fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
             return refused(ErrorCode::NoNodes, "the route leads to no upstream".to_owned());
         }
     };
-    // Nodes that a discovery brings are not in the object, so that none there means nothing.
+    // Nodes from a discovery are not in the object, so that an empty list does not mean "no nodes".
     let conf = &upstream.conf;
     if conf.discovery.is_none() && conf.nodes.iter().all(|node| node.weight == 0) {
         let missing = format!("{} has no node with a weight above 0", place(entry, upstream));
@@ -224,7 +220,7 @@ fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
     Destination::Upstream { place: place(entry, upstream), entry: Arc::clone(upstream) }
 }
 
-/// The object that an upstream stands in.
+/// Name of the object that holds an upstream.
 fn place(entry: &RouteEntry, upstream: &UpstreamEntry) -> String {
     match (&upstream.conf.id, &entry.route.upstream, &entry.terms().service) {
         (Some(id), _, _) => format!("upstreams/{id}"),

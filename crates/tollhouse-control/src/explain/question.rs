@@ -1,8 +1,8 @@
-//! The request that is asked about, as the data plane would see it.
+//! The hypothetical request, as the data plane would see it.
 //!
-//! It is written down as bytes and parsed by the codec, so that what the codec refuses is refused
-//! here. The variables are those of `tollhouse-proxy/src/exchange/variables.rs`; a test holds the two against
-//! each other.
+//! The request is serialised and parsed by the codec, so that requests that the codec rejects are
+//! rejected here too. The variables are those of `tollhouse-proxy/src/exchange/variables.rs`; a
+//! test compares the two.
 
 mod exchange;
 
@@ -20,29 +20,29 @@ use tollhouse_router::{
 };
 use tollhouse_telemetry::ErrorCode;
 
-/// Schemes of addresses, with the port that clients leave out.
+/// Accepted URL schemes with their default ports.
 const SCHEMES: [(&str, Option<u16>); 5] =
     [("http", Some(80)), ("https", Some(443)), ("tcp", None), ("tls", None), ("udp", None)];
 
-/// A connection below HTTP: what is carried, to which host and port.
+/// A raw TCP, TLS or UDP connection, for stream routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BelowHttp<'a> {
     /// `tcp`, `tls` or `udp`.
     pub scheme: &'static str,
-    /// A name or an address, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: &'a str,
-    /// The port asked.
     pub port: u16,
 }
 
-/// `http://host[:port]/path?query`, the same with `https`, or `tcp://host:port`, taken apart.
+/// Parsed URL: `http://host[:port]/path?query`, the same with `https`, or `tcp://host:port`,
+/// `tls://host:port`, `udp://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// `host[:port]` as it goes into `Host`.
+    /// `host[:port]` as in the `Host` header, without a default port.
     authority: String,
-    /// The port asked.
+    /// Destination port; the scheme's default if the URL has none.
     port: u16,
-    /// One of [`SCHEMES`].
+    /// Scheme, from [`SCHEMES`].
     scheme: &'static str,
     /// Path and query.
     target: String,
@@ -62,14 +62,14 @@ impl FromStr for Url {
         if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
             return Err("encode spaces and control characters as %20 and the like".to_owned());
         }
-        // A fragment stays with the client.
+        // Clients do not send the fragment.
         let rest = rest.split('#').next().unwrap_or(rest);
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let (_, port) = authority::split(host.as_bytes()).ok_or("its host cannot be read")?;
         let port = port.map(|span| span.bytes_in(host.as_bytes())).unwrap_or_default();
         let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
         let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        // Clients leave the scheme's own port out.
+        // Clients omit the scheme's default port from `Host`.
         let host = own_port.and_then(|own| host.strip_suffix(&format!(":{own}"))).unwrap_or(host);
         let port = port.or(own_port).ok_or("give the port, as in tcp://host:9100")?;
         Ok(Self { authority: host.to_owned(), port, scheme, target })
@@ -77,7 +77,7 @@ impl FromStr for Url {
 }
 
 impl Url {
-    /// The connection, where it is none that carries requests.
+    /// The raw connection of a `tcp`, `tls` or `udp` URL; `None` for HTTP.
     pub fn below_http(&self) -> Option<BelowHttp<'_>> {
         if matches!(self.scheme, "http" | "https") {
             return None;
@@ -89,7 +89,7 @@ impl Url {
     }
 }
 
-/// `Name: value`.
+/// Parsed header line, `Name: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderLine {
     name: String,
@@ -114,54 +114,51 @@ impl FromStr for HeaderLine {
     }
 }
 
-/// The request as it is asked about.
+/// The request to explain, as the caller wrote it.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Its address.
     pub url: Url,
-    /// Its method; GET, or POST where there is a body.
+    /// Method; the default is GET, or POST if there is a body.
     pub method: Option<String>,
-    /// Its header lines.
     pub headers: Vec<HeaderLine>,
-    /// The client's address, as it is once the headers of trusted proxies have been looked at.
+    /// Client address, after the headers of trusted proxies have been evaluated.
     pub remote_addr: IpAddr,
-    /// Its body.
     pub body: Option<String>,
 }
 
-/// Why a request is answered before any route is looked for.
+/// Why a request is refused before routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The codec does not take its head.
+    /// The codec rejects the head.
     Head(HeadError),
-    /// Something else, by its code.
+    /// Another check rejects the request.
     Code(ErrorCode),
 }
 
-/// A request that routes can be matched against.
+/// A parsed request, ready for routing.
 #[derive(Debug)]
 pub struct Question {
     bytes: Vec<u8>,
     head: RequestHead,
-    /// The normalised path.
+    /// Normalised path.
     pub path: Vec<u8>,
-    /// Whether the path is refused where a plugin judges it.
+    /// Whether the path is refused if a plugin decides by it.
     pub is_ambiguous: bool,
-    /// Lower-cased, with its port.
+    /// Lower-cased host with port.
     host: Vec<u8>,
     remote_addr: IpAddr,
     server_port: u16,
     scheme: &'static str,
     body: Vec<u8>,
-    /// What plugins would change; nothing is.
+    /// Edits that plugins would make; always empty here.
     edits: RequestEdits,
 }
 
 impl Question {
-    /// Writes the request down and takes it through everything that comes before the routes.
+    /// Builds the request and runs all checks that the data plane makes before routing.
     ///
     /// # Errors
-    /// When the data plane would answer at once.
+    /// If the data plane would refuse the request before routing.
     pub fn ask(asked: &Asked, settings: &Settings) -> Result<Self, Refused> {
         let bytes = head_text(asked).into_bytes();
         let mut head = RequestHead::default();
@@ -181,7 +178,7 @@ impl Question {
         }
         let mut host = Vec::new();
         head.write_host(&bytes, &mut host);
-        // Plugins see no longer body than this, and a question is answered as they would.
+        // Plugins see an empty body above this limit, so that the explanation has to use one too.
         let mut body = asked.body.clone().unwrap_or_default().into_bytes();
         if body.len() > settings.limits.post_args_bytes {
             body.clear();
@@ -202,7 +199,7 @@ impl Question {
         })
     }
 
-    /// The same request for another path, which must be normalised.
+    /// The routing input with another path, which must be normalised.
     pub fn at<'a>(&'a self, path: &'a [u8]) -> MatchRequest<'a> {
         MatchRequest {
             path,
@@ -214,7 +211,6 @@ impl Question {
         }
     }
 
-    /// The method.
     pub fn method(&self) -> &[u8] {
         self.head.method.bytes_in(&self.bytes)
     }
@@ -224,12 +220,11 @@ impl Question {
         self.head.authority.bytes_in(&self.bytes)
     }
 
-    /// The path as sent.
+    /// The path as sent, before normalisation.
     pub fn sent_path(&self) -> &[u8] {
         self.head.parts.path.bytes_in(&self.bytes)
     }
 
-    /// The client's address.
     pub fn remote_addr(&self) -> IpAddr {
         self.remote_addr
     }
@@ -264,7 +259,7 @@ impl Question {
     }
 }
 
-/// The bytes of the head, with what a client adds itself.
+/// The request head as bytes on the wire, including the headers that a client adds by itself.
 pub fn head_text(asked: &Asked) -> String {
     let default_method = if asked.body.is_some() { "POST" } else { "GET" };
     let method = asked.method.as_deref().unwrap_or(default_method);
@@ -301,7 +296,8 @@ impl Lookup for Question {
             Variable::RemoteAddr => text(self.remote_addr.to_string()),
             Variable::ServerPort => text(self.server_port.to_string()),
             Variable::ServerProtocol => Some(Cow::Borrowed(b"HTTP/1.1")),
-            // Only a connection has these, and only a chosen route has captured anything.
+            // Only a real connection has a remote port and a server address, and only a chosen
+            // route has captured parameters.
             Variable::RemotePort | Variable::ServerAddr | Variable::UriParam(_) => None,
             Variable::Arg(name) => query_argument(self.query()?, name),
             Variable::Header(name) => header_value(name, self.header_lines()),
@@ -320,7 +316,7 @@ impl Lookup for Question {
 }
 
 impl Question {
-    /// What a variable finds in the body.
+    /// Value of a variable in the request body.
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let content_type = self.head.fields.first(Known::ContentType);
         let content_type = content_type.map_or(&[][..], |span| span.bytes_in(&self.bytes));
@@ -328,7 +324,8 @@ impl Question {
         found.into_iter().next().flatten().map(Cow::Owned)
     }
 
-    /// Of the document in the argument `query` of a GET, or in the body of anything else.
+    /// Value of a GraphQL variable. The document is the argument `query` of a GET request, else the
+    /// body.
     fn graphql(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         if self.method() != b"GET" {
             return self.in_body(variable);

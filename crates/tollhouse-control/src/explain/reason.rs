@@ -1,4 +1,4 @@
-//! Parts of an explanation in words: why a candidate lost, and who brings a plugin.
+//! Explanations in words: why a candidate lost, and which object configures a plugin.
 
 use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{Reference, RouteEntry};
@@ -7,7 +7,7 @@ use tollhouse_router::Loss;
 use super::decision::Candidate;
 use crate::terminal::steers;
 
-/// Bytes from outside for a terminal: what could steer it is written as an escape.
+/// Text of untrusted bytes that is safe to print: control characters are escaped.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut text = String::new();
     for letter in String::from_utf8_lossy(bytes).chars() {
@@ -33,7 +33,7 @@ pub fn loss(candidate: &Candidate) -> String {
     }
 }
 
-/// The hosts that a route is for: a service lends its own to a route without any.
+/// Hosts of a route; a route without hosts uses those of its service.
 pub fn hosts(entry: &RouteEntry) -> &[String] {
     match &entry.terms().service {
         Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
@@ -41,7 +41,7 @@ pub fn hosts(entry: &RouteEntry) -> &[String] {
     }
 }
 
-/// The object that brings a plugin.
+/// The object that configures a plugin, such as `routes/1`.
 pub fn plugin_owner(entry: &RouteEntry, step: &PluginStep) -> String {
     let service = match &entry.terms().service {
         Reference::Found(service) => service.id.to_string(),

@@ -1,6 +1,7 @@
-//! Which cluster of nodes a shared store is of: a number that the first of them puts there, and that each
-//! remembers in its data folder, a gateway with its copy of the store. A store that has another, or none any more, was emptied or is
-//! somebody else's. What is then done stands with those who read and write it.
+//! Identity of the cluster that a shared store belongs to. The first node writes a random id into
+//! the store; each node remembers the id in its data folder, a gateway with its copy of the store.
+//! A store with another id or none was emptied, replaced, or belongs to other nodes. The readers
+//! and writers of the store decide how to react.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_store::{Store, StoreError, Transaction};
 
-/// See the module.
+/// Random 128-bit id of a cluster, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterId(Box<str>);
 
@@ -20,21 +21,21 @@ impl fmt::Display for ClusterId {
 }
 
 impl ClusterId {
-    /// One that no other cluster has.
+    /// Generates a new random id.
     fn new() -> anyhow::Result<Self> {
         let mut bytes = [0; 16];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-            .context("the system gives no random numbers")?;
+            .context("the system's random number generator is unavailable")?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The one that a store's entry holds.
+    /// Parses the value of the store's entry; `None` if the value is damaged.
     pub(crate) fn parse(value: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(value).ok()?;
         Some(Self(value.get("id")?.as_str()?.into()))
     }
 
-    /// The one that was [written](fmt::Display) somewhere; none where nothing was.
+    /// Parses the [`Display`](fmt::Display) form; `None` for empty text.
     pub(crate) fn parse_text(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.into()))
@@ -46,7 +47,7 @@ impl ClusterId {
     }
 }
 
-/// The store is of another cluster than this gateway was before.
+/// The store belongs to another cluster than the one that this node was in.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it is not the store that this node shared before: {}; nothing is taken from it or written to it. Bring the \
@@ -57,38 +58,39 @@ impl ClusterId {
     }
 )]
 pub struct OtherCluster {
-    /// The store's.
+    /// Id in the store, if it has one.
     pub there: Option<ClusterId>,
-    /// The node's.
+    /// Id that this node remembers.
     pub own: ClusterId,
-    /// The file in which the node remembers it.
+    /// The file in which the node remembers its id.
     pub copy: String,
 }
 
-/// Where the id lies, of objects under this prefix.
+/// Key of the entry that holds the id, for objects under `prefix`.
 pub fn key(prefix: &str) -> String {
     format!("{prefix}/tollhouse/cluster")
 }
 
-/// The key that only a store of this cluster has: what a commit asks for that is for no other.
+/// Key that exists only in the store of this cluster. Commits require it, so that they cannot reach
+/// another store.
 pub fn fence(prefix: &str, id: &ClusterId) -> String {
     format!("{}/{id}", key(prefix))
 }
 
-/// The id that the store has.
+/// Reads the store's id.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub async fn find(store: &dyn Store, prefix: &str) -> Result<Option<ClusterId>, StoreError> {
     let entry = store.get(&key(prefix)).await?;
     Ok(entry.and_then(|entry| ClusterId::parse(&entry.value)))
 }
 
-/// The id of the store, which is given one where it has none. A gateway that remembers one finds it there, or
-/// goes no further.
+/// Returns the store's id, and creates an id if neither the store nor the node has one. A
+/// remembered id must equal the store's.
 ///
 /// # Errors
-/// The store is of [another cluster](OtherCluster), or cannot be read or written.
+/// If the store is of [another cluster](OtherCluster), or cannot be read or written.
 pub async fn join(
     store: &dyn Store,
     prefix: &str,
@@ -104,7 +106,8 @@ pub async fn join(
     }
 }
 
-/// Gives the store an id; of gateways that start at once, one does.
+/// Writes a new id into the store. If several gateways start at once, the first commit wins and the
+/// others adopt its id.
 async fn begin(store: &dyn Store, prefix: &str) -> anyhow::Result<ClusterId> {
     let (key, id) = (key(prefix), ClusterId::new()?);
     let held = store.get(&key).await.context("failed to read the shared store")?;
@@ -112,7 +115,7 @@ async fn begin(store: &dyn Store, prefix: &str) -> anyhow::Result<ClusterId> {
         .put(&*key, json!({"id": id}).to_string())
         .put(fence(prefix, &id), json!({}).to_string());
     let transaction = match held {
-        // It holds something that is no id.
+        // The entry exists but holds no valid id.
         Some(entry) => put.when_modified_at(&*key, entry.mod_revision),
         None => put.when_absent(&*key),
     };

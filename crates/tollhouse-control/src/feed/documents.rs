@@ -1,4 +1,4 @@
-//! Documents that the Admin API takes as a whole, kept in memory only.
+//! Source of whole documents, put through the Admin API and kept in memory only.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,31 +16,32 @@ use super::event::{AdminAccess, Event, Reading};
 use crate::context::ControlContext;
 use crate::secrets;
 
-/// See the module.
+/// Feed of documents that the Admin API accepts.
 pub struct DocumentFeed {
     documents: watch::Receiver<Numbered>,
     sink: Arc<Sink>,
-    /// Which document was given out last.
+    /// Number of the document that was last returned by `next`.
     given_out: Revision,
-    /// Which is in service.
+    /// Number of the document in service.
     applied: watch::Sender<Revision>,
-    /// What the Admin API keeps beside documents: nothing that lasts.
+    /// In-memory store for the Admin API's other data; lost at exit.
     store: Arc<dyn Store>,
     keyring: Arc<Keyring>,
     key: Secret,
 }
 
-/// A document with its number; none has that of a store that nothing was written to.
+/// A document with its number. Number 0 is the initial empty document.
 #[derive(Default)]
 struct Numbered {
     number: Revision,
     text: String,
 }
 
-/// A document goes on as text, for the same way into service as a file's. The newest is enough.
+/// Accepts documents as text, so that they take the same path into service as files. Only the
+/// newest is kept.
 struct Sink(watch::Sender<Numbered>);
 
-// Documents hold credentials and private keys.
+// Documents hold credentials and private keys, so that only the number is printed.
 impl fmt::Debug for Sink {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Sink({})", self.0.borrow().number)
@@ -60,7 +61,7 @@ impl DocumentSink for Sink {
 }
 
 impl DocumentFeed {
-    /// Nothing has been put yet.
+    /// The feed before the first document.
     pub fn open(cx: &ControlContext) -> anyhow::Result<Self> {
         let (sender, documents) = watch::channel(Numbered::default());
         Ok(Self {
@@ -74,26 +75,26 @@ impl DocumentFeed {
         })
     }
 
-    /// The next document.
+    /// Waits for the next document.
     pub async fn next(&mut self) -> Event {
-        // The feed itself holds the sender.
+        // `self.sink` owns the sender.
         self.documents.changed().await.expect("the sender lives as long as the receiver");
         let began = Instant::now();
         let (number, document) = {
             let newest = self.documents.borrow_and_update();
-            // Whoever may put documents may not read what the process was started with.
+            // Literal: the author of a document must not read this process's environment variables.
             (newest.number, declarative::parse_literal(&newest.text))
         };
         self.given_out = number;
         Event::Document(Reading { document, began })
     }
 
-    /// The document that was given out last is in service.
+    /// Records that the last returned document is in service.
     pub fn note_applied(&self) {
         self.applied.send_replace(self.given_out);
     }
 
-    /// What the Admin API takes documents for.
+    /// Access for an Admin API in standalone mode.
     pub fn admin_access(&self) -> AdminAccess {
         let sink: Arc<dyn DocumentSink> = Arc::<Sink>::clone(&self.sink);
         AdminAccess {

@@ -1,7 +1,8 @@
-//! The built-in echo upstream: a small HTTP server on loopback that answers with what it was sent.
+//! The built-in echo upstream: a small HTTP server on loopback that returns the request it
+//! received.
 //!
-//! It exists so that a first start has something to proxy to. Requests reach it through the data
-//! plane like those of any other upstream.
+//! A first start uses it as an upstream for the demonstration route. Requests reach it through the
+//! data plane, as any other upstream.
 
 use std::net::SocketAddr;
 
@@ -10,13 +11,13 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
 
-/// Longest body echoed, in bytes; more is refused with 413.
+/// Longest accepted body, in bytes; a longer one is refused with 413.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Starts the server on a port of the kernel's choice and returns its address.
+/// Starts the server on a free port and returns its address.
 ///
 /// # Errors
-/// When loopback cannot be listened on.
+/// If loopback cannot be listened on.
 pub async fn start() -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
@@ -38,7 +39,7 @@ pub fn demonstration(echo: SocketAddr) -> Value {
     })
 }
 
-/// The request as JSON: what a gateway's upstream gets to see.
+/// Returns the request, as an upstream sees it, as JSON.
 async fn echo(method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Json<Value> {
     let headers: Map<String, Value> = headers
         .iter()

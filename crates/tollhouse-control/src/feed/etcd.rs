@@ -1,5 +1,5 @@
-//! An etcd that gateways share: how the bootstrap file says it is reached, and that it is reported when
-//! it does not answer. What is in service serves meanwhile; its client goes on asking.
+//! The etcd that gateways share: connection options from the bootstrap file, and reports of
+//! outages. During an outage the configuration in service stays, and the client keeps retrying.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use super::store_copy::StoreCopy;
 use crate::outages::{Outages, Part};
 use crate::secrets::shared_keyring;
 
-/// The store in the etcd of the bootstrap file. It is not connected to yet.
+/// Creates the store from the bootstrap file. It connects on first use.
 ///
 /// # Errors
-/// An address is of no use, or a certificate or key cannot be read.
+/// If an address is invalid, or a certificate or key cannot be read.
 pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<EtcdStore> {
     Ok(EtcdStore::open(&options(bootstrap)?)?)
 }
 
-/// What this node remembers of the store.
+/// This node's local copy of the store.
 pub(crate) fn copy(bootstrap: &Bootstrap) -> StoreCopy {
     StoreCopy::new(&bootstrap.data_dir, bootstrap.admin.prefix.trim_end_matches('/'))
 }
 
-/// How it is reached.
+/// Connection options from the bootstrap file.
 pub(crate) fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
     let etcd = &bootstrap.store.etcd;
     let user = etcd.user.as_ref().zip(etcd.password.as_ref());
@@ -48,7 +48,8 @@ pub(crate) fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
         timeout: etcd.timeout,
         namespace: String::new(),
         own_prefix: format!("{prefix}/tollhouse/"),
-        // ShenYu's objects have no prefix that is configured; two clusters would share them.
+        // ShenYu's key prefix is fixed, so that two clusters in one etcd would share the objects;
+        // relocation puts them under this cluster's prefix.
         relocation: Some(Relocation {
             keys: tollhouse_shenyu::KEY_PREFIX.to_owned(),
             place: format!("{prefix}/tollhouse{}", tollhouse_shenyu::KEY_PREFIX),
@@ -60,27 +61,27 @@ fn pem(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("{name}: {} cannot be read", path.display()))
 }
 
-/// A store that is shared with others, and theirs to be sure.
+/// A shared store after its identity was checked.
 pub struct Joined {
-    /// The store, which takes writes for as long as it stays this cluster's.
+    /// The store; it refuses commits once the store is another cluster's.
     pub store: Arc<dyn Store>,
-    /// Which cluster that is.
+    /// Id of the cluster.
     pub cluster: ClusterId,
-    /// What its secrets are sealed with.
+    /// Keyring for the store's secrets.
     pub keyring: Keyring,
 }
 
-/// Makes this gateway, or a command, one of those that share the store: it has to be the one that was shared
-/// before, with the keyring of the others.
+/// Joins a gateway or a command to the cluster of the shared store. The store must be the one that
+/// this node used before, and the keyring that of the other nodes.
 ///
 /// # Errors
-/// The store is of [another cluster](cluster_id::OtherCluster), its secrets are sealed with another keyring, or
-/// it cannot be read or written.
+/// If the store is of [another cluster](cluster_id::OtherCluster), if its secrets are sealed with
+/// another keyring, or if it cannot be read or written.
 pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Result<Joined> {
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
     let copy = copy(bootstrap);
     let path = copy.path().display().to_string();
-    // First: nothing is written to a store of others.
+    // The identity check comes first, so that nothing is written to a store of another cluster.
     let cluster = cluster_id::join(store.as_ref(), prefix, copy.cluster(), &path).await?;
     let place = format!("etcd at {}", bootstrap.store.etcd.endpoints.join(", "));
     let fence = cluster_id::fence(prefix, &cluster);
@@ -90,7 +91,7 @@ pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Resul
     Ok(Joined { store, cluster, keyring })
 }
 
-/// Reports it when etcd is away and when it is back, until its store is dropped.
+/// Reports outages of etcd and their ends, until the store is dropped.
 pub async fn report(mut reasons: watch::Receiver<Option<String>>, outages: Arc<Outages>) {
     while reasons.changed().await.is_ok() {
         let reason = reasons.borrow_and_update().clone();

@@ -1,5 +1,5 @@
-//! What comes from a source of configuration, whichever it is, and what an Admin API of it works on.
-//! Reading a source, and putting what it brings into service, is the work of the feeds.
+//! Common types of all sources of configuration: the kind of source, its events, and the access
+//! that an Admin API needs. The feeds read the sources.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_proxy::Change;
 use tollhouse_store::{InService, Store};
 
-/// Where resources come from.
+/// Origin of the configuration.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A file, watched.
+    /// A watched file.
     File(PathBuf),
-    /// The store in this folder, written by the Admin API.
+    /// The embedded store in this folder, written by the Admin API.
     Store(PathBuf),
-    /// An etcd whose members have these addresses, shared with other gateways.
+    /// An etcd with these member addresses, shared with other gateways.
     Etcd(Vec<String>),
-    /// Whole documents that the Admin API takes.
+    /// Whole documents that the Admin API accepts.
     Documents,
 }
 
 impl Source {
-    /// The one that the bootstrap file asks for.
+    /// The source that the bootstrap file selects.
     pub fn from_bootstrap(bootstrap: &Bootstrap) -> Self {
         match &bootstrap.resources {
             Some(path) => Source::File(path.clone()),
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// What stands in the place of etcd, in one word or two.
+    /// Short name of the kind of store, for places where APISIX shows "etcd".
     pub fn store_name(&self) -> &'static str {
         match self {
             Source::File(_) => "file",
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// What people call it.
+    /// Name of the source for messages.
     pub fn name(&self) -> String {
         match self {
             Source::File(path) => path.display().to_string(),
@@ -60,38 +60,39 @@ impl Source {
     }
 }
 
-/// What came.
+/// A change of the configuration.
 #[derive(Debug)]
 pub enum Event {
-    /// Objects of the store changed.
+    /// Some objects of the store changed.
     Changes(Vec<Change>),
-    /// All objects of the store, after a gap: what is not among them has gone.
+    /// All objects of the store, after a gap in its events. Objects that are not listed were
+    /// deleted.
     Everything(Vec<Change>),
     /// A whole document.
     Document(Reading),
 }
 
-/// A document that was read.
+/// Result of reading a document.
 #[derive(Debug)]
 pub struct Reading {
-    /// What it says, or why it cannot be read.
+    /// The document, or the problems that make it invalid.
     pub document: Result<Document, Problems>,
-    /// When reading began: a change is measured from there.
+    /// Start of reading; the time to service is measured from here.
     pub began: Instant,
 }
 
-/// What an Admin API works on.
+/// Everything that an Admin API needs of a source.
 pub struct AdminAccess {
-    /// The objects.
+    /// The store of objects.
     pub store: Arc<dyn Store>,
-    /// What secrets among them are sealed with.
+    /// Keyring for the secrets in the objects.
     pub keyring: Arc<Keyring>,
-    /// What callers have to show.
+    /// Key that callers must present.
     pub key: Secret,
-    /// What callers may do.
+    /// Operations that callers may use.
     pub mode: Mode,
-    /// How far this gateway serves what is written, where callers wait for that.
+    /// Revision in service, for callers that wait until their write is served.
     pub in_service: Option<InService>,
-    /// The same of ShenYu's objects, which are followed apart.
+    /// Revision of ShenYu's objects in service; they are followed separately.
     pub shenyu_in_service: Option<InService>,
 }

@@ -1,5 +1,5 @@
-//! A shared store whose every commit asks that the store still is this cluster's: what came in its place between two
-//! looks is not written to. All else is the store's own.
+//! Guard around a shared store: every commit requires that the store is still this cluster's, so
+//! that nothing is written to a store that replaced it. Reads pass through unchecked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use tollhouse_store::{
     Transaction, Watch,
 };
 
-/// What is said of a commit that met another store.
+/// Error text of a commit that met another store.
 const REASON: &str =
     "it is not the store that this gateway serves from: it was emptied or replaced";
 
 const REMEDY: &str = "bring the store back as it was; nothing is written to this one";
 
-/// See the module.
+/// A store that refuses commits unless it holds the cluster's key.
 pub struct FencedStore {
     inner: Arc<dyn Store>,
-    /// What people call it.
+    /// Name of the store for messages.
     place: Box<str>,
     /// The key that only a store of this cluster has.
     key: Box<str>,
 }
 
 impl FencedStore {
-    /// The store, as long as it has this key.
+    /// Wraps `inner`. `key` must exist in it for a commit to succeed.
     pub fn new(
         inner: Arc<dyn Store>,
         place: impl Into<Box<str>>,
@@ -38,7 +38,7 @@ impl FencedStore {
 impl Store for FencedStore {
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
-        // One condition is taken.
+        // The guard uses one operation.
         Limits { operations_max: limits.operations_max - 1, ..limits }
     }
 
@@ -62,7 +62,7 @@ impl Store for FencedStore {
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
         let fence = Condition::Exists { key: self.key.clone() };
         let mut transaction = transaction;
-        // First: of conditions that do not hold the first is named.
+        // Inserted first, because a conflict names the first condition that fails.
         transaction.conditions.insert(0, fence);
         Box::pin(async move {
             match self.inner.commit(transaction).await {

@@ -1,5 +1,5 @@
-//! The watched file: read when it looks different, or when somebody asks; and the Admin API's view of
-//! it.
+//! The watched file as a source: read after it changes or on request. Also the read-only view of it
+//! for the Admin API.
 
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ use super::watch::Watched;
 use crate::context::ControlContext;
 use crate::secrets;
 
-/// See the module.
+/// Feed of a watched configuration file.
 pub struct FileFeed {
     path: PathBuf,
     watched: Watched,
-    /// The text that was read last; `None` if it could not be.
+    /// Mark of the text that was last read; `None` if reading failed.
     seen: Option<FileMark>,
-    /// What the Admin API reads, unless it is off.
+    /// The Admin API's view; `None` if its listener is off.
     view: Option<View>,
 }
 
-/// The objects of the file as the Admin API reads them.
+/// The file's objects, mirrored into an in-memory store for the Admin API.
 struct View {
     store: Arc<dyn Store>,
     keyring: Arc<Keyring>,
     key: Secret,
 }
 
-/// Tells one text of a file from another.
+/// Length and hash of a file's text, to detect changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileMark {
     bytes: usize,
@@ -51,9 +51,9 @@ impl FileMark {
 }
 
 impl FileFeed {
-    /// Reads the file, and follows from there.
+    /// Reads the file and starts watching it.
     pub fn open(path: &Path, cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
-        // Watched before it is read: a change in between is then seen twice rather than never.
+        // Watched before reading, so that a change in between is read twice rather than missed.
         let watched = Watched::new(path.to_owned());
         let has_view = !cx.bootstrap.listen.admin.is_empty();
         let view = has_view.then(|| View::start(path, cx)).transpose()?;
@@ -62,7 +62,7 @@ impl FileFeed {
         Ok((feed, first))
     }
 
-    /// What the file says next.
+    /// Waits for the next content of the file.
     pub async fn next(&mut self) -> Event {
         loop {
             self.watched.changed().await;
@@ -72,7 +72,7 @@ impl FileFeed {
         }
     }
 
-    /// What the file says now; `None` where that is what it said before.
+    /// Reads the file; `None` if its text is unchanged.
     pub fn look(&mut self) -> Option<Event> {
         let began = Instant::now();
         let document = match declarative::read_text(&self.path) {
@@ -91,7 +91,7 @@ impl FileFeed {
         Some(Event::Document(Reading { document, began }))
     }
 
-    /// What the Admin API may look at.
+    /// Read-only access for the Admin API; `None` if its listener is off.
     pub fn admin_access(&self) -> Option<AdminAccess> {
         let view = self.view.as_ref()?;
         Some(AdminAccess {
@@ -116,7 +116,7 @@ impl View {
             prefix: cx.store_prefix().to_owned(),
             file: file.display().to_string(),
         };
-        // It ends with the process: a file is followed for as long as that.
+        // The task lives as long as the process, like the feed.
         tokio::spawn(mirror.follow(cx.documents.subscribe()));
         Ok(Self { store, keyring, key: secrets::admin_key(&cx.bootstrap)? })
     }

@@ -1,6 +1,7 @@
-//! The marks of the folders of objects in an etcd that APISIX's nodes may read too: one key for each folder, named as
-//! the folder is. Those nodes take the first key of a folder for its mark and pass it over, so a folder without one
-//! costs them an object. Marks are put at the start, and put back when somebody has removed them with a folder.
+//! Marker keys of object folders, for APISIX nodes that read the same etcd. Each folder has one
+//! marker, whose key is the folder's name. Such a node takes the first key of a folder for the
+//! marker and skips it, so that a folder without a marker loses its first object there. Markers are
+//! written at the start, and again when they are deleted together with a folder.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +9,20 @@ use tollhouse_config::store_keys::kind_prefix;
 use tollhouse_model::Kind;
 use tollhouse_store::{Event, Listing, Store, StoreError, Transaction};
 
-/// What a mark holds, as APISIX writes it.
+/// Value of a marker, as APISIX writes it.
 const MARK: &str = "init_dir";
 
-/// See the module.
+/// Keys of all markers.
 #[derive(Debug, Clone)]
 pub struct FolderMarks(BTreeSet<String>);
 
 impl FolderMarks {
-    /// Those below a prefix.
+    /// The markers below a prefix.
     pub fn below(prefix: &str) -> Self {
         Self(Kind::ALL.into_iter().map(|kind| kind_prefix(prefix, kind)).collect())
     }
 
-    /// Whether one is removed by these events.
+    /// Whether one of these events deletes a marker.
     pub fn lose(&self, events: &[Event]) -> bool {
         events.iter().any(|event| match event {
             Event::Delete { key, .. } => self.0.contains(&**key),
@@ -29,16 +30,17 @@ impl FolderMarks {
         })
     }
 
-    /// Whether a listing has all of them.
+    /// Whether a listing contains all markers.
     pub fn are_in(&self, listing: &Listing) -> bool {
         let found = listing.entries.iter().filter(|entry| self.0.contains(&*entry.key));
         found.count() == self.0.len()
     }
 
-    /// Puts those that are missing, in one commit; another gateway may be faster.
+    /// Writes the missing markers in one commit. A conflict is ignored, because it means that
+    /// another gateway has written them.
     ///
     /// # Errors
-    /// The store cannot be read or written.
+    /// If the store cannot be read or written.
     pub async fn put(&self, store: &dyn Store) -> Result<(), StoreError> {
         let mut missing = Vec::new();
         for key in &self.0 {

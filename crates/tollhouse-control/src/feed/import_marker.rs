@@ -1,30 +1,32 @@
-//! What tells the gateways of a shared store that many commits belong together: the keys that an import puts
-//! before its first object and takes away behind its last one. Which objects it writes is not known here.
+//! Keys that tell the gateways of a shared store that many commits are one import. The importer
+//! writes them before its first object and deletes them after the last.
 //!
-//! One key says that an import has begun; the other, under the importer's lease, that it still goes on. An
-//! importer that dies leaves the first behind, so that whoever comes later knows that half of it is missing.
+//! The key `begun` says that an import has begun. The key `alive`, under the importer's lease, says
+//! that it is still running. If an importer dies, `begun` remains, so that later readers know that
+//! the import is incomplete.
 
 use std::time::Duration;
 
 use tollhouse_store::{LeaseId, Store, StoreError, Transaction};
 
-/// How long an importer counts as alive after it was last heard of.
+/// Lease of an importer: it counts as dead this long after its last renewal.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Keys hold an object, as all of APISIX's do; gateways take a key without a value for a deleted one.
+/// An object, as all of APISIX's values are; APISIX gateways treat a key without a value as
+/// deleted.
 const VALUE: &str = "{}";
 
-/// The keys of imports of objects under one prefix.
+/// The keys for imports under one prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportMarker {
-    /// There from before the first object to behind the last.
+    /// Exists from before the first object until after the last.
     pub begun: Box<str>,
-    /// There while somebody writes.
+    /// Exists while an importer is running.
     pub alive: Box<str>,
 }
 
 impl ImportMarker {
-    /// Those of this prefix.
+    /// The keys under `prefix`.
     pub fn new(prefix: &str) -> Self {
         Self {
             begun: format!("{prefix}/tollhouse/import/begun").into(),
@@ -32,11 +34,12 @@ impl ImportMarker {
         }
     }
 
-    /// Says that many commits follow, each of which has to be made [while](Transaction::while_held) the lease
-    /// is held. What another import left half is now this one's to finish.
+    /// Starts an import. Each of its commits must be made [while](Transaction::while_held) the
+    /// returned lease is held. An incomplete import of another importer is taken over.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] while another import goes on; the store cannot be written.
+    /// Returns [`StoreError::Conflict`] while another import is running, or the error of a store
+    /// that cannot be written.
     pub async fn begin(&self, store: &dyn Store) -> Result<LeaseId, StoreError> {
         let lease = store.grant(LEASE).await?;
         let begin = Transaction::new()
@@ -46,26 +49,26 @@ impl ImportMarker {
         match store.commit(begin).await {
             Ok(_) => Ok(lease),
             Err(error) => {
-                // It would end by itself.
+                // A lease that cannot be revoked expires by itself.
                 let _ = store.revoke(lease).await;
                 Err(error)
             }
         }
     }
 
-    /// Says that all is there, in the commit that makes it so.
+    /// Ends an import. The commit that deletes the keys makes the import complete.
     ///
     /// # Errors
-    /// The lease has ended, or the store cannot be written.
+    /// If the lease has expired or the store cannot be written.
     pub async fn end(&self, store: &dyn Store, lease: LeaseId) -> Result<(), StoreError> {
         let end = Transaction::new().while_held(lease).delete(&*self.begun).delete(&*self.alive);
         store.commit(end).await?;
-        // Nothing hangs on it any more, and it ends by itself.
+        // No key uses the lease any more; if this fails, it expires by itself.
         let _ = store.revoke(lease).await;
         Ok(())
     }
 
-    /// The transaction, if no import goes on meanwhile.
+    /// Makes the transaction conditional: it fails while an import is running.
     #[must_use]
     pub fn alone(&self, transaction: Transaction) -> Transaction {
         transaction.when_absent(&*self.alive)

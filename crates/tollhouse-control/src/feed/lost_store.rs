@@ -1,20 +1,21 @@
-//! Refuses to begin with an empty store where there was one before: a volume that is not mounted or a restore that failed
-//! half-way would otherwise look like a gateway that runs.
+//! Refusal to start with an empty store where a store existed before: otherwise an unmounted volume
+//! or a failed restore would look like a working gateway.
 
 use std::path::{Path, PathBuf};
 
 use tollhouse_config::Bootstrap;
 
-/// The store of the data folder.
+/// File name of the store in the data folder.
 const STORE: &str = "store.db";
 
-/// Made before a store's first file, and never removed.
+/// Lock file, created before a store's first file and never removed.
 const LOCK: &str = "store.lock";
 
-/// Made once a store was open: a process that was killed while it made its first store leaves none of them.
+/// Files created after the first store was opened. A process that was killed while it created its
+/// first store leaves none of them.
 const MADE_LATER: [&str; 3] = ["keyring", "admin.key", "store.reserve"];
 
-/// The store of a folder is gone.
+/// The folder's store is missing or empty.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} is {state}, though a gateway kept its objects in this folder before: look whether the volume is mounted and \
@@ -27,16 +28,16 @@ pub struct LostStore {
     state: &'static str,
 }
 
-/// Checks that the data folder has the store that was in it.
+/// Checks that the data folder still has the store that was in it.
 ///
 /// # Errors
-/// It is missing or empty, and the folder was in use.
+/// If the store is missing or empty, and the folder was in use.
 pub fn check(bootstrap: &Bootstrap) -> Result<(), LostStore> {
     let folder = &bootstrap.data_dir;
     let path = folder.join(STORE);
     let state = match std::fs::metadata(&path).map(|file| file.len()) {
         Ok(0) => "empty",
-        // What else keeps it from being read is found by opening it.
+        // Other damage is detected when the store is opened.
         Ok(_) => return Ok(()),
         Err(_) => "missing",
     };
@@ -49,7 +50,8 @@ pub fn check(bootstrap: &Bootstrap) -> Result<(), LostStore> {
 fn was_in_use(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).exists();
     let was_opened = has(LOCK) && MADE_LATER.iter().any(|name| has(name));
-    // A folder that was brought here without its locks. Without a store no keyring is made.
+    // The second case is a folder that was copied without its lock files: a keyring is only created
+    // with a store.
     was_opened || (has("keyring") && has("registry/store.db"))
 }
 

@@ -1,5 +1,6 @@
-//! The objects of the file in service, in a store in memory: what the Admin API reads where it may not
-//! write. It follows the file a moment after the data plane does, and keeps a row about each change of it.
+//! Mirror of the configuration file's objects in an in-memory store, which the read-only Admin API
+//! serves. The mirror follows shortly after the data plane, and adds a row to the list of changes
+//! for each change of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,31 +19,31 @@ use tollhouse_store::{Operation, Store, StoreError};
 
 use tollhouse_store::Batches;
 
-/// Rows about changes that are kept: what an operator reads of a file's past, some megabytes at most.
+/// Limit of stored change rows: the file's history for operators, a few megabytes at most.
 const ROWS_MAX: usize = 200;
 
-/// See the module.
+/// State of the mirror.
 pub struct Mirror {
-    /// Where the objects are kept.
+    /// The in-memory store.
     pub store: Arc<dyn Store>,
-    /// What their secrets are sealed with, as in any store.
+    /// Keyring for the objects' secrets, as in any store.
     pub keyring: Arc<Keyring>,
-    /// What knows their secrets.
+    /// Plugins and kinds, which define the secret fields.
     pub catalogue: Arc<Catalogue>,
-    /// What keys begin with.
+    /// Prefix of all keys.
     pub prefix: String,
-    /// The file.
+    /// Path of the file.
     pub file: String,
 }
 
 impl Mirror {
-    /// Follows documents for as long as they come.
+    /// Mirrors each document, until the sender closes.
     pub async fn follow(self, mut documents: watch::Receiver<Arc<Fingerprints>>) {
         let mut before = None;
         loop {
             let document = Arc::clone(&documents.borrow_and_update());
             let shown = self.show(&document, before.as_deref()).await;
-            // What stands there before the file was read is no document.
+            // The initial value before the file was first read is not a document.
             if before.is_some() || !document.is_empty() {
                 before = Some(document);
             }
@@ -55,7 +56,7 @@ impl Mirror {
         }
     }
 
-    /// Brings the store to what the document says, with a row about what differs from the one `before`.
+    /// Updates the store to `document`, and adds a row with the differences from `before`.
     async fn show(
         &self,
         document: &Fingerprints,
@@ -80,7 +81,7 @@ impl Mirror {
         }
         gone.into_keys().for_each(|key| batches.add(Operation::delete(key)));
         if let Some(row) = before.and_then(|before| self.row(before, document)) {
-            // Two readings of one millisecond are of two revisions.
+            // The revision makes keys unique if the file is read twice in one millisecond.
             let suffix = format!("{:08x}", revision.0);
             let key = format!("{changes}{}", change_row::key_of(row.at_ms, &suffix));
             batches.add(Operation::put(key, row.to_text()));
@@ -93,7 +94,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The row about what differs between two documents; none where nothing does.
+    /// The change row for two documents; `None` if they are equal.
     fn row(&self, before: &Fingerprints, after: &Fingerprints) -> Option<ChangeRow> {
         let mut changed: BTreeMap<String, BothSides> = BTreeMap::new();
         let mut more = 0;
@@ -114,7 +115,8 @@ impl Mirror {
                 let sealed = |known: Known| self.object(kind, &known.text, known.id.as_str());
                 changed.insert(path, (before.and_then(sealed), after.and_then(sealed)));
             };
-            // Compared as text: a document is read anew as a whole, and what says the same word for word is no change.
+            // Compares the JSON text: the whole document is parsed again, and unchanged text is not
+            // a change.
             for known in after.items_by_kind(kind) {
                 let before = old.remove(&known.id);
                 if before.as_ref().is_none_or(|before| before.text != known.text) {

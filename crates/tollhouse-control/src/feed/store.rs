@@ -1,5 +1,5 @@
-//! The store as a feed: what is followed of it, the demonstration while it is empty, and what the Admin
-//! API writes.
+//! The store as a source: follows its objects, serves the demonstration route while the store is
+//! empty, and gives the Admin API access for writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,39 +30,40 @@ use crate::process::handover::Predecessor;
 use crate::secrets::{self, sealed_store};
 use tollhouse_store::Batches;
 
-/// How long a successor waits for the store of a process that is just leaving.
+/// Time that a successor waits for a leaving process to close the store.
 const STORE_WAIT: Duration = Duration::from_secs(10);
 
-/// How often it looks.
+/// Interval between attempts to open the store during [`STORE_WAIT`].
 const STORE_LOOK: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// Feed of a store's objects.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
     events: mpsc::Receiver<Read>,
-    /// They read the store for as long as somebody takes what they read: our objects, and ShenYu's.
+    /// Tasks that read the store while the receiver exists: one for APISIX's objects, one for
+    /// ShenYu's.
     followers: Vec<JoinHandle<()>>,
     keyring: Arc<Keyring>,
     key: Secret,
-    /// Whether the demonstration is in service, because there is nothing else.
+    /// Whether the demonstration route is in service, because the store is empty.
     has_demonstration: bool,
-    /// How far our objects have come.
+    /// Progress of APISIX's objects.
     objects: Way,
-    /// How far ShenYu's have; nothing where those may not be read.
+    /// Progress of ShenYu's objects; `None` if this user may not read them.
     shenyu: Option<Way>,
     sharing: Sharing,
 }
 
-/// How far objects have come on their way from the store into service.
+/// Progress of objects from the store into service.
 struct Way {
-    /// Up to which revision events have been given out.
+    /// Revision up to which `next` has returned events.
     given_out: Revision,
-    /// Up to which they are in service.
+    /// Revision in service.
     applied: watch::Sender<Revision>,
 }
 
 impl Way {
-    /// Of objects that were read up to a revision.
+    /// Starts at the revision of the first reading.
     fn new(given_out: Revision) -> Self {
         Self { given_out, applied: watch::Sender::new(Revision::ZERO) }
     }
@@ -78,20 +79,20 @@ impl Way {
     }
 }
 
-/// Who else has the store.
+/// Other users of the store.
 enum Sharing {
-    /// Nobody: it is that of a folder, which this process alone has open.
+    /// No other user: the store is in this process's data folder.
     Alone,
-    /// Other gateways. The tasks report when it is away.
+    /// Other gateways. The tasks report outages.
     Shared(JoinSet<()>),
-    /// It stands in for a shared one that is away, for the reason given.
+    /// A local copy serves in place of an unreachable shared store; the text is the reason.
     Provisional(String),
 }
 
-/// Opens a store, waiting for a process that is just leaving it.
+/// Opens a store. If a predecessor is leaving, retries until that process has closed the store.
 ///
 /// # Errors
-/// The store cannot be opened.
+/// If the store cannot be opened.
 pub async fn open_store(
     location: &Location,
     options: &Options,
@@ -113,7 +114,7 @@ pub async fn open_store(
 /// Opens the store of the data folder.
 ///
 /// # Errors
-/// It cannot be opened, or is gone.
+/// If it cannot be opened, or an existing store has disappeared.
 pub async fn open_own_store(
     bootstrap: &Bootstrap,
     predecessor: Predecessor,
@@ -124,7 +125,7 @@ pub async fn open_own_store(
 }
 
 impl StoreFeed {
-    /// Opens the store of the data folder, reads everything, and follows from there.
+    /// Opens the store of the data folder, reads all objects, and starts following changes.
     pub async fn open(
         cx: &ControlContext,
         predecessor: Predecessor,
@@ -141,11 +142,12 @@ impl StoreFeed {
         Ok((feed, Event::Everything(everything)))
     }
 
-    /// The same of an etcd that other gateways read and write too. It has no demonstration: what serves
-    /// on many gateways is put there by somebody.
+    /// Opens an etcd that other gateways share. It has no demonstration route, because its contents
+    /// serve on many gateways.
     ///
     /// # Errors
-    /// It cannot be read, is of another cluster, or its secrets are sealed with another keyring.
+    /// If it cannot be read, belongs to another cluster, or its secrets are sealed with another
+    /// keyring.
     pub async fn open_etcd(cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
         let store = etcd::open(&cx.bootstrap)?;
         let reasons = store.outages();
@@ -162,15 +164,16 @@ impl StoreFeed {
         Ok((feed, Event::Everything(everything)))
     }
 
-    /// Whether there may be something to serve while a shared store is away.
+    /// Whether a copy may exist that can serve while the shared store is unreachable.
     pub fn has_copy(cx: &ControlContext) -> bool {
         store_copy(cx).path().exists()
     }
 
-    /// What was copied of a shared store that is away; without a copy, nothing, and nothing to serve.
+    /// Opens the local copy of an unreachable shared store. Without a usable copy the feed has no
+    /// initial event.
     ///
     /// # Errors
-    /// There is no keyring.
+    /// If the keyring is missing.
     pub async fn open_copy(
         cx: &ControlContext,
         source: &Source,
@@ -181,7 +184,8 @@ impl StoreFeed {
         let path = copy.path().display().to_string();
         cx.outages.report(Part::Store, format!("{name}: {reason}"));
         let copied = tokio::task::spawn_blocking(move || copy.read()).await?;
-        // A copy that cannot be read must not keep the process from starting: the store may be back any moment.
+        // An unreadable copy must not prevent the start, because the store may return at any
+        // moment.
         let copied = copied.unwrap_or_else(|error| {
             tracing::error!("{path}, the copy of {name}, is not used: {error}");
             None
@@ -204,7 +208,7 @@ impl StoreFeed {
         Ok((feed, has_copy.then_some(Event::Everything(everything))))
     }
 
-    /// Serves the contents of the data folder's store, read-only, when the full disk keeps it from being opened.
+    /// Serves the data folder's store read-only, if a full disk prevents opening it.
     ///
     /// # Errors
     /// If the store cannot be read either, or no keyring exists.
@@ -224,7 +228,8 @@ impl StoreFeed {
         Ok((feed, Event::Everything(everything)))
     }
 
-    /// These entries in the place of a store that cannot be had, for the reason given.
+    /// Opens an in-memory store with these entries in place of the real store; `away` is the
+    /// reason.
     async fn stand_in(
         cx: &ControlContext,
         entries: impl Iterator<Item = Operation>,
@@ -241,7 +246,7 @@ impl StoreFeed {
         Self::follow(cx, (store, None), Arc::new(keyring), sharing).await
     }
 
-    /// Reads everything, and follows from there.
+    /// Reads all objects, and starts the tasks that follow changes.
     async fn follow(
         cx: &ControlContext,
         (store, shared): (Arc<dyn Store>, Option<SharedStore>),
@@ -260,7 +265,7 @@ impl StoreFeed {
         let (stored, mut everything) = Stored::open(parts(), cx.store_prefix()).await?;
         let objects = Way::new(stored.revision());
         let mut shenyu = None;
-        // One at a time: what queues up meanwhile is taken together.
+        // Capacity one: commits that arrive meanwhile are read as one batch.
         let (sender, events) = mpsc::channel(1);
         let mut followers = vec![tokio::spawn(stored.follow(sender.clone()))];
         match Stored::open_shenyu(parts(), cx.store_prefix()).await {
@@ -269,7 +274,7 @@ impl StoreFeed {
                 everything.extend(changes);
                 followers.push(tokio::spawn(of_shenyu.follow(sender)));
             }
-            // A user of a shared store need not have rights on more than the folder of our own.
+            // A user of a shared store may have rights on the APISIX folder only.
             Err(StoreError::Declined { reason, .. }) => {
                 let folder = tollhouse_shenyu::KEY_PREFIX;
                 tracing::info!(
@@ -294,7 +299,7 @@ impl StoreFeed {
         Ok((feed, everything))
     }
 
-    /// The next event; `None` once the store is closed.
+    /// Waits for the next event; `None` once the store is closed.
     pub async fn next(&mut self) -> Option<Event> {
         let Read { mut event, dialect, revision } = self.events.recv().await?;
         let way = match dialect {
@@ -305,21 +310,21 @@ impl StoreFeed {
             way.given_out = revision;
         }
         match &mut event {
-            // The first object of somebody's own takes the demonstration's place.
+            // The first stored object replaces the demonstration route.
             Event::Changes(changes) if !changes.is_empty() => {
                 if std::mem::take(&mut self.has_demonstration) {
                     let id = Id::new(echo::DEMONSTRATION);
                     changes.insert(0, Change::Delete { kind: Kind::Route, id });
                 }
             }
-            // The demonstration is none of these, and goes.
+            // A full listing replaces everything, including the demonstration route.
             Event::Everything(_) => self.has_demonstration = false,
             Event::Changes(_) | Event::Document(_) => {}
         }
         Some(event)
     }
 
-    /// Everything that was given out is in service.
+    /// Records that all returned events are in service.
     pub fn note_applied(&self) {
         self.objects.note_applied();
         if let Some(shenyu) = &self.shenyu {
@@ -327,24 +332,24 @@ impl StoreFeed {
         }
     }
 
-    /// Whether the demonstration is in service.
+    /// Whether the demonstration route is in service.
     pub fn has_demonstration(&self) -> bool {
         self.has_demonstration
     }
 
-    /// Whether no other process can have the store meanwhile.
+    /// Whether other processes are locked out of the store.
     pub fn is_exclusive(&self) -> bool {
         matches!(self.sharing, Sharing::Alone)
     }
 
-    /// Whether it stands in for a store that is away.
+    /// Whether a local copy serves in place of an unreachable store.
     pub fn is_provisional(&self) -> bool {
         matches!(self.sharing, Sharing::Provisional(_))
     }
 
-    /// What the Admin API writes.
+    /// Access for the Admin API; read-only if the feed is provisional.
     pub fn admin_access(&self) -> AdminAccess {
-        // What stands in for a store is not written.
+        // A provisional feed takes no writes, so that no caller waits for them.
         let serves_writes = !self.is_provisional();
         AdminAccess {
             store: Arc::clone(&self.store),
@@ -359,14 +364,14 @@ impl StoreFeed {
         }
     }
 
-    /// Lets go of the store, once the follower does not read it any more.
+    /// Closes the store after its followers have ended.
     pub async fn close(self) {
         drop(self.events);
         if let Sharing::Shared(mut tasks) = self.sharing {
             tasks.shutdown().await;
         }
         for follower in self.followers {
-            // A panic of a follower has been reported by it; there is nothing to add here.
+            // A follower that panics has already reported the panic.
             let _ = follower.await;
         }
     }
@@ -376,7 +381,7 @@ fn store_copy(cx: &ControlContext) -> StoreCopy {
     StoreCopy::new(&cx.bootstrap.data_dir, cx.store_prefix())
 }
 
-/// The route that a fresh gateway serves, with the upstream behind it.
+/// Starts the echo server, and returns the route to it.
 async fn demonstration() -> anyhow::Result<Change> {
     let address = echo::start().await.context("the built-in echo upstream")?;
     Ok(Change::Upsert {

@@ -1,10 +1,10 @@
-//! The objects of a shared store as this gateway serves them, in files of the data folder: what a gateway serves that
-//! starts while the store is away.
+//! Local copy of a shared store's objects, in the data folder. A gateway that starts while the
+//! store is unreachable serves this copy.
 //!
-//! `store-copy` has lines of JSON: its head, each entry, and a checksum of all before it. A file that is not whole is
-//! as good as none. Beside it lies a journal of the changes since (`journal`), which the copy names by number; the
-//! journal behind that one may go on from it. Secrets in all of them are sealed as they are in the store. `keeper` keeps
-//! them up to date.
+//! The file `store-copy` has lines of JSON: a header, the entries, and a checksum of all previous
+//! lines. An incomplete file is unusable. A numbered journal beside it holds later changes
+//! (`journal`). The copy's header names the first journal to replay; later journals may continue
+//! it. Secrets are sealed as in the store. `keeper` keeps the files up to date.
 
 mod journal;
 mod keeper;
@@ -27,36 +27,36 @@ use super::cluster_id::ClusterId;
 /// The format of the files that this version writes. Format 1 had no journal.
 const FORMAT: u32 = 2;
 
-/// Keys that gateways keep for themselves under the prefix; they are no configuration.
+/// Keys under the prefix that gateways use themselves and that are not configuration.
 const OWN_KEYS: &str = "tollhouse/";
 
-/// Place of a copy, and the part of a store that it is of.
+/// Path of a copy, and the part of the store that it covers.
 #[derive(Debug, Clone)]
 pub struct StoreCopy {
     path: PathBuf,
-    /// What its keys begin with, without a slash at the end.
+    /// Prefix of the covered keys, without a slash at the end.
     prefix: String,
-    /// The cluster that the store is of, for copies that are made.
+    /// The store's cluster, for new copies.
     cluster: Option<ClusterId>,
 }
 
-/// The first line.
+/// First line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: u32,
     prefix: String,
-    /// Copies of before there were ids have none.
+    /// Absent in copies from versions without cluster ids.
     #[serde(default)]
     cluster: Option<ClusterId>,
     revision: u64,
     written_at: u64,
     entries: usize,
-    /// Number of the journal that goes on from here; 0 for none.
+    /// Number of the first journal to replay; 0 for none.
     #[serde(default)]
     journal: u64,
 }
 
-/// The last line.
+/// Last line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trailer {
     sha256: String,
@@ -76,13 +76,13 @@ pub struct Copied {
 /// Why a copy cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCopy {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// Some of it is missing or changed.
+    /// The file is incomplete or was changed.
     #[error("it is damaged")]
     Damaged,
-    /// It is of another prefix.
+    /// The copy covers another prefix.
     #[error("it is of the objects under {0}")]
     Foreign(String),
     /// A newer version wrote it.
@@ -91,27 +91,27 @@ pub enum UnusableCopy {
 }
 
 impl StoreCopy {
-    /// The copy in a data folder of what lies under `prefix`.
+    /// The copy in `data_dir` of the objects under `prefix`.
     pub fn new(data_dir: &Path, prefix: &str) -> Self {
         Self { path: data_dir.join("store-copy"), prefix: prefix.to_owned(), cluster: None }
     }
 
-    /// The same, of a store that is of this cluster.
+    /// Sets the store's cluster.
     pub fn for_cluster(self, cluster: ClusterId) -> Self {
         Self { cluster: Some(cluster), ..self }
     }
 
-    /// The cluster that the last copy is of, if it names one. The rest of the file is not looked at.
+    /// Cluster in the copy's header, if it has one. The rest of the file is not checked.
     pub fn cluster(&self) -> Option<ClusterId> {
         self.header()?.cluster
     }
 
-    /// The newest revision that is known to be in the copy or its journal; none without a copy.
+    /// Highest revision in the copy and its journals; `None` without a copy.
     pub fn newest(&self) -> Option<Revision> {
         let header = self.header()?;
         let mut newest = header.revision;
         let note = &mut |record: Record| newest = record.revision;
-        // A journal that cannot be read tells less, and nothing wrong.
+        // An unreadable journal only lowers the result.
         let _ = journal::replay(self, header.journal..u64::MAX, note);
         Some(Revision(newest))
     }
@@ -123,34 +123,32 @@ impl StoreCopy {
         (header.prefix == self.prefix).then_some(header)
     }
 
-    /// Path of the copy.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Path of a journal.
     fn journal_path(&self, number: u64) -> PathBuf {
         self.path.with_extension(format!("journal-{number}"))
     }
 
-    /// Whether a key is one of those that are copied.
+    /// Whether the copy contains this key.
     fn is_copied(&self, key: &str) -> bool {
         let below = key.strip_prefix(&*self.prefix).and_then(|key| key.strip_prefix('/'));
         below.is_some_and(|key| !key.starts_with(OWN_KEYS))
     }
 
-    /// Puts a copy in the place of the last one, whole or not at all; the journal of this number goes on from it.
-    /// Returns its bytes.
+    /// Replaces the copy atomically. `journal` is the number of the journal that continues it.
+    /// Returns the size in bytes.
     ///
     /// # Errors
-    /// The folder cannot be written; the last copy is still there then.
+    /// If the folder cannot be written. The previous copy remains.
     fn write(&self, copied: &Copied, journal: u64) -> io::Result<u64> {
         let draft = self.path.with_extension("new");
         let written = self.write_draft(&draft, copied, journal);
         let bytes = match written {
             Ok(bytes) => bytes,
             Err(error) => {
-                // Room on a full disk is worth more than half a copy.
+                // Frees the space of the incomplete copy on a full disk.
                 let _ = std::fs::remove_file(&draft);
                 return Err(error);
             }
@@ -189,7 +187,7 @@ impl StoreCopy {
         self.read_before(u64::MAX)
     }
 
-    /// The same without the journals from this number on.
+    /// Reads the copy with its journals below this number.
     fn read_before(&self, number: u64) -> Result<Option<Copied>, UnusableCopy> {
         let Some((mut copied, journal)) = self.read_snapshot()? else { return Ok(None) };
         journal::replay(self, journal..number, &mut |record| {
@@ -217,7 +215,7 @@ impl StoreCopy {
         let mut checksum = Context::new(&SHA256);
         let first = lines.next().ok_or(UnusableCopy::Damaged)??;
         note_line(&mut checksum, &first);
-        // Asked for before anything that a newer version may have changed.
+        // Checked first, because a newer format may differ in everything else.
         let header: Header = parse(&first)?;
         if header.format > FORMAT {
             return Err(UnusableCopy::Newer(header.format));
@@ -241,14 +239,14 @@ impl StoreCopy {
     }
 }
 
-/// For a file that only this user may read, made if need be.
+/// Options for a file that is created if missing and that only this user may access.
 fn private_file() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).mode(0o600);
     options
 }
 
-/// Lines on their way into the file.
+/// Writer that adds each line to the checksum.
 struct Lines {
     out: BufWriter<std::fs::File>,
     checksum: Context,
@@ -256,7 +254,7 @@ struct Lines {
 
 impl Lines {
     fn write(&mut self, line: &impl Serialize) -> io::Result<()> {
-        // JSON text has no line feed of its own.
+        // Serialised JSON contains no line feed.
         let line = serde_json::to_string(line)?;
         note_line(&mut self.checksum, &line);
         writeln!(self.out, "{line}")

@@ -1,8 +1,8 @@
-//! The store as the source of the configuration: everything once, then each change as it happens.
+//! Follower of a store: reads all objects once, then each change.
 //!
-//! Following goes on by itself, in a task: whatever the store does, what is in service stays, and the
-//! store is asked again. Which objects have gone during a gap is found by whoever takes a listing; what is
-//! looked after beside where others write the store too is in `vigil`.
+//! A task follows the store. During failures the configuration in service stays, and reading is
+//! retried. The receiver of a full listing detects which objects disappeared during a gap. The
+//! module `vigil` has the additional checks for stores that others write too.
 
 mod import;
 mod seen;
@@ -31,50 +31,46 @@ use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
 use crate::secrets::shenyu_store;
 
-/// Changes taken together at most: what has queued up while the last ones were compiled.
+/// Limit of changes per batch; changes queue up while the previous batch is compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
 
-/// What the store is read with.
+/// Dependencies of a follower.
 pub struct StoredParts {
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// The plugins that exist.
+    /// Known plugins, which define the encrypted fields.
     pub catalogue: Arc<Catalogue>,
-    /// What encrypted fields are opened with.
+    /// Keyring for encrypted fields.
     pub keyring: Arc<Keyring>,
-    /// Where revisions are noted.
+    /// Receives the newest revision per kind.
     pub indexes: Arc<ModifyIndexes>,
-    /// Where it is told that the store cannot be read.
+    /// Receives reports about an unreadable store.
     pub outages: Arc<Outages>,
-    /// What is looked after where others write the store too.
+    /// Checks for a store that others write too.
     pub shared: Option<SharedStore>,
 }
 
-/// Whose objects something is about: APISIX's and ShenYu's are followed apart.
+/// The API that objects belong to: APISIX's and ShenYu's are followed separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// APISIX's.
     Apisix,
-    /// ShenYu's.
     Shenyu,
 }
 
-/// What was read.
+/// Result of one reading.
 #[derive(Debug)]
 pub struct Read {
-    /// What there is to be put into service; it may be nothing.
+    /// Event to put into service; it may contain no change.
     pub event: FeedEvent,
-    /// Of whose objects.
     pub dialect: Dialect,
-    /// Up to which revision these have been read then.
+    /// Revision up to which the objects of this dialect have been read.
     pub revision: Revision,
 }
 
-/// Whose objects are followed, which is what keys and values mean.
+/// Key layout of the followed objects.
 enum Layout {
-    /// APISIX's, below this prefix.
+    /// APISIX's objects, under this prefix.
     Apisix(String),
-    /// ShenYu's.
+    /// ShenYu's objects.
     Shenyu,
 }
 
@@ -86,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// Tells keys of objects from what gateways keep for themselves.
+    /// Predicate that accepts the keys of objects and rejects the gateways' internal keys.
     fn is_object(&self) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
         match self {
             Self::Apisix(prefix) => {
@@ -98,64 +94,64 @@ impl Layout {
     }
 }
 
-/// The store, followed.
+/// A followed store.
 pub struct Stored {
     parts: StoredParts,
     layout: Layout,
-    /// What the keys begin with that are followed: the prefix, or more.
+    /// Prefix of the followed keys: the configured prefix, or a longer one.
     folder: String,
     watch: Watch,
-    /// Up to which revision everything has been read.
+    /// Revision up to which everything has been read.
     revision: Revision,
-    /// How long to wait before everything is read again, where that was in vain the last time.
+    /// Wait before the next full reading, if the previous one failed.
     backoff: Option<Backoff>,
-    /// Where others write the store too.
+    /// Checks for a store that others write too.
     vigil: Option<Vigil>,
-    /// The same: what is served while it is away.
+    /// Local copy of a shared store, for starts during an outage.
     copy: Option<CopyKeeper>,
 }
 
-/// What came.
+/// Result of waiting for changes.
 enum Step {
-    /// Changes; none where they belong to an import that is not whole yet.
+    /// Changes; empty if they belong to an incomplete import.
     Changes(Vec<Change>),
-    /// Everything has to be read anew.
+    /// A full reading is needed.
     ReadAnew,
 }
 
-/// What reading everything came to.
+/// Result of a full reading.
 enum Listed {
-    /// All there is.
+    /// All objects.
     Everything(Vec<Change>),
-    /// Half of an import, which is followed, and not served.
+    /// An incomplete import, which is followed but not served.
     Held,
-    /// Nothing that can be believed yet.
+    /// An implausible listing; read again after this time.
     Doubted(Duration),
 }
 
-/// What came of starting over.
+/// Result of starting over.
 enum StartedOver {
-    /// All there is.
+    /// All objects.
     Everything(Vec<Change>),
-    /// Nothing to put into service yet.
+    /// No objects to put into service yet, because an import is incomplete.
     Held,
     /// The store is closed.
     Closed,
 }
 
 impl Stored {
-    /// Reads everything, and follows from there.
+    /// Reads all of APISIX's objects, and starts watching.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Vec<Change>), StoreError> {
         Self::open_folder(parts, prefix, format!("{prefix}/")).await
     }
 
-    /// The same of objects whose keys begin with `folder`, which begins with the prefix.
+    /// Like [`Stored::open`], for keys that begin with `folder`, which must begin with the prefix.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub async fn open_folder(
         parts: StoredParts,
         prefix: &str,
@@ -164,10 +160,10 @@ impl Stored {
         Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), prefix, folder).await
     }
 
-    /// The same of ShenYu's objects.
+    /// Like [`Stored::open`], for ShenYu's objects.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub async fn open_shenyu(
         parts: StoredParts,
         prefix: &str,
@@ -187,7 +183,7 @@ impl Stored {
             Vigil::new(ends, shared, (prefix, &folder), layout.is_object())
         });
         let mut copy = parts.shared.as_ref().and_then(|shared| shared.copy_keeper());
-        // Of ShenYu's objects there is none.
+        // ShenYu's objects are not copied.
         copy = copy.filter(|_| matches!(layout, Layout::Apisix(_)));
         let listing = parts.store.list(&folder).await?;
         if let Some(vigil) = &mut vigil {
@@ -210,12 +206,12 @@ impl Stored {
         Ok((stored, changes))
     }
 
-    /// Up to which revision everything has been read.
+    /// Revision up to which everything has been read.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Passes on what comes until nobody takes it any more, or the store has been closed for good.
+    /// Sends events until the receiver is dropped or the store is closed.
     pub async fn follow(mut self, events: mpsc::Sender<Read>) {
         let is_over = events.clone();
         tokio::select! {
@@ -243,8 +239,8 @@ impl Stored {
                 (Err(StartedOver::Everything(all)), Layout::Apisix(_)) => {
                     FeedEvent::Everything(all)
                 }
-                // APISIX's objects replace everything; ShenYu's are cleared first, as they share the snapshot with
-                // those.
+                // A listing of APISIX's objects replaces the whole snapshot. ShenYu's objects share
+                // that snapshot, so that only they are cleared first.
                 (Err(StartedOver::Everything(all)), Layout::Shenyu) => {
                     let gone = std::iter::once(Change::Shenyu(ShenyuChange::Clear));
                     FeedEvent::Changes(gone.chain(all).collect())
@@ -261,7 +257,7 @@ impl Stored {
         self.vigil.as_ref().is_some_and(Vigil::is_held)
     }
 
-    /// The next changes; waits for them.
+    /// Waits for the next batch of changes.
     async fn next(&mut self) -> Result<Step, Lost> {
         let mut batch = Vec::new();
         let mut verdict = loop {
@@ -297,7 +293,7 @@ impl Stored {
             match self.watch.try_next() {
                 Some(WatchEvent::Commit(changes)) => verdict = self.take(changes, &mut batch),
                 Some(WatchEvent::Progress(_)) => {}
-                // What is lost stays so, and is met again at the next look.
+                // The watch returns the loss again at the next call.
                 Some(WatchEvent::Lost(_)) | None => break,
             }
         }
@@ -310,7 +306,7 @@ impl Stored {
         Ok(Step::Changes(batch.into_iter().filter_map(|event| self.change(event)).collect()))
     }
 
-    /// Adds a commit to those that are put into service next, unless it has to wait for more.
+    /// Adds a commit to the next batch, unless it belongs to an incomplete import.
     fn take(&mut self, changes: Changes, batch: &mut Vec<Event>) -> Verdict {
         let verdict = self.vigil.as_mut().map_or(Verdict::Serve, |vigil| vigil.note(&changes));
         if verdict == Verdict::Serve {
@@ -322,19 +318,19 @@ impl Stored {
 
     fn report(&self, lost: &Lost) {
         match lost {
-            // No failure: more has changed than is kept.
-            Lost::Compacted { .. } => tracing::info!(reason = %lost, "the store is read anew"),
-            // What it has lost is said once it has been read.
-            Lost::Rewound { .. } => tracing::error!(reason = %lost, "the store is read anew"),
+            // Not a failure: more changes happened than the store keeps.
+            Lost::Compacted { .. } => tracing::info!(reason = %lost, "the store is read again"),
+            // The next full reading reports the damage.
+            Lost::Rewound { .. } => tracing::error!(reason = %lost, "the store is read again"),
             Lost::Unavailable { .. } | Lost::Closed => self.parts.outages.report(Part::Store, lost),
         }
     }
 
-    /// Reads everything again, for as long as that takes.
+    /// Retries a full reading until it succeeds or the store closes.
     async fn start_over(&mut self) -> StartedOver {
         loop {
             match &mut self.backoff {
-                // A gap costs no wait; one right behind it does.
+                // The first full reading after a gap starts at once; only repeated ones wait.
                 None => self.backoff = Some(Backoff::default()),
                 Some(backoff) => tokio::time::sleep(backoff.next_wait()).await,
             }
@@ -392,8 +388,8 @@ impl Stored {
         }
     }
 
-    /// All of a listing. Stream routes are tried in the order in which they were made, which that of their
-    /// keys is not; routes of requests begin in that of their keys, as in APISIX.
+    /// Changes for all objects of a listing. Stream routes are sorted by creation, because they are
+    /// matched in that order. HTTP routes stay in key order, as in APISIX.
     fn put_all(&self, mut entries: Vec<Entry>) -> Vec<Change> {
         if let Layout::Apisix(prefix) = &self.layout {
             let folder = format!("{prefix}/{}/", Kind::StreamRoute);
@@ -415,13 +411,13 @@ impl Stored {
     fn put_object(&self, prefix: &str, entry: Entry) -> Option<Change> {
         let (kind, id) = parse_store_key(prefix, &entry.key)?;
         self.parts.indexes.note(kind, entry.mod_revision.0);
-        // To the gateways that a store is shared with, what has no value is gone.
+        // A key without a value means a deleted object to APISIX gateways that share the store.
         if entry.value.is_empty() {
             return Some(Change::Delete { kind, id });
         }
         let path = format!("{kind}/{id}");
         let mut value = serde_json::from_slice(&entry.value)
-            .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")));
+            .map_err(|error| Problem::error(path.clone(), format!("invalid JSON: {error}")));
         if let Ok(value) = &mut value {
             let at = ObjectRef::new(kind, id.as_str());
             sealing::unseal_stored(at, value, &self.parts.catalogue, &self.parts.keyring);
@@ -437,7 +433,7 @@ fn unreadable(reason: &str) -> StoreError {
 fn put_of_shenyu(entry: Entry, keyring: &Keyring) -> Option<Change> {
     let entry = shenyu_store::open_entry(entry, keyring);
     let (kind, id) = tollhouse_shenyu::parse_key(&entry.key)?;
-    // What is no text is no object either, and is reported as such.
+    // A value that is not UTF-8 is reported later as an invalid object.
     let text = String::from_utf8_lossy(&entry.value).into();
     let path = format!("shenyu/{}/{id}", kind.segment());
     Some(Change::Shenyu(ShenyuChange::Put { kind, id: id.to_owned(), text, path }))

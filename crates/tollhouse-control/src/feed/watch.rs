@@ -1,8 +1,8 @@
-//! Notices that a file has changed, by looking at it.
+//! Detection of file changes by polling, with inotify as a hint.
 //!
-//! Only a look decides: it also sees files that are replaced, mounted over, or kept on a network. The
-//! kernel's notices say when to look at once; they do not come for all of these, so that there is a
-//! look every second without one, and one every 25 ms where there are no notices at all.
+//! Only polling decides, because it also sees files that are replaced, mounted over, or on a
+//! network. Inotify events trigger an early poll, but some of these changes cause no event. So the
+//! file is polled every second without events, and every 25 ms if inotify is unavailable.
 
 use std::fs::Metadata;
 use std::os::fd::OwnedFd;
@@ -14,36 +14,37 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-/// How often the file is looked at while it may be changing; a change serves well within 100 ms.
+/// Polling interval while the file may be changing; a change is in service within 100 ms.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// How often it is looked at while the kernel has nothing to tell.
+/// Polling interval without inotify events.
 const CALM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long after a notice it may be changing: who writes a file writes it again at once, or not.
+/// Time after an event in which the file counts as changing. A writer that writes in several steps
+/// continues within this time.
 const LIVELY_TIME: Duration = Duration::from_millis(250);
 
-/// How many times as long as a reload took nothing is looked at after it: a file that changes all the
-/// time then costs at most a tenth of a core, however large it is.
+/// Pause after a reload, as a multiple of the reload time. A constantly changing file of any size
+/// thus costs at most a tenth of a core.
 const REST_AFTER_RELOAD: u32 = 9;
 
-/// How coarse time stamps may be: a file that was looked at this soon after its last change is read
-/// once more, since a second write may hide behind the first.
+/// Granularity of file timestamps. A file that was read this soon after its last change is read
+/// once more, because a second write may have the same timestamp.
 const STAMP_GRAIN: Duration = Duration::from_millis(20);
 
-/// A file and how it looked when it was last read.
+/// A file, and its metadata at the last reading.
 #[derive(Debug)]
 pub struct Watched {
     path: PathBuf,
     seen: Option<Look>,
-    /// Whether the last look came too soon after a change to tell.
+    /// Whether the last reading was within the timestamp granularity of a change.
     was_fresh: bool,
-    /// Not looked at before then.
+    /// No polling before this time.
     rests_until: Instant,
-    /// The last notice, or the last change that a look found.
+    /// End of the fast polling that an event or a change started.
     lively_until: Instant,
     looked_at: Instant,
-    /// Processor time of the thread when the last change was found.
+    /// Thread CPU time when the last change was found.
     found_at: Option<Duration>,
     notices: Option<Notices>,
 }
@@ -67,14 +68,14 @@ impl Look {
         })
     }
 
-    /// Whether a later write could leave the file looking the same.
+    /// Whether a later write could leave all metadata unchanged.
     fn is_fresh(&self) -> bool {
         self.modified.elapsed().is_ok_and(|age| age < STAMP_GRAIN)
     }
 }
 
 impl Watched {
-    /// Watches `path`, which is about to be read.
+    /// Starts watching `path`; call it before reading the file.
     pub fn new(path: PathBuf) -> Self {
         let seen = Look::at(&path);
         let was_fresh = seen.as_ref().is_some_and(Look::is_fresh);
@@ -94,9 +95,9 @@ impl Watched {
         }
     }
 
-    /// Waits until the file should be read again. Dropping the future loses nothing.
+    /// Waits until the file should be read again. Cancel safe.
     ///
-    /// What the thread does between two calls is taken for the reload that the first led to.
+    /// The thread's CPU time between two calls counts as the cost of the reload.
     pub async fn changed(&mut self) {
         if let Some(found_at) = self.found_at.take() {
             let took = thread_time().saturating_sub(found_at);
@@ -129,8 +130,8 @@ impl Watched {
         }
     }
 
-    /// Whether the file should be read again. A file that is gone is no change: what was read
-    /// last keeps serving.
+    /// Whether the file should be read again. A missing file is not a change, so that the last
+    /// content stays in service.
     fn has_changed(&mut self) -> bool {
         if Instant::now() < self.rests_until {
             return false;
@@ -143,7 +144,7 @@ impl Watched {
     }
 }
 
-/// The kernel's notices of a file and of the names in its folder.
+/// Inotify events of a file and of the names in its folder.
 #[derive(Debug)]
 struct Notices(AsyncFd<OwnedFd>);
 
@@ -151,7 +152,7 @@ impl Notices {
     fn open(path: &Path) -> std::io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // Names only: who writes to other files of the folder is nobody's business here.
+        // Only names: writes to other files of the folder do not matter.
         let names = WatchFlags::CREATE | WatchFlags::MOVED_TO;
         inotify::add_watch(&inotify, folder.unwrap_or(Path::new(".")), names)?;
         #[expect(deprecated, reason = "its successor is unsafe; what is owned stays open as long")]
@@ -160,7 +161,8 @@ impl Notices {
         Ok(notices)
     }
 
-    /// Has the file itself watched that the path leads to now. Without that, names and looks are left.
+    /// Adds a watch on the file that the path now refers to. If this fails, folder events and
+    /// polling remain.
     fn follow(&self, path: &Path) {
         let content = WatchFlags::MODIFY
             | WatchFlags::CLOSE_WRITE
@@ -170,7 +172,7 @@ impl Notices {
         let _ = inotify::add_watch(self.0.get_ref(), path, content);
     }
 
-    /// Waits until something is told, and forgets what it was: a look says more.
+    /// Waits for events and discards them, because polling gives the details.
     async fn next(&self) {
         let Ok(mut ready) = self.0.readable().await else { return std::future::pending().await };
         let mut text = [0; 4096];
@@ -179,8 +181,8 @@ impl Notices {
     }
 }
 
-/// Processor time of the calling thread: unlike the time on the wall, it does not grow where serving
-/// threads go first.
+/// CPU time of the calling thread. Unlike wall time, it excludes waiting for serving threads with a
+/// higher priority.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

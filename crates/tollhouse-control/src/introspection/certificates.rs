@@ -1,5 +1,5 @@
-//! `/v1/certificates`: when the certificates end that clients are shown, and what responders say of them.
-//! No certificate and no key is here.
+//! `/v1/certificates`: expiry of the certificates shown to clients, and their OCSP state.
+//! Certificates and keys themselves are not shown.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -8,7 +8,6 @@ use serde_json::json;
 use super::reply::found;
 use super::state::Introspection;
 
-/// All of them.
 pub(super) async fn all(State(introspection): State<Introspection>) -> Response {
     let ends = introspection.metrics.certificates().to_json();
     found(&json!({ "certificates": ends, "staples": introspection.staples.report() }))

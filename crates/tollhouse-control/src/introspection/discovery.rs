@@ -1,7 +1,8 @@
-//! `/v1/discovery/registry`: upstreams whose nodes come from the registry, how they stand and why.
+//! `/v1/discovery/registry`: upstreams whose nodes come from the service registry, with their
+//! state.
 //!
-//! The paths are those of APISIX for its registries, `polaris` being another name of ours; what is
-//! told is richer.
+//! The paths follow APISIX's scheme for its discovery registries, with `polaris` as a second name.
+//! The answers contain more than APISIX's.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,18 +12,19 @@ use super::reply::found;
 use super::state::Introspection;
 use crate::registry::nodes::Detail;
 
-/// Every upstream, in numbers.
+/// All upstreams, with node counts.
 pub(super) async fn counts(State(introspection): State<Introspection>) -> Response {
     reply(introspection, Detail::Counts).await
 }
 
-/// Every upstream with its nodes.
+/// All upstreams, with their nodes.
 pub(super) async fn dump(State(introspection): State<Introspection>) -> Response {
     reply(introspection, Detail::Nodes).await
 }
 
 async fn reply(introspection: Introspection, detail: Detail) -> Response {
-    // Tens of thousands of nodes take long to write; what else this side does must go on.
+    // Rendered on a blocking thread, because tens of thousands of nodes take long and would delay
+    // other tasks.
     let written = tokio::task::spawn_blocking(move || {
         found(&json!({ "upstreams": introspection.registry_nodes.report(detail) }))
     });

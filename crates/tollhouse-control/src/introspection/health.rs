@@ -1,4 +1,4 @@
-//! `/v1/healthcheck`: what active and passive checks say about nodes.
+//! `/v1/healthcheck`: health of nodes, from active and passive checks.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -11,10 +11,10 @@ use super::reply::{found, refusal};
 use super::state::Introspection;
 use super::{health_page, objects};
 
-/// Kinds of objects that may have checks.
+/// Kinds of objects that can have health checks.
 const KINDS: [Kind; 4] = [Kind::Route, Kind::Service, Kind::Upstream, Kind::StreamRoute];
 
-/// All nodes that are being checked.
+/// Health of all checked nodes.
 pub(super) async fn all(
     State(introspection): State<Introspection>,
     headers: HeaderMap,
@@ -26,13 +26,13 @@ pub(super) async fn all(
     found(&serde_json::to_value(reports).unwrap_or_default())
 }
 
-/// No object is named.
+/// Refuses a path without an object id.
 pub(super) async fn without_id(Path(kind): Path<String>) -> Response {
     let text = format!("missing src id for src type {kind}");
     refusal(StatusCode::NOT_FOUND, text)
 }
 
-/// One object's nodes, or why there is nothing to tell.
+/// Health of one object's nodes, or 404 if the object does not exist or has no checks.
 pub(super) async fn one(
     State(introspection): State<Introspection>,
     Path((name, id)): Path<(String, String)>,
@@ -62,7 +62,7 @@ fn respond(report: HealthReport, headers: &HeaderMap) -> Response {
     found(&serde_json::to_value(report).unwrap_or(Value::Null))
 }
 
-/// Whether a person looks at it with a browser.
+/// Whether the client accepts HTML, as browsers do.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.into_iter().any(|value| value.contains("text/html"))

@@ -1,4 +1,4 @@
-//! The health of nodes as a table for people.
+//! Health of nodes as an HTML table.
 
 use std::fmt::Write;
 
@@ -15,10 +15,10 @@ const HEAD: &str = "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n\
 
 const FOOT: &str = "</table>\n</body>\n</html>\n";
 
-/// The background of nodes that get no requests.
+/// Row background of a node that gets no requests.
 const NOT_SERVING: &str = " bgcolor=\"#FF0000\"";
 
-/// One line for each node.
+/// The page, with one row per node.
 pub(super) fn render(reports: &[HealthReport]) -> String {
     let mut page = HEAD.to_owned();
     let nodes = reports.iter().flat_map(|report| report.nodes.iter().map(move |it| (report, it)));
@@ -33,7 +33,7 @@ fn line(index: usize, report: &HealthReport, node: &NodeHealth, page: &mut Strin
     let colour = if node.status.serves() { "" } else { NOT_SERVING };
     let counter = &node.counter;
     let (name, ip) = (escaped(&report.name), escaped(&node.ip));
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         page,
         "<tr{colour}><td>{index}</td><td>{name}</td><td>{}</td><td>{ip}:{}</td><td>{}</td>\
@@ -57,7 +57,7 @@ fn word(status: Status) -> &'static str {
     }
 }
 
-/// Names of objects and hosts are written by users.
+/// Text escaped for HTML, because users choose the names of objects and hosts.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,7 +1,7 @@
-//! The side listeners: control API, metrics, status pages.
+//! Listeners for operators, each on its own address: control API, metrics, and status pages.
 //!
-//! Each on an address of its own. What the control API answers is in `introspection`; answers are
-//! made from shared state, and no request here touches a serving thread.
+//! The module `introspection` has the answers of the control API. Answers are made from shared
+//! state, so that no request here touches a worker thread.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,46 +33,43 @@ use crate::context::ControlContext;
 use crate::plugins::endpoints::METRICS_PATH;
 use crate::process::handover::Predecessor;
 
-/// Where the side listeners stand; `None` where one is off.
+/// Running side listeners; an address is `None` if the listener is off.
 #[derive(Debug, Default)]
 pub struct SideListeners {
-    /// The control API.
     pub control: Option<SocketAddr>,
-    /// The metrics.
     pub metrics: Option<SocketAddr>,
-    /// Whether the control API speaks TLS.
+    /// Whether the control API uses TLS.
     pub control_is_tls: bool,
-    /// Whether the metrics do.
+    /// Whether the metrics listener uses TLS.
     pub metrics_are_tls: bool,
-    /// The status pages.
     pub status: Option<SocketAddr>,
-    /// Whether they do.
+    /// Whether the status pages use TLS.
     pub status_is_tls: bool,
     tasks: Vec<AbortHandle>,
-    /// Names of this machine.
+    /// Host names that requests may use for this machine.
     hosts: HostNames,
-    /// Connections to each at a time.
+    /// Limit of concurrent connections per listener.
     connections_max: usize,
 }
 
 impl SideListeners {
-    /// Stops listening, so that a successor finds the ports free.
+    /// Stops listening, so that a successor can bind the ports.
     pub fn stop(&self) {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 
-/// How long the head of a request may take, and how long a connection may idle between two: probes
-/// and scrapers come every minute at most.
+/// Timeout for a request head, and idle timeout of a connection. Probes and scrapers usually send a
+/// request every minute.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(75);
 
-/// How long a side port that a predecessor still holds is waited for.
+/// Time to wait for a side port that a leaving predecessor still holds.
 const PORT_WAIT: Duration = Duration::from_secs(5);
 
-/// Starts every side listener of the bootstrap file.
+/// Starts all side listeners of the bootstrap file.
 ///
 /// # Errors
-/// The first address that cannot be listened on, or certificate that cannot be used, with the remedy.
+/// If an address cannot be listened on or a certificate cannot be used; the text names the setting.
 pub async fn start_all(
     cx: &ControlContext,
     introspection: &Introspection,
@@ -89,7 +86,7 @@ pub async fn start_all(
         let bound = side.start(address, Served { app, tls }, predecessor).await;
         side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
     }
-    // The exporter's own switch counts too: APISIX's users turn the page off there.
+    // APISIX users turn the listener off with the plugin attribute, so that it is honoured too.
     if let Some(address) = first(&bootstrap.listen.metrics)
         && exports_metrics(bootstrap)
     {
@@ -113,7 +110,8 @@ pub(crate) fn in_use(key: &str, address: SocketAddr) -> String {
     format!("cannot listen on {address}; set {key} to another address, or to an empty one for none")
 }
 
-/// Whether `plugin_attr.prometheus` leaves the listener on; off, `public-api` shows the page.
+/// Whether `plugin_attr.prometheus` enables the metrics listener. If disabled, the page can be
+/// served by the `public-api` plugin.
 fn exports_metrics(bootstrap: &Bootstrap) -> bool {
     let attributes = bootstrap.plugin_attr.get("prometheus");
     let on = attributes.and_then(|attributes| attributes.get("enable_export_server"));
@@ -128,7 +126,7 @@ fn metrics_page(introspection: Introspection) -> Router {
 }
 
 impl SideListeners {
-    /// Serves on `address`; returns the address bound.
+    /// Starts serving on `address`; returns the bound address.
     async fn start(
         &mut self,
         address: SocketAddr,
@@ -137,7 +135,7 @@ impl SideListeners {
     ) -> std::io::Result<SocketAddr> {
         let listener = bind(address, predecessor).await?;
         let bound = listener.local_addr()?;
-        // It ends with the process, or is cut for a successor.
+        // Never drained: the listener ends with the process or is aborted for a successor.
         let bounds = Bounds {
             name: "side",
             connections_max: self.connections_max,
@@ -153,7 +151,7 @@ impl SideListeners {
         Ok(bound)
     }
 
-    /// Tells the console where they listen.
+    /// Publishes the bound addresses for the console.
     pub(crate) fn publish_addresses(&self, cx: &ControlContext) {
         cx.bound.set("control", self.control);
         cx.bound.set("metrics", self.metrics);
@@ -161,7 +159,7 @@ impl SideListeners {
     }
 }
 
-/// What a listener serves, and how.
+/// Content of a listener, with its TLS settings.
 #[derive(Clone)]
 struct Served {
     app: Router,
@@ -189,10 +187,11 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router) {
     }
 }
 
-/// The certificate of a listener for operators, whose keys begin with `name`, if it has one.
+/// TLS settings of a listener for operators; `None` without a certificate. `name` is the prefix of
+/// its settings.
 ///
 /// # Errors
-/// A file cannot be read, or is none of what it should be.
+/// If a file cannot be read or is not a valid certificate, key or CA.
 pub(crate) fn tls(name: &str, tls: &bootstrap::ListenerTls) -> anyhow::Result<Option<ListenerTls>> {
     let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
     let read = |path: &Path| {
@@ -204,8 +203,9 @@ pub(crate) fn tls(name: &str, tls: &bootstrap::ListenerTls) -> anyhow::Result<Op
     Ok(Some(config))
 }
 
-/// Where no key is asked for and nobody but this machine is meant, a browser of this machine must not
-/// be led here by a website: neither by a name that it has had resolved to loopback, nor by a link or a form.
+/// Refuses requests that a website may have caused. Loopback listeners have no authentication, so
+/// that a website must not reach them through a local browser: by a DNS name that resolves to
+/// loopback, a link, or a form.
 async fn no_websites(State(hosts): State<HostNames>, request: Request, next: Next) -> Response {
     if !is_websites(&hosts, &request) {
         return next.run(request).await;
@@ -216,12 +216,13 @@ async fn no_websites(State(hosts): State<HostNames>, request: Request, next: Nex
 }
 
 fn is_websites(hosts: &HostNames, request: &Request) -> bool {
-    // What is no text is no name of this machine either.
+    // A header that is not text is replaced by an invalid host name, so that the request is
+    // refused.
     let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or(".."));
     hosts.may_be_a_websites(text(header::HOST).unwrap_or_default(), text(header::ORIGIN))
 }
 
-/// Binds, waiting a little for a predecessor that is just leaving.
+/// Binds a listener; retries while a leaving predecessor still holds the port.
 pub(crate) async fn bind(
     address: SocketAddr,
     predecessor: Predecessor,
@@ -242,7 +243,6 @@ async fn metrics(State(introspection): State<Introspection>) -> impl IntoRespons
     ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.body())
 }
 
-/// The first address of a list, for listeners that have one.
 fn first(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     addresses.first().copied()
 }

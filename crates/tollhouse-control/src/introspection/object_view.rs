@@ -1,5 +1,5 @@
-//! How one object is shown: with its defaults and its nodes as a list, as APISIX holds objects in
-//! memory, and without anything secret.
+//! JSON form of one object, as APISIX holds objects in memory: with defaults, with nodes as a list,
+//! and without secrets.
 
 use std::net::IpAddr;
 
@@ -7,17 +7,16 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::encryption::SSL_FIELDS;
 use tollhouse_model::{Kind, Upstream, schema};
 
-/// An object and when it came.
+/// An object with its revisions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Held {
-    /// Its key, such as `/apisix/routes/1`.
+    /// Store key, such as `/apisix/routes/1`.
     pub key: String,
     pub id: String,
-    /// What it says.
     pub value: Value,
-    /// The revision that brought it.
+    /// Revision of its creation.
     pub created: u64,
-    /// The revision that last changed it.
+    /// Revision of its last change.
     pub modified: u64,
 }
 
@@ -38,12 +37,13 @@ pub(super) fn to_json(kind: Kind, held: Held) -> Value {
     })
 }
 
-/// What one object of a kind is called in paths and messages.
+/// Singular name of a kind, for paths and messages.
 pub(super) fn singular(kind: Kind) -> &'static str {
     kind.plural().strip_suffix('s').unwrap_or(kind.plural())
 }
 
-/// The value with what the schema fills in.
+/// The value with schema defaults, its id, and nodes as a list. Certificates lose their private
+/// fields.
 pub(super) fn completed(kind: Kind, id: &str, mut value: Value) -> Value {
     if let Some(core) = schema::core(singular(kind)) {
         core.schema().apply_defaults(&mut value);
@@ -63,7 +63,7 @@ pub(super) fn completed(kind: Kind, id: &str, mut value: Value) -> Value {
     value
 }
 
-/// Nodes that are written as a map from addresses to weights become a list.
+/// Converts nodes from a map of addresses and weights into a list.
 fn list_nodes(upstream: &mut Value) {
     if !upstream.get("nodes").is_some_and(Value::is_object) {
         return;
@@ -80,7 +80,7 @@ fn list_nodes(upstream: &mut Value) {
     fields.insert("nodes".into(), nodes.collect());
 }
 
-/// Whether a node is told by a name that must be resolved.
+/// Whether a node has a host name that needs DNS.
 fn has_domain(value: &Value) -> bool {
     let upstream = value.get("upstream").unwrap_or(value);
     let nodes = upstream.get("nodes").and_then(Value::as_array);

@@ -1,8 +1,8 @@
-//! Objects in service: routes, services, upstreams, and metadata of plugins.
+//! Objects in service: routes, services, upstreams, and plugin metadata.
 //!
-//! They are read where the configuration comes from, when somebody asks: out of the store with its
-//! revisions, or out of the last document, whose number stands for a revision. Secret fields are
-//! shown as the store holds them: encrypted.
+//! Each request reads the source of the configuration: the store with its revisions, or the last
+//! document, whose number serves as the revision. Secret fields are shown encrypted, as in the
+//! store.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -20,10 +20,9 @@ use super::reply::{found, refusal};
 use super::state::Introspection;
 use crate::configuration::ObjectSource;
 
-/// Why there is no answer; boxed, since answers are large.
+/// Error response; boxed, because responses are large.
 type Failed = Box<Response>;
 
-/// Whether there is an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exists {
     Yes,
@@ -67,7 +66,6 @@ pub(super) async fn plugin_metadata(
     one(introspection, Kind::PluginMetadata, &name).await
 }
 
-/// Whether an object is in service.
 pub(super) async fn exists(
     introspection: &Introspection,
     kind: Kind,
@@ -93,7 +91,8 @@ async fn list(introspection: Introspection, kind: Kind) -> Response {
         Ok(held) => held,
         Err(response) => return *response,
     };
-    // Filling in the defaults of many objects takes long; what else this side does must go on.
+    // Rendered on a blocking thread, because filling in defaults of many objects takes long and
+    // would delay other tasks.
     let rendered = tokio::task::spawn_blocking(move || {
         let all: Vec<Value> = held.into_iter().map(|held| to_json(kind, held)).collect();
         found(&Value::Array(all))
@@ -103,7 +102,7 @@ async fn list(introspection: Introspection, kind: Kind) -> Response {
     })
 }
 
-/// Metadata is shown without its surroundings.
+/// Plugin metadata is shown without the wrapper that other objects have.
 fn to_json(kind: Kind, held: Held) -> Value {
     match kind {
         Kind::PluginMetadata => object_view::completed(kind, &held.id, held.value),
@@ -120,7 +119,7 @@ async fn read_one(
         ObjectSource::None => Ok(None),
         ObjectSource::Store(store, prefix) => {
             let key = store_key(&prefix, kind, id);
-            // A name with slashes in it may lead to an object of another kind.
+            // An id that contains slashes could form the key of an object of another kind.
             if parse_store_key(&prefix, &key) != Some((kind, id.clone())) {
                 return Ok(None);
             }

@@ -1,5 +1,5 @@
-//! What concerns the process as a whole: who it is, the configuration it serves, and two requests
-//! that scripts send and that have nothing to do here.
+//! Endpoints about the process: its identity, the configuration in service, and two requests that
+//! are accepted without effect for compatibility.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::reply::{found, no_such_page};
 use super::state::Introspection;
 
-/// Revision and problems of the configuration in service, and which parts of the process are down.
+/// Revision and problems of the configuration in service, readiness, and parts that are down.
 pub(super) async fn configuration(State(introspection): State<Introspection>) -> Response {
     let mut status = introspection.configuration.status();
     let outages = introspection.outages.list();
@@ -20,7 +20,7 @@ pub(super) async fn configuration(State(introspection): State<Introspection>) ->
     found(&status)
 }
 
-/// Who this gateway is.
+/// Identity of this gateway; 404 if the `server-info` plugin is off.
 pub(super) async fn server_info(State(introspection): State<Introspection>) -> Response {
     let Some(info) = introspection.server_info else {
         return no_such_page(State(introspection)).await;
@@ -35,12 +35,12 @@ pub(super) async fn server_info(State(introspection): State<Introspection>) -> R
     }))
 }
 
-/// Memory is given back as it becomes free: there is nothing to collect.
+/// Accepted without effect, because freed memory needs no collection.
 pub(super) async fn collect_garbage() -> Response {
     StatusCode::OK.into_response()
 }
 
-/// Plugins are part of the program: there is nothing to load anew.
+/// Accepted without effect, because plugins are compiled in.
 pub(super) async fn reload_plugins() -> Response {
     "done".into_response()
 }

@@ -1,4 +1,4 @@
-//! `/v1/schema`: the schemas of all objects and of all plugins.
+//! `/v1/schema`: JSON schemas of all objects and plugins.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -9,7 +9,6 @@ use tollhouse_model::schema;
 use super::reply::found;
 use super::state::Introspection;
 
-/// Everything.
 pub(super) async fn all(State(introspection): State<Introspection>) -> Response {
     let cores = schema::core_names().filter_map(schema::core);
     let main: Map<String, Value> =

@@ -1,5 +1,5 @@
-//! What the control API, the metrics and the status pages answer from: handles of what the process has anyway.
-//! Nothing is answered here, and nothing of it is owned by it.
+//! State behind the control API, the metrics and the status pages: shared handles to the data of
+//! other modules.
 
 use std::sync::Arc;
 
@@ -18,47 +18,47 @@ use crate::plugins::APISIX_VERSION;
 use crate::registry::nodes::RegistryNodes;
 use crate::staples::Staples;
 
-/// What the side listeners answer from.
+/// State behind the side listeners.
 #[derive(Debug, Clone)]
 pub struct Introspection {
-    /// What is counted.
+    /// Metrics page.
     pub metrics: MetricsPage,
-    /// Health of nodes.
+    /// Health of upstream nodes.
     pub health: Arc<HealthSupervisor>,
-    /// What responders say of certificates.
+    /// OCSP staples of certificates.
     pub staples: Arc<Staples>,
-    /// Upstreams whose nodes come from the registry.
+    /// Upstreams whose nodes come from the service registry.
     pub registry_nodes: Arc<RegistryNodes>,
-    /// The configuration in service.
+    /// State of the configuration in service.
     pub configuration: Arc<Configuration>,
-    /// Which parts of the process are down.
+    /// Parts of the process that are down.
     pub outages: Arc<Outages>,
-    /// The plugins that exist.
+    /// Enabled plugins.
     pub catalogue: Arc<Catalogue>,
-    /// Whose name its pages show.
+    /// Product name on HTML pages.
     pub brand: tollhouse_plugin::Brand,
-    /// Who this gateway is.
+    /// Identity of this gateway.
     pub identity: Arc<Identity>,
-    /// What `/v1/server_info` says of itself; `None` where the plugin of that name is off.
+    /// Answer of `/v1/server_info`; `None` if the `server-info` plugin is off.
     pub server_info: Option<ServerInfo>,
-    /// Hides the secrets of documents, which lie open in them; known to nobody.
+    /// Random key that encrypts the plain-text secrets of documents before they are shown.
     pub keyring: Arc<Keyring>,
 }
 
-/// What `/v1/server_info` says beside who this is.
+/// Answer of `/v1/server_info`, besides the identity.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerInfo {
-    /// The version that clients of APISIX are told.
+    /// APISIX version that is reported to clients.
     pub version: &'static str,
-    /// What stands in the place of etcd.
+    /// Kind of store, reported in place of etcd's version.
     pub store: &'static str,
 }
 
 impl Introspection {
-    /// Of a process whose resources come from `source`.
+    /// `source` is the origin of the configuration.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// If the system's random number generator is unavailable.
     pub fn new(cx: &ControlContext, source: &Source) -> anyhow::Result<Self> {
         let info = ServerInfo { version: APISIX_VERSION, store: source.store_name() };
         Ok(Self {
@@ -72,7 +72,10 @@ impl Introspection {
             brand: cx.services.brand,
             identity: Arc::clone(&cx.identity),
             server_info: cx.catalogue.get("server-info").is_some().then_some(info),
-            keyring: Arc::new(Keyring::generate().context("the system gives no random numbers")?),
+            keyring: Arc::new(
+                Keyring::generate()
+                    .context("the system's random number generator is unavailable")?,
+            ),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it has something to serve: for probes of whoever runs it.
+//! Liveness and readiness endpoints for probes.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -8,13 +8,14 @@ use serde_json::json;
 use super::reply::{found, json_reply};
 use super::state::Introspection;
 
-/// It answers, so it lives.
+/// Liveness: an answer means that the process runs.
 pub(super) async fn alive() -> Response {
     found(&json!({ "status": "ok" }))
 }
 
-/// Cores share what they serve, so that all have a configuration as soon as one has. A part that
-/// clients need and that is down makes the process unready; what is in service is served.
+/// Readiness: 200 once a configuration is in service, unless a part that clients need is down.
+/// Workers share the configuration, so that all of them have it at the same time. An unready
+/// process still serves its configuration.
 pub(super) async fn ready(State(introspection): State<Introspection>) -> Response {
     match introspection.why_unready() {
         None => found(&json!({ "status": "ok" })),
@@ -26,7 +27,7 @@ pub(super) async fn ready(State(introspection): State<Introspection>) -> Respons
 }
 
 impl Introspection {
-    /// Why the process should get no traffic, if it should not.
+    /// Reason why the process should get no traffic; `None` if it is ready.
     pub(super) fn why_unready(&self) -> Option<String> {
         if !self.configuration.is_ready() {
             return Some("worker id: 0 has not received configuration".to_owned());

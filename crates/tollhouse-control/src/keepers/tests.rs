@@ -98,7 +98,7 @@ async fn what_a_silent_keeper_has_said_goes_on_for_a_while() {
     let problems = keepers.problems();
     assert_eq!(problems[0].reason, "people/jack cannot be fetched: status 503");
     assert_eq!(problems[0].path, "secrets/vault/1");
-    assert!(problems[0].hint.contains("serves on"), "{}", problems[0].hint);
+    assert!(problems[0].hint.contains("stays in use"), "{}", problems[0].hint);
     tokio::time::advance(2 * RETRY_TIME).await;
     answer(&keepers, failed());
     assert_eq!((changes(&keepers).as_str(), value_of(&keepers)), ("-jack+jack", None));

@@ -1,4 +1,5 @@
-//! Asks HashiCorp Vault for one path of a key-value engine, of version 1 or 2, within a bound of time and bytes.
+//! HashiCorp Vault client: reads one path of a key-value engine, version 1 or 2, with limits on
+//! time and size.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -18,34 +19,34 @@ use tollhouse_net::connect::connect_tls;
 use tollhouse_net::stream::Stream;
 use tollhouse_net::tls::{self, Trust};
 
-/// The longest that asking may take, from the look-up of the name to the last byte: APISIX's own.
+/// Timeout from the DNS query to the last byte; APISIX uses the same.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer's head, at most.
+/// Limit of a response head, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Header lines of an answer, at most.
+/// Limit of header lines in a response.
 const HEADER_LINES_MAX: usize = 64;
 
-/// Bytes of an answer, at most: Vault keeps no larger entry in its own storage.
+/// Limit of a response body, in bytes: Vault stores no larger entry.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// The fields of a path, as texts.
+/// Fields of a path, as text.
 pub(super) type Fields = BTreeMap<String, SecretText>;
 
-/// Why there are none.
+/// Why a path has no fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoFields {
-    /// The keeper says that there is nothing at this path.
+    /// The path does not exist.
     Gone,
-    /// It is not known: the keeper does not answer, or does not let us in. In words for people.
+    /// Unknown, because the manager is unreachable or refuses access. The text is for operators.
     Unknown(String),
 }
 
-/// What stands at a path below the keeper's prefix. `token` is the keeper's own, or what that refers to.
+/// Reads a path below the manager's prefix. `token` is the resolved token.
 ///
 /// # Errors
-/// There is nothing, or that is not known.
+/// If the path does not exist, or Vault cannot be reached or refuses access.
 pub(super) async fn ask(vault: &Vault, token: &str, path: &str) -> Result<Fields, NoFields> {
     match tokio::time::timeout(TIME_MAX, exchange(vault, token, path)).await {
         Ok(answered) => answered,
@@ -57,7 +58,7 @@ fn unknown(reason: impl std::fmt::Display) -> NoFields {
     NoFields::Unknown(reason.to_string())
 }
 
-/// The path of a request. What would lead out of the prefix is refused.
+/// Request path. Paths that lead out of the prefix are refused.
 fn target(vault: &Vault, path: &str) -> Result<String, NoFields> {
     let parts = vault.prefix.split('/').chain(path.split('/'));
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty() && *part != ".").collect();
@@ -117,8 +118,8 @@ where
         let body = body.map_err(|error| unknown(format!("the answer cannot be read: {error}")))?;
         Ok((head.status, body.to_bytes()))
     };
-    // The connection moves the bytes of the request, whose error is its own; it may end ahead of it, with the
-    // whole answer read.
+    // Polls the connection together with the request. The connection may end before the request has
+    // its complete response, and its error shows in the request's result.
     let (mut asked, mut connection) = (pin!(asked), pin!(connection));
     let mut has_ended = false;
     poll_fn(|context| {
@@ -128,17 +129,17 @@ where
     .await
 }
 
-/// What an answer says. Of version 2 of the engine the fields stand one level deeper, beside `metadata`; a
-/// version of them that was deleted is answered with 404 too.
+/// Parses a response. Version 2 of the engine nests the fields under `data.data`, beside
+/// `metadata`, and answers 404 for a deleted version too.
 fn read(status: StatusCode, body: &[u8]) -> Result<Fields, NoFields> {
     match status {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Err(NoFields::Gone),
         other => return Err(unknown(format!("status {}", other.as_u16()))),
     }
-    // Of the text nothing is repeated: it may be the secret.
+    // Error texts never quote the body, because it may be the secret.
     let answer: Value =
-        serde_json::from_slice(body).map_err(|_| unknown("the answer is no JSON"))?;
+        serde_json::from_slice(body).map_err(|_| unknown("the answer is not valid JSON"))?;
     let Some(data) = answer.get("data") else { return Err(unknown("the answer has no data")) };
     let is_versioned =
         data.get("metadata").is_some_and(Value::is_object) && data.get("data").is_some();
@@ -148,7 +149,7 @@ fn read(status: StatusCode, body: &[u8]) -> Result<Fields, NoFields> {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Null => return None,
-            // A number or a flag is given as its text; a list or an object as JSON.
+            // Numbers and booleans as text, lists and objects as JSON.
             other => other.to_string(),
         };
         Some((name.clone(), SecretText::new(text)))

@@ -1,4 +1,4 @@
-//! The endpoints that the `public-api` plugin may put on a route: the pages of other plugins.
+//! Endpoints of plugins that the `public-api` plugin can expose on a route.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
 use crate::metrics::MetricsPage;
 
-/// Where the page of metrics stands.
+/// Path of the metrics page.
 pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
 
-/// Those of the plugins that may be used. `id` is that of this gateway.
+/// Endpoints of the enabled plugins. `id` identifies this gateway.
 pub fn for_plugins(
     catalogue: &Catalogue,
     id: &str,
@@ -36,11 +36,11 @@ pub fn for_plugins(
     endpoints
 }
 
-/// Connections and requests as web servers count them, numbers as texts.
+/// Connection and request counts in nginx's terms, with numbers as text.
 fn node_status(id: &str, seen: Downstream) -> EndpointReply {
     let text = |number: u64| number.to_string();
     let active = u64::try_from(seen.open).unwrap_or(0);
-    // The request that asks is among these, and is no answered one yet.
+    // Includes the current request, which is not counted as answered yet.
     let writing = u64::try_from(seen.requests_open).unwrap_or(0);
     let body = json!({
         "id": id,

@@ -1,4 +1,4 @@
-//! The serving threads of a running gateway. What they listen on is `sockets.rs`.
+//! Worker threads of a running gateway. The module `sockets` creates their listeners.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,32 +15,29 @@ use tollhouse_telemetry::access_log::AccessLog;
 
 use super::sockets::Sockets;
 
-/// An address of the data plane.
+/// A listening address of the data plane.
 #[derive(Debug)]
 pub struct Entrance {
-    /// Its sockets.
     pub listeners: Listeners,
-    /// What clients speak there.
     pub transport: Transport,
 }
 
 impl Entrance {
-    /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.listeners.address
     }
 }
 
-/// The serving threads of a running gateway.
+/// The running worker threads.
 #[derive(Debug)]
 pub struct Cores {
     phase: Arc<watch::Sender<Phase>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Turns true as soon as one of them ends.
+    /// Becomes true when a worker ends.
     ended: watch::Receiver<bool>,
 }
 
-/// Signals a core's end, however it ends.
+/// Signals the end of a worker when dropped, also after a panic.
 struct EndSignal(watch::Sender<bool>);
 
 impl Drop for EndSignal {
@@ -49,30 +46,29 @@ impl Drop for EndSignal {
     }
 }
 
-/// What the cores share.
+/// State shared by all workers.
 #[derive(Debug)]
 pub struct CoreParts<'a> {
-    /// The data plane's settings.
     pub settings: Arc<Settings>,
-    /// Where they find the configuration.
+    /// The configuration in service.
     pub snapshots: Arc<SnapshotCell>,
-    /// Where they count.
     pub metrics: Arc<Metrics>,
-    /// The access log, when it is on.
+    /// The access log, if it is on.
     pub log: Option<&'a AccessLog>,
 }
 
 impl Cores {
-    /// Starts one thread for each core; sockets beyond one a core go to the cores in turn.
+    /// Starts one thread per worker. Sockets beyond one per worker are distributed in turn.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start(workers: usize, sockets: Sockets, parts: &CoreParts<'_>) -> io::Result<Cores> {
         let (phase, receiver) = watch::channel(Phase::Serving);
         let (end, ended) = watch::channel(false);
         let shares = sockets.share(workers);
         let cores = allowed_cores();
-        // Fewer threads than cores are left to the kernel, which knows what else runs on which.
+        // Workers are pinned only if there is one for each CPU core; otherwise the kernel schedules
+        // them.
         let pins = workers > 1 && workers == cores.len();
         let mut threads = Vec::with_capacity(workers);
         for (index, share) in shares.into_iter().enumerate() {
@@ -90,7 +86,7 @@ impl Cores {
             let thread = std::thread::Builder::new().name(format!("core-{index}"));
             let end = EndSignal(end.clone());
             threads.push(thread.spawn(move || {
-                // Dropped however the thread ends, a panic included.
+                // Dropped at the thread's end, also after a panic.
                 let _end = end;
                 if let Some(core) = core {
                     pin(core);
@@ -101,13 +97,13 @@ impl Cores {
         Ok(Cores { phase: Arc::new(phase), threads, ended })
     }
 
-    /// Tells every core to finish what is under way, and how to make them hurry.
+    /// Starts draining all workers. The returned sender can end the draining early.
     pub fn begin_drain(&self) -> Arc<watch::Sender<Phase>> {
         self.phase.send_replace(Phase::Draining);
         Arc::clone(&self.phase)
     }
 
-    /// Waits until all have ended.
+    /// Waits until all workers have ended.
     pub fn join(self) {
         for thread in self.threads {
             match thread.join() {
@@ -118,20 +114,20 @@ impl Cores {
         }
     }
 
-    /// Waits until a core has ended although nobody told it to. Dropping the future loses nothing.
+    /// Waits until a worker ends without having been told to. Cancel safe.
     pub async fn any_ended(&mut self) {
-        // An error means that all have.
+        // An error means that all workers have ended.
         let _ = self.ended.wait_for(|has_ended| *has_ended).await;
     }
 }
 
-/// Numbers of the cores that this process may use.
+/// Numbers of the CPU cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// Ties the calling thread to one core, so that its memory stays near; failing is harmless.
+/// Pins the calling thread to one CPU core, so that its memory stays local. A failure is ignored.
 fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(core);
@@ -140,8 +136,9 @@ fn pin(core: usize) {
     }
 }
 
-/// Lets serving threads go first, for the calling thread alone; failing is harmless. Somebody waits for
-/// whatever is done beside serving: for a change to serve, for the Admin API, for a check.
+/// Gives the calling thread the lowest niceness, so that workers run first. A failure is ignored.
+/// The kernel's idle class is not used, because callers wait for control work, such as changes and
+/// health checks.
 pub fn lower_priority() {
     if let Err(error) = priority::stand_back(priority::NICENESS_MAX) {
         tracing::debug!(%error, "priority of the control side cannot be lowered");

@@ -1,9 +1,10 @@
-//! What only one process may hold: the stores, the Admin API and the registry that write them.
+//! Parts that only one process can hold: the stores, and the Admin API and registry that write
+//! them.
 //!
-//! Held here whole or in part: a part that cannot be had is tried again for as long as the process
-//! lives, while the rest works and what is in service goes on to serve. A part that dies is noticed
-//! within a second and made anew. When a successor asks, all is let go of; when it fails, all is taken
-//! back the same way.
+//! Any subset may be running: a part that cannot start is retried for the life of the process,
+//! while the other parts and the configuration in service continue. A part that dies is detected
+//! within a second and restarted. All parts are released for a successor, and restarted the same
+//! way if the successor fails.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,56 +29,56 @@ use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
 use crate::shenyu_follower::{self, RunningFollower};
 
-/// How often it is looked whether all parts live.
+/// Interval between checks of the parts.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest wait before what could not be had is tried again: clients of an engine that is back wait for it.
+/// Longest wait before a failed part is retried. Kept short, because clients are waiting for it.
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The exclusive parts, running or not.
 pub struct ExclusiveParts {
-    /// Its own, with the ports that the kernel chose in the place of 0.
+    /// Own copy of the context: ports configured as 0 are replaced by those that the kernel chose.
     cx: ControlContext,
     source: Source,
-    /// `None` while the store is another process's, or cannot be opened.
+    /// `None` while another process holds the store, or it cannot be opened.
     feed: Option<Feed>,
     admin: Option<RunningAdmin>,
     shenyu_admin: Option<RunningShenyuAdmin>,
     shenyu_follower: Option<RunningFollower>,
     registry: Option<RunningRegistry>,
-    /// Listening sockets of the registry that no successor has taken over.
+    /// Listening sockets of the registry, returned by a successor that failed.
     registry_sockets: RegistrySockets,
     certificates: Option<RunningCertificates>,
-    /// Where the data plane answers who issues certificates.
+    /// Snapshots of the data plane, which answers ACME challenges.
     snapshots: Arc<SnapshotCell>,
     holder: Holder,
     backoff: Backoff,
     look_at: Instant,
 }
 
-/// Which process holds all of it.
+/// The process that holds the exclusive parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     ThisProcess,
     Successor,
 }
 
-/// What there is to do.
+/// Event for [`ExclusiveParts::handle`].
 pub enum Event {
     /// The configuration changed.
     Changed(feed::Event),
-    /// The store has been closed, and has to be opened again.
+    /// The store was closed and must be opened again.
     StoreLost,
-    /// It is time to look whether all parts live.
+    /// The periodic check is due.
     Look,
 }
 
 impl ExclusiveParts {
-    /// Begins with an open feed and the registry, if that could be started; starts the Admin API and the
-    /// keeping of certificates.
+    /// Takes an open feed and a running registry, if there is one; starts the Admin API, ShenYu's
+    /// admin and the ACME client.
     ///
     /// # Errors
-    /// One of them cannot be started.
+    /// If one of them cannot be started.
     pub async fn start(
         cx: &ControlContext,
         (source, feed, registry): (Source, Feed, Option<RunningRegistry>),
@@ -111,44 +112,43 @@ impl ExclusiveParts {
         Ok(parts)
     }
 
-    /// What is left of a failure of a part's start, where the store has just been read: see [`outlive`].
+    /// Decides whether a start failure is fatal; see the function [`outlive`].
     fn outlive(&self, part: Part, started: anyhow::Result<()>) -> anyhow::Result<()> {
         let is_shared = self.feed.as_ref().is_some_and(|feed| !feed.is_exclusive());
         outlive(&self.cx.outages, is_shared, part, started)
     }
 
-    /// Which parts are down.
     #[cfg(test)]
     pub(crate) fn outages(&self) -> &crate::outages::Outages {
         &self.cx.outages
     }
 
-    /// Where resources come from.
+    /// Source of the configuration.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Where changes come from, while they come.
+    /// The feed of changes, if it is open.
     pub fn feed(&self) -> Option<&Feed> {
         self.feed.as_ref()
     }
 
-    /// The Admin API, while it runs.
+    /// The Admin API, if it is running.
     pub fn admin(&self) -> Option<&RunningAdmin> {
         self.admin.as_ref()
     }
 
-    /// ShenYu's admin, while it runs.
+    /// ShenYu's admin, if it is running.
     pub fn shenyu_admin(&self) -> Option<&RunningShenyuAdmin> {
         self.shenyu_admin.as_ref()
     }
 
-    /// The registry, while it runs.
+    /// The registry, if it is running.
     pub fn registry(&self) -> Option<&RunningRegistry> {
         self.registry.as_ref()
     }
 
-    /// Waits for something to do. Dropping the future loses nothing.
+    /// Waits for the next event. Cancel safe.
     pub async fn next(&mut self) -> Event {
         let changed = async {
             match &mut self.feed {
@@ -169,7 +169,7 @@ impl ExclusiveParts {
         }
     }
 
-    /// Does it.
+    /// Handles an event from [`ExclusiveParts::next`].
     pub async fn handle(&mut self, event: Event, resources: &mut Resources, cell: &SnapshotCell) {
         match event {
             Event::Changed(event) => {
@@ -180,7 +180,7 @@ impl ExclusiveParts {
             }
             Event::StoreLost => {
                 self.cx.outages.report(Part::Store, "the store has been closed");
-                // They write through the store that is gone.
+                // These parts hold the closed store.
                 self.admin = None;
                 self.shenyu_admin = None;
                 self.shenyu_follower = None;
@@ -191,14 +191,14 @@ impl ExclusiveParts {
         }
     }
 
-    /// Reads again what can be read at any time.
+    /// Reloads the source, if it is a file.
     pub fn reload(&mut self, resources: &mut Resources, cell: &SnapshotCell) {
         if let Some(event) = self.feed.as_mut().and_then(Feed::look) {
             resources.put_into_service(event, cell);
         }
     }
 
-    /// Lets go of all, for a successor or for good. What is in service goes on to serve.
+    /// Releases all parts, for a successor or at the end. The configuration in service stays.
     pub async fn release(&mut self) {
         self.holder = Holder::Successor;
         self.admin = None;
@@ -215,14 +215,15 @@ impl ExclusiveParts {
         }
     }
 
-    /// The same for a successor, which gets what the registry listens on.
+    /// Releases all parts for a successor, and returns the registry's listening sockets.
     pub async fn hand_over(&mut self) -> RegistrySockets {
         let sockets = self.registry.as_mut().map(RunningRegistry::take_sockets);
         self.release().await;
         sockets.unwrap_or_default()
     }
 
-    /// Takes all back: the successor did not start. It may still hold what it took for a while.
+    /// Schedules a restart of all parts, because the successor failed. Restarting is retried while
+    /// the successor still holds some of them.
     pub fn take_back(&mut self, sockets: RegistrySockets) {
         self.registry_sockets = sockets;
         self.holder = Holder::ThisProcess;
@@ -232,14 +233,14 @@ impl ExclusiveParts {
 
     async fn close_feed(&mut self) {
         self.stop_certificates().await;
-        // The control API holds the store as well.
+        // The control API holds a reference to the store.
         self.cx.configuration.set_objects(ObjectSource::None);
         if let Some(feed) = self.feed.take() {
             feed.close().await;
         }
     }
 
-    /// Makes anew what has died, or could not be had before.
+    /// Restarts parts that have died or could not start before.
     async fn look(&mut self, resources: &mut Resources, cell: &SnapshotCell) {
         self.look_at = Instant::now() + LOOK_INTERVAL;
         if self.holder == Holder::Successor {
@@ -256,7 +257,7 @@ impl ExclusiveParts {
         if let Err(error) = self.start_certificates(resources, Predecessor::None).await {
             failed.push((Part::Certificates, error));
         }
-        // A predecessor that is just ending leaves the port at once.
+        // A leaving predecessor frees the port immediately, so that waiting is unnecessary.
         if let Err(error) = self.start_admin(Predecessor::None).await {
             failed.push((Part::Admin, error));
         }
@@ -272,12 +273,12 @@ impl ExclusiveParts {
         self.look_at = Instant::now() + self.backoff.next_wait();
     }
 
-    /// Stops a registry of which a part has died: what is left of it cannot be trusted.
+    /// Stops a registry if one of its threads has died, because the rest cannot be trusted.
     async fn stop_dead_registry(&mut self) {
         let Some(death) = self.registry.as_ref().and_then(RunningRegistry::death) else { return };
         self.cx.outages.report(Part::Registry, death);
         self.cx.metrics_page.registry().set(None);
-        // It would go on to show the registry that has died.
+        // The Admin API would continue to show the dead registry.
         self.admin = None;
         if let Some(registry) = self.registry.take() {
             registry.stop().await;
@@ -293,7 +294,7 @@ impl ExclusiveParts {
             return Ok(());
         }
         let (feed, first) = feed::open(&self.source, &self.cx, Predecessor::None).await?;
-        // Those that may still run write through the store before this one.
+        // These parts would continue to write to the previous store.
         self.admin = None;
         self.shenyu_admin = None;
         self.shenyu_follower = None;
@@ -318,16 +319,17 @@ impl ExclusiveParts {
         let sockets = self.registry_sockets.duplicate();
         let takeover = Takeover { sockets, ..Takeover::none() };
         let started = registry::start(bootstrap, descriptors, registry_database, takeover).await;
-        // Clients wait for a store that a successor is just leaving, and for nothing longer.
+        // Keeps the sockets only while a successor still has the store open, so that clients'
+        // connections queue meanwhile.
         if !started.as_ref().is_err_and(is_in_use) {
             self.registry_sockets = RegistrySockets::default();
         }
         let Some(registry) = started? else { return Ok(()) };
-        // What the start-up text said, or did not, is long past.
+        // Logged, because the start-up text may name other addresses or none.
         let (grpc, http) = (registry.grpc, registry.http);
         tracing::info!(?grpc, ?http, "this node keeps the registry now");
         self.put_registry(registry)?;
-        // It is to show the registry.
+        // Restarted, so that it shows the registry.
         self.admin = None;
         self.cx.outages.clear(Part::Registry);
         Ok(())
@@ -345,8 +347,8 @@ impl ExclusiveParts {
         Ok(())
     }
 
-    /// Starts to keep certificates, where that is asked for and not done. What a store of their own holds
-    /// goes into service at once.
+    /// Starts the ACME client if it is configured and not running. The contents of a separate
+    /// certificate store go into service at once.
     async fn start_certificates(
         &mut self,
         resources: &mut Resources,
@@ -357,13 +359,13 @@ impl ExclusiveParts {
             return Ok(());
         }
         self.stop_certificates().await;
-        // What stands in for a store forgets what is written.
+        // A provisional feed would lose writes.
         let feed = self.feed.as_ref().filter(|feed| !feed.is_provisional());
         let Some(feed) = feed else { return Ok(()) };
         let started = certificates::start(&self.cx, feed, &self.snapshots, predecessor).await;
         let (running, first) = started.context("certificates")?;
         self.certificates = Some(running);
-        // It is to show them.
+        // Restarted, so that it shows the certificates.
         self.admin = None;
         if let Some(event) = first {
             resources.put_into_service(event, &self.snapshots);
@@ -374,7 +376,7 @@ impl ExclusiveParts {
 
     async fn stop_certificates(&mut self) {
         if let Some(certificates) = self.certificates.take() {
-            // The Admin API shows them, and holds their store.
+            // The Admin API shows the certificates and holds their store.
             self.admin = None;
             certificates.stop().await;
         }
@@ -399,7 +401,7 @@ impl ExclusiveParts {
         Ok(())
     }
 
-    /// Starts ShenYu's admin, or following one, where that is asked for and does not run.
+    /// Starts ShenYu's admin, or the follower of one, if it is configured and not running.
     async fn start_shenyu_admin(&mut self, predecessor: Predecessor) -> anyhow::Result<()> {
         if self.shenyu_admin.as_ref().is_some_and(RunningShenyuAdmin::is_alive) {
             return Ok(());
@@ -409,7 +411,7 @@ impl ExclusiveParts {
         if !self.shenyu_follower.as_ref().is_some_and(RunningFollower::is_alive) {
             self.shenyu_follower = shenyu_follower::start(&self.cx, &access);
         }
-        // One that has died shuts the door behind which the next one works.
+        // Dropped first, because a dropped admin clears the channel that its successor then sets.
         self.shenyu_admin = None;
         self.shenyu_admin = shenyu_admin::start(&self.cx, access, predecessor).await?;
         if let Some(admin) = &self.shenyu_admin {
@@ -426,9 +428,9 @@ fn is_in_use(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(StoreError::InUse { .. }))
 }
 
-/// What is left of a failure of a part's start. A shared store may go away at any moment, between two parts too: that is
-/// reported, and the part is tried again while the process serves what it has read. All else is for whoever starts the
-/// process to see.
+/// Decides whether a start failure is fatal. An unreachable shared store is reported, and the part
+/// is retried later, because the store can fail at any moment, also between the starts of two
+/// parts. Any other error is returned.
 fn outlive(
     outages: &Outages,
     is_shared: bool,
@@ -444,7 +446,7 @@ fn outlive(
     }
 }
 
-/// A port that the kernel chose stays the same when it is listened on anew.
+/// Replaces a configured port 0 by the bound port, so that a restart uses the same port.
 fn keep_port(listened: &mut [SocketAddr], bound: Option<SocketAddr>) {
     if let ([only], Some(bound)) = (listened, bound) {
         *only = bound;

@@ -1,6 +1,7 @@
-//! Waits for a successor and hands it the listening sockets.
+//! Hand-over of the listening sockets to a successor process.
 //!
-//! Runs on a thread of its own, since the exchange over the Unix socket is short and blocking.
+//! A separate thread serves successors, because the exchange over the Unix socket is short and
+//! blocking.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -14,24 +15,24 @@ use tollhouse_net::server_tls::tickets::TicketKeys;
 use super::sockets::Sockets;
 use crate::registry::RegistrySockets;
 
-/// The file in the data directory that a successor connects to.
+/// Name of the Unix socket in the data folder.
 const FILE: &str = "handover.sock";
 
-/// Path of that file.
+/// Path of the Unix socket.
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// Second handles on the listening sockets, kept for a successor.
+/// Duplicates of the listening sockets, kept for a successor.
 ///
-/// While one exists, the kernel goes on to queue connections; so they are let go of when a drain
-/// begins, and clients are refused instead of queued for nobody.
+/// While a duplicate exists, the kernel keeps queueing connections. They are therefore closed when
+/// draining begins, so that clients are refused rather than left in a queue.
 #[derive(Debug, Clone, Default)]
 pub struct Spares {
     sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
-    /// The registry's, once that has been let go of for a successor.
+    /// Sockets of the registry, once it was stopped for a successor.
     registry: Arc<Mutex<RegistrySockets>>,
-    /// The keys of clients' tickets, which go on to a successor.
+    /// TLS session ticket keys, which a successor takes over.
     tickets: Option<Arc<TicketKeys>>,
 }
 
@@ -39,30 +40,30 @@ impl Spares {
     /// Duplicates all sockets.
     ///
     /// # Errors
-    /// When the process is out of descriptors.
+    /// If the process has no free file descriptors.
     pub fn duplicate(sockets: &Sockets, tickets: Option<Arc<TicketKeys>>) -> std::io::Result<Self> {
         let spares: std::io::Result<Vec<_>> =
             sockets.descriptors().map(|socket| socket.try_clone_to_owned().map(Arc::new)).collect();
         Ok(Self { sockets: Arc::new(Mutex::new(spares?)), registry: Arc::default(), tickets })
     }
 
-    /// Lets go of all of them; a successor that is being served keeps its own.
+    /// Closes all duplicates; a successor that has already received them keeps its own.
     pub fn release(&self) {
         lock(&self.sockets).clear();
         drop(self.take_registry());
     }
 
-    /// Keeps what the registry listened on.
+    /// Stores the registry's listening sockets.
     pub fn keep(&self, registry: RegistrySockets) {
         *lock(&self.registry) = registry;
     }
 
-    /// Gives that back.
+    /// Takes the registry's listening sockets back.
     pub fn take_registry(&self) -> RegistrySockets {
         std::mem::take(&mut *lock(&self.registry))
     }
 
-    /// Handles on all of them, for one successor.
+    /// Handles for one successor.
     fn all(&self) -> Vec<Arc<OwnedFd>> {
         let mut all = lock(&self.sockets).clone();
         all.extend(lock(&self.registry).duplicate().into_descriptors().map(Arc::new));
@@ -74,19 +75,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether another process is about to leave what only one may hold.
+/// Relation to a process that holds the exclusive parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predecessor {
-    /// What is in use is in somebody else's.
+    /// No predecessor: a part that is in use belongs to an unrelated process.
     None,
-    /// It lets go of everything once it knows that this process starts.
+    /// A predecessor, which releases everything once it knows that this process is starting.
     Leaving,
 }
 
-/// Takes the listening sockets over from a predecessor that runs with the same folder.
+/// Receives the listening sockets from a predecessor with the same data folder.
 ///
 /// # Errors
-/// There is a predecessor by what was asked for, and none answers.
+/// If a predecessor is expected but does not answer.
 pub fn inherit(
     data_dir: &Path,
     predecessor: Predecessor,
@@ -99,18 +100,18 @@ pub fn inherit(
     })
 }
 
-/// The keys of clients' tickets: those of a predecessor, so that clients come back to this process as
-/// they would have come back to that one, or fresh ones.
+/// TLS session ticket keys: the predecessor's, so that clients can resume their sessions, or new
+/// ones.
 ///
 /// # Errors
-/// The system has no randomness to give.
+/// If the system's random number generator is unavailable.
 pub fn ticket_keys(inheritance: Option<&handover::Inheritance>) -> anyhow::Result<Arc<TicketKeys>> {
     let inherited = inheritance.and_then(|from| TicketKeys::import(&from.legacy));
     let keys = inherited.map_or_else(TicketKeys::new, Ok);
     Ok(Arc::new(keys.context("no keys can be made for the tickets of TLS clients")?))
 }
 
-/// Offers the listening sockets to whoever is started with the same folder.
+/// Offers the listening sockets to processes that start with the same data folder.
 pub fn await_successors(data_dir: &Path, spares: &Spares) -> mpsc::Receiver<Succession> {
     let (events, successors) = mpsc::channel(1);
     if let Err(error) = offer(data_dir, spares.clone(), events) {
@@ -119,31 +120,31 @@ pub fn await_successors(data_dir: &Path, spares: &Spares) -> mpsc::Receiver<Succ
     successors
 }
 
-/// What a successor does.
+/// Progress of a successor.
 #[derive(Debug)]
 pub enum Succession {
-    /// One asks for the sockets; it gets them once this has been answered, when everything that
-    /// only one process may hold has been let go of.
+    /// A successor asks for the sockets. Answer once all exclusive parts have been released; then
+    /// it gets them.
     Asked(oneshot::Sender<()>),
-    /// It did not start: this process goes on.
+    /// The successor did not start; this process continues.
     Failed,
-    /// It serves.
+    /// The successor serves.
     Done,
 }
 
-/// Serves successors until one has taken over; then ends.
+/// Serves successors on a thread, until one has taken over.
 ///
 /// # Errors
-/// When the file cannot be made or the thread not be started.
+/// If the Unix socket or the thread cannot be created.
 fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> std::io::Result<()> {
     let server = handover::listen(&path(data_dir))?;
     std::thread::Builder::new().name("handover".into()).spawn(move || {
         for stream in server.incoming() {
             let Ok(stream) = stream else { continue };
             match handover::Successor::greet(stream) {
-                // Nothing has been let go of for it.
+                // The successor was rejected before anything was released.
                 Err(error) => {
-                    tracing::warn!(%error, "somebody asked for the sockets who may not have them");
+                    tracing::warn!(%error, "refused a process that asked for the listening sockets");
                 }
                 Ok(successor) => match hand_over(successor, &spares, &events) {
                     Turn::Next => {}
@@ -155,7 +156,7 @@ fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> s
     Ok(())
 }
 
-/// Whether a further successor may come.
+/// Decision of the thread to serve further successors.
 enum Turn {
     Next,
     Over,
@@ -170,7 +171,7 @@ fn hand_over(
     if events.blocking_send(Succession::Asked(ready)).is_err() {
         return Turn::Over;
     }
-    // An error means that the control side is ending, and everything is let go of anyway.
+    // An error means that the control side is ending and releases everything anyway.
     let _ = released.blocking_recv();
     let sockets = spares.all();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
@@ -183,7 +184,7 @@ fn hand_over(
             (Succession::Failed, Turn::Next)
         }
     };
-    // Fails where the control side is ending.
+    // Fails if the control side is ending.
     let _ = events.blocking_send(event);
     turn
 }

@@ -1,17 +1,18 @@
-//! What a service manager is told, where one started the process and asks for it: that it serves, and that it
-//! ends (`sd_notify(3)`: datagrams to the socket that `NOTIFY_SOCKET` names).
+//! Notifications to a service manager such as systemd, if it requests them: ready, and stopping
+//! (`sd_notify(3)`: datagrams to the socket in `NOTIFY_SOCKET`).
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// It serves. The process is named, since an upgrade's is not the one that was started.
+/// Reports that the process serves. The process id is included, because after an upgrade it differs
+/// from the process that was started.
 pub(crate) fn note_ready() {
     send(&format!("READY=1\nMAINPID={}\nSTATUS=serving", std::process::id()));
 }
 
-/// It finishes what is under way, and ends.
+/// Reports that the process drains and ends.
 pub(crate) fn note_stopping() {
     send("STOPPING=1\nSTATUS=finishing requests under way");
 }
@@ -25,7 +26,7 @@ fn send(text: &str) {
     }
 }
 
-/// The address of a socket: a path, or behind an `@` a name of the kernel's.
+/// Socket address: a path, or after `@` an abstract name.
 fn address(name: &str) -> std::io::Result<SocketAddr> {
     match name.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),

@@ -1,4 +1,5 @@
-//! The sockets of the data plane: bound, or taken over from a predecessor, and dealt out to the cores.
+//! Sockets of the data plane: bound or inherited from a predecessor, and distributed to the
+//! workers.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +13,7 @@ use tollhouse_proxy::worker::{Transport, WorkerListener};
 
 use super::cores::Entrance;
 
-/// All sockets, by what is served on them; each address has one for each core.
+/// All sockets by their use. Each address has one socket per worker.
 #[derive(Debug)]
 pub struct Sockets {
     http: Vec<Entrance>,
@@ -26,22 +27,22 @@ enum StreamSockets {
     Udp(DatagramSockets),
 }
 
-/// The sockets of one core.
+/// Sockets of one worker.
 #[derive(Debug, Default)]
 pub struct CoreSockets {
-    /// HTTP, plain and over TLS.
+    /// HTTP, with and without TLS.
     pub http: Vec<WorkerListener>,
-    /// The same behind PROXY headers.
+    /// HTTP behind PROXY protocol headers.
     pub proxied: Vec<WorkerListener>,
     /// Stream routes.
     pub streams: Vec<StreamListener>,
 }
 
 impl Sockets {
-    /// Binds every address of the data plane, or takes sockets over from a predecessor.
+    /// Binds all addresses of the data plane, or takes their sockets from a predecessor.
     ///
     /// # Errors
-    /// The first address that cannot be listened on, with the remedy.
+    /// If an address cannot be listened on; the text has the remedy.
     pub fn listen(
         bootstrap: &Bootstrap,
         workers: usize,
@@ -62,13 +63,13 @@ impl Sockets {
         Ok(Self { http, proxied, streams })
     }
 
-    /// Where HTTP is served.
+    /// Addresses of HTTP listeners.
     pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
         let all = self.http.iter().chain(&self.proxied);
         all.map(|entrance| (entrance.address(), entrance.transport)).collect()
     }
 
-    /// Where stream routes are served, with `tcp` or `udp`.
+    /// Addresses of stream listeners, each with `tcp` or `udp`.
     pub fn stream_addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let address = |(_, sockets): &(StreamOptions, StreamSockets)| match sockets {
             StreamSockets::Tcp(listeners) => ("tcp", listeners.address),
@@ -77,7 +78,6 @@ impl Sockets {
         self.streams.iter().map(address).collect()
     }
 
-    /// All of them.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let http = self.http.iter().chain(&self.proxied).map(|entrance| &entrance.listeners);
         let http = http.flat_map(|it| &it.sockets).map(AsFd::as_fd);
@@ -93,7 +93,8 @@ impl Sockets {
         http.chain(streams)
     }
 
-    /// Deals them out to `workers` cores; those beyond one a core go to the cores in turn.
+    /// Distributes the sockets to `workers` workers. Sockets beyond one per worker are distributed
+    /// in turn.
     pub fn share(self, workers: usize) -> Vec<CoreSockets> {
         let mut shares: Vec<CoreSockets> = (0..workers).map(|_| CoreSockets::default()).collect();
         for Entrance { listeners, transport } in self.http {
@@ -119,14 +120,14 @@ impl Sockets {
     }
 }
 
-/// HTTP alone.
+/// Sockets for HTTP only.
 impl From<Vec<Entrance>> for Sockets {
     fn from(http: Vec<Entrance>) -> Self {
         Self { http, proxied: Vec::new(), streams: Vec::new() }
     }
 }
 
-/// Where sockets come from.
+/// Creates sockets: inherited if possible, otherwise bound.
 struct Source<'i> {
     workers: usize,
     inheritance: Option<&'i mut Inheritance>,
@@ -165,7 +166,7 @@ impl Source<'_> {
     }
 }
 
-/// What the bootstrap file says of a listener, in the data plane's words.
+/// Stream options of the data plane for a listener in the bootstrap file.
 fn options(listener: &StreamListen) -> StreamOptions {
     StreamOptions {
         tls: match listener.tls {

@@ -1,22 +1,19 @@
-//! What keeps a gateway from starting.
-
 use tollhouse_model::Problems;
 
-/// What keeps a gateway from starting. Only in the last case was anything tried.
+/// Why a gateway did not start. Only `Failed` may leave side effects.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The bootstrap configuration cannot be used.
+    /// The bootstrap configuration is invalid.
     #[error("configuration: {0}")]
     Configuration(Problems),
-    /// What holds the resources cannot be read at all.
+    /// The configuration source cannot be read at all.
     #[error("{name}: {problems}")]
     Resources {
-        /// What holds them, such as the name of the file.
+        /// Name of the source, such as the file name.
         name: String,
-        /// What is wrong with it.
         problems: Problems,
     },
-    /// It was tried, and failed.
+    /// A step of the start failed.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
 }

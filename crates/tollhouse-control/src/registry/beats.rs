@@ -1,9 +1,9 @@
-//! Rounds of heartbeats between the nodes of a registry over Redis: a stream for each node, under the node's number,
-//! in which a round stands under its own. A round that is sent twice is refused the second time, as it should be;
-//! whoever reads goes on after the last number that it has seen.
+//! Exchange of heartbeat rounds between registry nodes over Redis. Each node has a stream, in which
+//! the round's number is the entry id. Redis refuses a repeated round. Readers continue after the
+//! last number that they have read.
 //!
-//! Nothing here is durable or needs to be: streams are short and end by themselves. What is lost with the server is
-//! noticed by the numbers, and while there is no server rounds go over the database.
+//! Nothing needs to be durable: streams are short and expire. Readers detect losses by gaps in the
+//! numbers. While Redis is down, rounds go through the database.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,29 +24,29 @@ use tollhouse_config::bootstrap::RegistryStore;
 use tollhouse_registry::{BeatChannel, NodeId};
 use tollhouse_store::BoxFuture;
 
-/// How often a round is worth sending: with it, and as long until it is read, an instance that falls silent is
-/// noticed less than a second late.
+/// Interval between rounds. With it, a silent instance is detected less than a second late.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long the server may take.
+/// Timeout of connecting, and of one command.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Rounds that a stream keeps: more than a minute's worth, so that a node that was stopped for as long misses none.
+/// Rounds kept in a stream: more than a minute, so that a node that was suspended for that long
+/// misses none.
 const ROUNDS_KEPT: u64 = 400;
 
-/// How long a stream is kept after the last round, in seconds.
+/// Seconds until a stream expires after its last round.
 const STREAM_KEPT_SECONDS: u64 = 120;
 
-/// Rounds that are read of a node at a time, of up to 256 KiB each.
+/// Limit of rounds per read and node; a round has up to 256 KiB.
 const ROUNDS_READ_MAX: u64 = 16;
 
-/// See the module.
+/// Heartbeat channel over Redis.
 pub struct RedisBeats {
     kind: Kind,
-    /// What keys begin with.
+    /// Key prefix of the streams.
     prefix: String,
     connection: Mutex<Option<Connection>>,
-    /// The number of the last round that was read of each node.
+    /// Number of the last round read, by node.
     read: Mutex<HashMap<NodeId, u64>>,
 }
 
@@ -62,20 +62,20 @@ enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// A stream's entries: their numbers and fields.
+/// Stream entries: ids and fields.
 type Entries = Vec<(String, HashMap<String, Vec<u8>>)>;
 
 impl fmt::Debug for RedisBeats {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Clients know passwords.
+        // Clients contain passwords.
         out.debug_struct("RedisBeats").finish_non_exhaustive()
     }
 }
 
-/// The channel that a bootstrap file names; none where it names none. Nothing is connected to yet.
+/// The channel from the bootstrap file; `None` without a Redis URL. It connects on first use.
 ///
 /// # Errors
-/// A URL is none; it is not repeated, since it has a password.
+/// If a URL is invalid. The text does not repeat the URL, because it contains a password.
 pub fn open(settings: &RegistryStore) -> anyhow::Result<Option<Arc<dyn BeatChannel>>> {
     let Some(urls) = &settings.redis else { return Ok(None) };
     let urls: Vec<&str> = urls.expose().split(',').map(str::trim).collect();
@@ -105,7 +105,7 @@ impl RedisBeats {
         format!("{}{node}", self.prefix)
     }
 
-    /// Runs a command; a connection that fails is not used again.
+    /// Runs a command. The connection is dropped after an error of the connection.
     async fn run<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         let mut connection = self.connected().await?;
         let answered = tokio::time::timeout(TIMEOUT, async {
@@ -155,7 +155,7 @@ impl RedisBeats {
         add.arg(format!("{}-1", number(round))).arg("round").arg(round);
         match self.run::<Value>(&add).await {
             Ok(_) => {}
-            // It has arrived before, and its answer has not.
+            // An earlier attempt arrived, but its reply was lost.
             Err(error) if is_there_already(&error) => {}
             Err(error) => return Err(error),
         }
@@ -164,7 +164,7 @@ impl RedisBeats {
         self.run(&keep).await
     }
 
-    /// What a node has sent since it was read before; the newest where it was not.
+    /// Rounds of a node after the number `after`; only the newest round if it is `None`.
     async fn read(&self, node: NodeId, after: Option<u64>) -> RedisResult<Entries> {
         let mut read = match after {
             Some(_) => redis::cmd("XRANGE"),
@@ -181,7 +181,7 @@ impl RedisBeats {
     }
 }
 
-/// The number of a round, where its head has it; it is its sender's own.
+/// The number of a round, from its head. The sender assigns it.
 fn number(round: &[u8]) -> u64 {
     round.get(2..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
@@ -195,7 +195,7 @@ fn is_broken(error: &RedisError) -> bool {
         || error.is_timeout()
         || error.is_connection_dropped()
         || error.is_unrecoverable_error()
-        // A server that was demoted.
+        // The server was demoted to a replica.
         || error.code() == Some("READONLY")
 }
 

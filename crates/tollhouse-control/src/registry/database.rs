@@ -1,5 +1,6 @@
-//! The database that nodes share for the registry, connected to once in a process's life. It is known by an id that
-//! the first node gives it and each keeps in its data folder: one that is of others, or was emptied, is not used.
+//! The shared database of registry nodes, opened once per process. The first node writes an id into
+//! it, and each node keeps the id in its data folder. A database with another id or none is not
+//! used, because it belongs to other nodes or was emptied.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,29 +19,29 @@ use crate::feed::fenced_store::FencedStore;
 use crate::identity::Identity;
 use crate::secrets;
 
-/// How long the database may take for one step. A registration is refused after some of them; a client of
-/// Polaris gives up after some seconds by itself.
+/// Timeout per step. A registration is refused after several failed steps; Polaris clients time out
+/// after some seconds themselves.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// See the module.
+/// The shared database, opened on demand.
 pub struct SharedDatabase {
     node: String,
     opened: Mutex<Option<Shared>>,
 }
 
-/// A database that is known to be the right one.
+/// A database whose identity was checked.
 #[derive(Clone)]
 pub struct Shared {
-    /// The store in it, which takes writes for as long as it is that.
+    /// The store; it refuses commits once the database is another cluster's.
     pub store: Arc<dyn Store>,
-    /// The key that says so.
+    /// Key that must exist in the database for a commit to succeed.
     pub proof: Box<str>,
 }
 
-/// Where a node keeps the id of its database.
+/// File in the data folder that holds the id of the database.
 const ID_FILE: &str = "registry-cluster";
 
-/// What the id stands below, in a store that holds nothing but the registry.
+/// Key prefix of the id; empty, because the store holds only the registry.
 const PREFIX: &str = "";
 
 impl fmt::Debug for SharedDatabase {
@@ -50,26 +51,25 @@ impl fmt::Debug for SharedDatabase {
 }
 
 impl SharedDatabase {
-    /// One that is not connected to yet. The node's name has the machine's, since copies of a data folder
+    /// Not connected yet. The node's name contains the host name, because copies of a data folder
     /// have the same id.
     pub fn new(identity: &Identity) -> Self {
         Self::named(format!("node {} on {}", identity.id, identity.hostname))
     }
 
-    /// The same for a node of this name.
     pub(crate) fn named(node: impl Into<String>) -> Self {
         Self { node: node.into(), opened: Mutex::default() }
     }
 
-    /// The name of this node, for the others.
+    /// Name of this node for other nodes.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// The store in the database that the bootstrap file names; none where it names none.
+    /// Opens the store in the configured database; `None` without one.
     ///
     /// # Errors
-    /// It cannot be reached, or refuses.
+    /// If the database cannot be reached or refuses access.
     pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<Shared>> {
         let Some(options) = options(bootstrap)? else { return Ok(None) };
         let mut opened = self.opened.lock().await;
@@ -84,15 +84,14 @@ impl SharedDatabase {
     }
 }
 
-/// The file in which a node keeps the id of its database.
 pub(crate) fn id_file(data_dir: &Path) -> PathBuf {
     data_dir.join(ID_FILE)
 }
 
-/// The id that is kept there; none where the node never had a database.
+/// The id in the data folder; `None` if the node never used a database.
 ///
 /// # Errors
-/// The file cannot be read.
+/// If the file cannot be read.
 pub(crate) fn remembered(data_dir: &Path) -> anyhow::Result<Option<ClusterId>> {
     let file = id_file(data_dir);
     match std::fs::read_to_string(&file) {
@@ -102,14 +101,14 @@ pub(crate) fn remembered(data_dir: &Path) -> anyhow::Result<Option<ClusterId>> {
     }
 }
 
-/// Makes sure that a store is the one that this node shared before, and remembers it.
+/// Checks that the store is the one that this node used before, and saves its id.
 async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Result<Shared> {
     let (file, remembered) = (id_file(data_dir), remembered(data_dir)?);
     let is_known = remembered.is_some();
     let path = file.display().to_string();
     let id = cluster_id::join(store.as_ref(), PREFIX, remembered, &path).await?;
     if !is_known {
-        // A command may come before the first node has made it.
+        // The folder is missing if a command runs before the first start of the node.
         secrets::make_data_dir(data_dir)?;
         secrets::keep(&file, &id.to_string())?;
     }
@@ -118,23 +117,23 @@ async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Res
     Ok(Shared { store, proof })
 }
 
-/// How the database is reached that the bootstrap file names; none where it names none.
+/// Connection options from the bootstrap file; `None` without a database.
 ///
 /// # Errors
-/// Its URL is none, or the file with authorities cannot be read.
+/// If the URL is invalid, or the CA file cannot be read.
 pub fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
     options_from_settings(&bootstrap.registry.store)
 }
 
-/// The same of one that is named elsewhere.
+/// Like [`options`], from settings.
 ///
 /// # Errors
-/// As above.
+/// As [`options`].
 pub fn options_from_settings(settings: &RegistryStore) -> anyhow::Result<Option<SqlOptions>> {
     let database = settings.database()?;
     let Some(database) = database else { return Ok(None) };
     let tls = match (settings.tls, &settings.ca) {
-        // A file of authorities without `tls` has no effect; `check` warns of it.
+        // A CA file without `tls` has no effect; `settings::check` warns about it.
         (false, _) => None,
         (true, None) => Some(Tls::default()),
         (true, Some(path)) => {

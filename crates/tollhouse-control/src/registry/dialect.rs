@@ -1,4 +1,4 @@
-//! What the Admin API has to know of the dialect that the registry's clients speak.
+//! Polaris-specific conversions for the Admin API.
 
 use serde_json::Value;
 use tollhouse_admin::RegistryDialect;
@@ -9,7 +9,7 @@ use tollhouse_polaris::rules::{layout_of, read_rule, rule_message, rule_schema};
 use tollhouse_polaris::wire::InstanceRequest;
 use tollhouse_registry::{Client, NewRule, Rule, RuleKind, ServiceRef};
 
-/// The dialect of Polaris.
+/// The Polaris dialect.
 #[derive(Debug)]
 pub struct PolarisDialect;
 
@@ -45,7 +45,7 @@ impl RegistryDialect for PolarisDialect {
     }
 }
 
-/// A message as JSON; `null` if its bytes are none, which only a damaged store makes.
+/// A message as JSON; `null` if the bytes are invalid, which only happens in a damaged store.
 fn message_to_json(name: &str, message: &[u8]) -> Value {
     let descriptor = descriptors().get_message_by_name(name).expect("it is in the schema");
     let text = json::print(&descriptor, message).ok();

@@ -1,7 +1,8 @@
-//! The page of the registry's metrics: what is registered, what clients call, what is made durable.
+//! Registry metrics: registered objects, client calls, and commits.
 //!
-//! `tollhouse_registry_*` on the gateway's page; on the registry's own listener Polaris' names where it has
-//! some, so that its dashboards go on to work, and the same for the rest. Made of published state and of counters when it is asked for.
+//! The gateway's metrics page shows them as `tollhouse_registry_*`. The registry's own listener
+//! uses Polaris' names where they exist, so that Polaris dashboards keep working, and the same
+//! names otherwise. Rendering reads the published state and counters.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,28 +14,27 @@ use tollhouse_polaris::grpc;
 use tollhouse_registry::{Counts, Registry, State};
 use tollhouse_telemetry::catalogue::{Metric, registry as catalogue};
 
-/// Namespaces shown one by one; the rest are added up under one name, so that made-up names do not fill
-/// a time-series database.
+/// Limit of namespaces with their own series. The others are added up under one name, so that
+/// invented names do not flood a time-series database.
 const NAMESPACES_SHOWN_MAX: usize = 100;
 
-/// What the namespaces that are not shown one by one are called.
+/// Name for the sum of the remaining namespaces.
 const OTHER_NAMESPACES: &str = "__other__";
 
-/// What the pages are made of.
+/// Sources of the metrics.
 #[derive(Clone)]
 pub struct Sources {
-    /// The registry.
     pub registry: Registry,
-    /// Its clients' calls.
+    /// Counters of client calls.
     pub dialect: Dialect,
-    /// Its connections over gRPC.
+    /// Counters of gRPC connections.
     pub connections: Arc<grpc::Counts>,
-    /// What the Admin API has of it.
+    /// Counters of the Admin API's registry part.
     pub part: RegistryPart,
 }
 
 impl Sources {
-    /// The page of the registry's own listener: Polaris' names where it has some, then ours.
+    /// Page of the registry's own listener, with Polaris' names where they exist.
     pub fn polaris_page(&self) -> String {
         let mut page = Page::default();
         let state = self.registry.state_full();
@@ -49,7 +49,7 @@ impl Sources {
         page.text
     }
 
-    /// The registry's part of the gateway's page.
+    /// The registry's part of the gateway's metrics page.
     pub fn own_page(&self) -> String {
         let mut page = Page::default();
         let state = self.registry.state_full();
@@ -71,17 +71,17 @@ impl Sources {
     }
 }
 
-/// Where the gateway's page finds the registry's part; empty while there is none.
+/// The running registry's sources, for the gateway's metrics page; empty while none is running.
 #[derive(Default)]
 pub struct RegistrySlot(Mutex<Option<Sources>>);
 
 impl RegistrySlot {
-    /// From now on this is shown, or nothing.
+    /// Sets or clears the sources.
     pub fn set(&self, sources: Option<Sources>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
-    /// The registry's part of the page.
+    /// The registry's part of the page; empty without a registry.
     pub fn page(&self) -> String {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         sources.map(|sources| sources.own_page()).unwrap_or_default()
@@ -101,7 +101,7 @@ struct Page {
 
 impl Page {
     fn heading(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
@@ -250,8 +250,8 @@ impl Page {
     }
 }
 
-/// Namespaces by name with their counts; those beyond the bound together. Names have no characters
-/// that would have to be escaped.
+/// Namespaces sorted by name, with their counts. Those beyond the limit are added up. Names need no
+/// escaping.
 fn namespaces(state: &State) -> Vec<(String, Counts, u32)> {
     let mut all: Vec<_> = state.namespaces().collect();
     all.sort_by(|first, second| first.namespace.name.cmp(&second.namespace.name));

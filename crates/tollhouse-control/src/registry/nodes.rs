@@ -1,10 +1,10 @@
-//! Brings the instances of registry services to the upstreams that name them: at once when a
-//! snapshot brings such an upstream, and whenever the registry publishes another state.
+//! Publication of registry instances as nodes of upstreams: at once for a new upstream, and after
+//! each new state of the registry.
 //!
-//! Which instances serve is decided in `select.rs`, what is told about it in `report.rs`. The
-//! registry itself is behind [`ServiceSource`]. Routes are never compiled for it: nodes go into the
-//! upstream's own cell, where every core's next request finds them. A service that no upstream
-//! names costs nothing here.
+//! The module `select` chooses instances, `report` describes the result, and [`ServiceSource`]
+//! hides the registry. Routes are not recompiled: nodes are published in the upstream's own cell,
+//! so that each worker's next request uses them. Services that no upstream refers to cost nothing
+//! here.
 
 mod reach;
 mod report;
@@ -27,9 +27,10 @@ pub use self::report::Detail;
 pub use self::select::InstanceFacts;
 use self::select::{Ages, Selected, Selection};
 
-/// Where services and their instances are read.
+/// Access to services and their instances.
 pub trait ServiceSource: Send + Sync {
-    /// Shows every instance of a service to `show`, unless its revision is `known`.
+    /// Passes every instance of a service to `show`, unless the service still has the revision
+    /// `known`.
     fn read(
         &self,
         service: &RegistryService,
@@ -37,48 +38,48 @@ pub trait ServiceSource: Send + Sync {
         show: &mut dyn FnMut(&InstanceFacts<'_>),
     ) -> ServiceLookup;
 
-    /// Counts the published states; changes when there is something to read again.
+    /// Counter of published states; it changes when services must be read again.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// What became of a look at a service.
+/// Result of reading a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceLookup {
-    /// It does not exist.
+    /// The service does not exist.
     Missing,
-    /// It is as it was.
+    /// The service still has the known revision.
     Unchanged,
-    /// Its instances have been visited.
+    /// All instances were passed to `show`.
     Visited {
-        /// Differs whenever the set of instances does.
+        /// Changes with every change of the instances.
         revision: u128,
-        /// Below or at this part of healthy instances, unhealthy ones serve as well; 0 to 1.
+        /// If the fraction of healthy instances (0 to 1) is at or below this value, unhealthy
+        /// instances serve too.
         protect_threshold: f64,
     },
 }
 
-/// How much longer than a look took the next one waits, so that a storm of changes costs half a core
-/// at most.
+/// Pause after a reading, as a multiple of its duration. A storm of changes thus costs at most half
+/// a core.
 const REST_FACTOR: u32 = 1;
 
-/// The longest of such rests: changes show soon even where services are huge.
+/// Longest pause, so that changes of huge services show soon.
 const REST_MAX: Duration = Duration::from_millis(50);
 
-/// Looks shorter than this are not rested from: a timer is no finer than a millisecond.
+/// Readings shorter than this cause no pause, because timers have a resolution of one millisecond.
 const REST_FROM: Duration = Duration::from_micros(500);
 
-/// The name of the thread that follows.
 const THREAD: &str = "registry-nodes";
 
 type Services = Arc<dyn ServiceSource>;
 
-/// See the module.
+/// Upstreams whose nodes come from the registry.
 pub struct RegistryNodes {
-    /// `None` while no registry runs in this process.
+    /// `None` while no registry is running in this process.
     services: watch::Sender<Option<Services>>,
-    /// Upstreams by key, in the order in which they are told of.
+    /// Followed upstreams, by key.
     followed: Mutex<BTreeMap<String, Followed>>,
-    /// Whether the thread that follows has been started.
+    /// Set once the follower thread was started.
     has_thread: AtomicBool,
     /// Limits on the addresses of instances.
     reach: Reach,
@@ -88,11 +89,11 @@ pub struct RegistryNodes {
 struct Followed {
     state: Arc<UpstreamState>,
     service: RegistryService,
-    /// What was found last; `None` before the first look.
+    /// Last result; `None` before the first reading.
     found: Option<Found>,
 }
 
-/// What was found at the last look.
+/// Result of the last reading.
 #[derive(Debug, Clone, PartialEq)]
 enum Found {
     Missing,
@@ -120,24 +121,24 @@ impl Default for RegistryNodes {
 }
 
 impl RegistryNodes {
-    /// Follows instances that lead where `reach` lets them.
+    /// `reach` limits the addresses of instances.
     pub fn within(reach: Reach) -> Self {
         Self { reach, ..Self::default() }
     }
 
-    /// Reads services from `services` from now on. Nodes of a registry before it serve on where the
-    /// new one says the same.
+    /// Switches to another registry. Nodes stay unchanged where the new registry has the same
+    /// instances.
     pub fn connect(&self, services: Services) {
         self.services.send_replace(Some(services));
-        // Revisions of one registry mean nothing to another.
+        // Revisions of different registries cannot be compared.
         for entry in self.lock().values_mut() {
             entry.found = None;
             self.look_at(entry);
         }
     }
 
-    /// What the snapshot that is about to serve changes; upstreams whose nodes come from elsewhere
-    /// are passed over. New ones have their nodes when this returns.
+    /// Applies the upstream changes of a snapshot that is about to go into service. Upstreams
+    /// without registry nodes are ignored. New upstreams have their nodes when this returns.
     pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
         let mut followed = self.lock();
         for UpstreamChange { key, state } in changes {
@@ -145,7 +146,7 @@ impl RegistryNodes {
             let Some(state) = state else { continue };
             let Some(Discovery::Registry(service)) = state.discovery() else { continue };
             let service = service.clone();
-            // Another state of the same key may have begun without nodes.
+            // A new state for the same key may have no nodes yet.
             let earlier = before.filter(|it| Arc::ptr_eq(&it.state, state));
             let found = earlier.and_then(|earlier| earlier.found);
             let mut entry = Followed { state: Arc::clone(state), service, found };
@@ -156,11 +157,12 @@ impl RegistryNodes {
         }
     }
 
-    /// Starts to follow, on a thread of its own: the control side gives way to requests, and a node
-    /// that is gone must go also while the cores are busy. Does nothing the second time.
+    /// Starts the follower thread; later calls have no effect. A separate thread is used because
+    /// the control thread yields to workers, and removed instances must disappear even under full
+    /// load.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
         if self.has_thread.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -171,7 +173,7 @@ impl RegistryNodes {
         thread.spawn(move || runtime.block_on(source.run())).map(drop)
     }
 
-    /// Follows whatever registry is connected, for ever.
+    /// Follows the connected registry; never returns while `self` exists.
     pub async fn run(&self) {
         let mut connected = self.services.subscribe();
         loop {
@@ -189,7 +191,7 @@ impl RegistryNodes {
         }
     }
 
-    /// Follows one registry to its end.
+    /// Follows one registry until it closes.
     async fn follow(&self, mut changes: watch::Receiver<u64>) {
         loop {
             changes.mark_unchanged();
@@ -200,20 +202,20 @@ impl RegistryNodes {
                 tokio::time::sleep((took * REST_FACTOR).min(REST_MAX)).await;
             }
             if changes.changed().await.is_err() {
-                // Only another registry brings anything new.
+                // Waits for another registry.
                 return std::future::pending().await;
             }
         }
     }
 
-    /// Looks at every service that is followed.
+    /// Reads all followed services.
     fn look(&self) {
         for entry in self.lock().values_mut() {
             self.look_at(entry);
         }
     }
 
-    /// Publishes the nodes of a service that is not as it was.
+    /// Publishes the nodes of a service if it has changed.
     fn look_at(&self, entry: &mut Followed) {
         let Some(services) = self.services.borrow().clone() else { return };
         let known = entry.found.as_ref().and_then(Found::revision);
@@ -238,7 +240,7 @@ impl RegistryNodes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Followed>> {
-        // What a panic leaves out comes with the next snapshot.
+        // A panic can leave changes out; the next snapshot contains them again.
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,5 @@
-//! The registry for commands that read or write it beside or without a running gateway: its keeper without
-//! listeners, as a node for as long as the command takes where others share the database, and its entries as of one
-//! revision.
+//! Registry access for commands, without listeners. A command can change the registry, as its only
+//! process or as one more node of a shared database, or read its stored entries at one revision.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -18,23 +17,24 @@ use super::database::{self, SharedDatabase};
 use super::{FOLDER, is_shared, open_either, thread, until_stopped};
 use crate::process::handover::Predecessor;
 
-/// Entries of a page: some megabytes.
+/// Entries per page: some megabytes.
 const PAGE_ENTRIES: usize = 1_024;
 
-/// A registry that nobody but this process asks.
+/// A registry that only this process uses.
 pub struct OfflineRegistry {
-    /// Takes commands.
+    /// Handle for reading and for commands.
     pub handle: Registry,
     stop: watch::Sender<bool>,
     keeper: JoinHandle<()>,
 }
 
 impl OfflineRegistry {
-    /// Opens the registry that the configuration names. That of a data folder is then held: no gateway may run
-    /// with it. One in a database has one node more until [`Self::close`].
+    /// Opens the configured registry. A store in the data folder is locked, so that no gateway can
+    /// run with it meanwhile. In a shared database, this process is one more node until
+    /// [`Self::close`].
     ///
     /// # Errors
-    /// It is in use, or cannot be reached or read.
+    /// If the store is in use, cannot be reached or cannot be read.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let bootstrap = bootstrap.clone();
         let (stop, stopped) = watch::channel(false);
@@ -42,7 +42,7 @@ impl OfflineRegistry {
         let keeper = thread("registry", move || async move {
             match open_keeper(&bootstrap).await {
                 Ok((keeper, handle)) => {
-                    // Whoever opened it waits for the answer.
+                    // `open` is waiting for this value.
                     let _ = opened.send(Ok(handle));
                     keeper.run(until_stopped(stopped)).await;
                 }
@@ -53,7 +53,7 @@ impl OfflineRegistry {
         Ok(Self { handle, stop, keeper })
     }
 
-    /// Ends it: a node that shares a database tells the others that it leaves.
+    /// Closes the registry. A node that shares a database announces that it leaves.
     pub fn close(self) {
         let _ = self.stop.send(true);
         super::join(self.keeper);
@@ -69,15 +69,17 @@ async fn open_keeper(bootstrap: &Bootstrap) -> anyhow::Result<(Keeper, Registry)
     Keeper::open(store, options).await.context("the registry's store cannot be read")
 }
 
-/// What the registry's store holds, as of one revision: a page after the other. Gateways may run meanwhile.
+/// Contents of the registry's store at one revision, read page by page. Gateways may be running
+/// meanwhile.
 pub struct StoredEntries {
     source: Source,
-    /// The revision of all that is read.
+    /// Revision of the contents.
     pub revision: Revision,
 }
 
 enum Source {
-    /// Read already: a file is small enough that a registry holds it in memory.
+    /// All entries: a file is small enough to be read at once, because a registry holds it in
+    /// memory.
     Read(std::vec::IntoIter<Entry>),
     Database {
         runtime: Runtime,
@@ -87,10 +89,10 @@ enum Source {
 }
 
 impl StoredEntries {
-    /// Begins to read the store that the configuration names; a data folder without one has nothing.
+    /// Opens the configured store for reading. A data folder without a store is empty.
     ///
     /// # Errors
-    /// It cannot be reached or read.
+    /// If the store cannot be reached or read.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         if let Some(options) = database::options(bootstrap)? {
             let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -111,10 +113,10 @@ impl StoredEntries {
         Ok(Self { source: Source::Read(entries.into_iter()), revision })
     }
 
-    /// The next entries in the order of their keys; none at the end.
+    /// The next entries in key order; empty at the end.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// If the connection is lost.
     pub fn next_page(&mut self) -> anyhow::Result<Vec<Entry>> {
         match &mut self.source {
             Source::Read(entries) => Ok(entries.by_ref().take(PAGE_ENTRIES).collect()),
@@ -130,12 +132,12 @@ impl StoredEntries {
     }
 }
 
-/// The folder that the registry's store is in, where it is in none that is shared.
+/// Folder of the registry's store, if it is not in a shared database.
 pub fn folder(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join(FOLDER)
 }
 
-/// What people call the place of the registry.
+/// Name of the registry's store for messages.
 pub fn name(bootstrap: &Bootstrap) -> String {
     match database::options(bootstrap) {
         Ok(Some(options)) if is_shared(bootstrap) => {
@@ -147,7 +149,7 @@ pub fn name(bootstrap: &Bootstrap) -> String {
     }
 }
 
-/// Whether an entry is something that was registered, rather than what nodes tell each other.
+/// Whether an entry is registered data, rather than internal messages between nodes.
 pub fn is_registered(entry: &Entry) -> bool {
     KEY_PREFIXES.iter().any(|prefix| entry.key.starts_with(prefix))
 }

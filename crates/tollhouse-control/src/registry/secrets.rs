@@ -1,8 +1,8 @@
-//! The registry's own secrets: the password and the token of its account, and the token of clients. Each is
-//! the one that is configured, else the one of an earlier run, else a new one, which is kept.
+//! Secrets of the registry: password and token of its account, and the client token. Each is the
+//! configured one, else the one stored by an earlier run, else a new one, which is stored.
 //!
-//! None of them is the key of the Admin API: what clients of the registry carry around must not open the
-//! gateway.
+//! They differ from the Admin API's key, because registry clients, which carry them, must not be
+//! able to configure the gateway.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,22 @@ use tollhouse_config::bootstrap::Secret;
 
 use crate::secrets::open_or_make;
 
-/// See the module.
+/// Secrets of the registry.
 #[derive(Debug)]
 pub struct RegistrySecrets {
-    /// The password of the account.
+    /// Password of the account.
     pub password: Secret,
-    /// The token of the account.
+    /// Token of the account.
     pub token: Secret,
-    /// The token of clients.
+    /// Token of clients.
     pub client_token: Secret,
 }
 
 impl RegistrySecrets {
-    /// Reads them, and makes those that are missing.
+    /// Reads the secrets, and creates missing ones.
     ///
     /// # Errors
-    /// The data folder cannot be read or written.
+    /// If the data folder cannot be read or written.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let settings = &bootstrap.registry;
         let path = |name: &str| bootstrap.data_dir.join(name);
@@ -41,8 +41,8 @@ impl RegistrySecrets {
     }
 }
 
-/// Files of generated secrets that people hand to registry clients, each with its name. The account's token is not among
-/// them, because a login gives it.
+/// Files of generated secrets that operators give to registry clients, each with a label. The
+/// account's token is left out, because a login returns it.
 pub fn files(bootstrap: &Bootstrap) -> Vec<(String, PathBuf)> {
     let settings = &bootstrap.registry;
     let password = format!("Registry password of {}", settings.user);

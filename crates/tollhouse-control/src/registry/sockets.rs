@@ -1,5 +1,6 @@
-//! Second handles on the listening sockets of a registry. While one exists the kernel goes on to queue connections, so
-//! that none is refused between a process that lets go of the registry and its successor.
+//! Duplicates of the registry's listening sockets. While one exists, the kernel keeps queueing
+//! connections, so that none is refused between the release of the registry and the start of a
+//! successor.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +13,7 @@ use tollhouse_net::listen::ListenError;
 
 use crate::process::handover::Predecessor;
 
-/// See the module.
+/// Listening sockets of the registry.
 #[derive(Debug, Default)]
 pub struct RegistrySockets(Vec<TcpListener>);
 
@@ -26,21 +27,21 @@ pub struct Takeover {
 }
 
 impl Takeover {
-    /// From nothing.
+    /// No predecessor and no sockets.
     pub fn none() -> Self {
         Self { predecessor: Predecessor::None, sockets: RegistrySockets::default() }
     }
 }
 
 impl RegistrySockets {
-    /// Takes those of the registry's addresses out of an inheritance.
+    /// Takes the sockets of the registry's addresses out of an inheritance.
     pub fn inherit(bootstrap: &Bootstrap, inheritance: &mut Inheritance) -> Self {
         let listen = &bootstrap.listen;
         let addresses = listen.registry_grpc.iter().chain(&listen.registry_http);
         Self(addresses.flat_map(|address| inheritance.take(*address)).collect())
     }
 
-    /// Listens on an address: on its sockets if there are any, else on new ones.
+    /// Listeners for an address: existing sockets if there are any, else newly bound ones.
     pub(super) fn listen(
         &mut self,
         address: SocketAddr,
@@ -56,7 +57,7 @@ impl RegistrySockets {
         }
     }
 
-    /// Adds handles on sockets.
+    /// Adds duplicates of sockets.
     pub(super) fn add(&mut self, sockets: &[TcpListener]) -> io::Result<()> {
         for socket in sockets {
             self.0.push(socket.try_clone()?);
@@ -64,12 +65,11 @@ impl RegistrySockets {
         Ok(())
     }
 
-    /// Further handles on all of them; of those for which there is a descriptor left.
+    /// Duplicates all sockets, as far as free file descriptors allow.
     pub fn duplicate(&self) -> Self {
         Self(self.0.iter().filter_map(|socket| socket.try_clone().ok()).collect())
     }
 
-    /// All of them.
     pub fn into_descriptors(self) -> impl Iterator<Item = OwnedFd> {
         self.0.into_iter().map(OwnedFd::from)
     }

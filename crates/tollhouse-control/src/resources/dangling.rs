@@ -1,5 +1,6 @@
-//! Which objects of a store name others that are not there. Our own Admin API lets none come to be; whoever else
-//! writes the store looks at nothing. What becomes of a request to such an object is the data plane's business.
+//! Detection of references to missing objects in a store. The Admin API refuses to create them, but
+//! external writers of the store have no such check. The data plane decides how it answers requests
+//! for such an object.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +9,24 @@ use tollhouse_admin::named_objects;
 use tollhouse_model::{Id, Kind, Problem};
 use tollhouse_proxy::Change;
 
-/// An object, as `routes/1`.
+/// Path of an object, as `routes/1`.
 type Path = Box<str>;
 
-/// See the module.
+/// References between objects, with the dangling ones.
 #[derive(Debug, Default)]
 pub struct Dangling {
     objects: HashSet<Path>,
-    /// What each object names.
+    /// Objects that each object refers to.
     named: HashMap<Path, Vec<Path>>,
-    /// Who names each object, be it there or not.
+    /// Objects that refer to each object, whether it exists or not.
     naming: HashMap<Path, HashSet<Path>>,
-    /// What is wrong, by who names what.
+    /// Problems by referring object and missing object.
     problems: BTreeMap<(Path, Path), Problem>,
     version: u64,
 }
 
 impl Dangling {
-    /// Takes note of changes; each costs what it names and who names it.
+    /// Records changes. Each costs as much as the references from and to its object.
     pub fn note(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
@@ -35,18 +36,18 @@ impl Dangling {
                     self.put(path, named);
                 }
                 Change::Delete { kind, id } => self.remove(&path_of(*kind, id)),
-                // Documents withhold, and what they name is not looked at here.
+                // Only documents withhold objects, and their references are not checked here.
                 Change::Withheld { .. } | Change::Move { .. } | Change::Shenyu(_) => {}
             }
         }
     }
 
-    /// What is wrong.
+    /// The problem of each dangling reference.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.problems.values()
     }
 
-    /// Another number whenever what is wrong has changed.
+    /// Changes whenever the problems change.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -97,8 +98,8 @@ impl Dangling {
     }
 
     fn missed(&mut self, from: Path, target: Path) {
-        let problem = Problem::error(&*from, format!("it names {target}, which is not there"))
-            .with_hint("write that object, or name another one");
+        let problem = Problem::error(&*from, format!("refers to {target}, which does not exist"))
+            .with_hint("create that object, or refer to another one");
         self.problems.insert((from, target), problem);
         self.version += 1;
     }

@@ -1,5 +1,5 @@
-//! What goes on beside requests about what is in service: health checks, slow start, nodes of the registry,
-//! staples of certificates.
+//! Background parts that work on the configuration in service: health checks, slow start, registry
+//! nodes, and OCSP staples.
 
 use std::sync::Arc;
 
@@ -10,36 +10,35 @@ use tollhouse_upstream::{HealthSupervisor, WarmUps};
 use crate::registry::nodes::{Reach, RegistryNodes};
 use crate::staples::Staples;
 
-/// See the module. Each is given what every snapshot changes.
+/// The background parts. Each is notified of every snapshot's changes.
 #[derive(Debug, Clone)]
 pub struct Drivers {
-    /// Health checks.
     pub health: Arc<HealthSupervisor>,
-    /// Slow start.
+    /// Slow start of new nodes.
     pub warm_ups: Arc<WarmUps>,
-    /// Instances of the registry.
+    /// Nodes from the registry.
     pub registry: Arc<RegistryNodes>,
-    /// What responders say of certificates.
+    /// OCSP staples of certificates.
     pub staples: Arc<Staples>,
 }
 
 impl Drivers {
-    /// Drivers that have nothing to drive yet.
+    /// Parts without any configuration yet.
     pub fn new(health: Arc<HealthSupervisor>, staples: Staples, reach: Reach) -> Self {
         let (staples, registry) = (Arc::new(staples), Arc::new(RegistryNodes::within(reach)));
         Self { health, warm_ups: Arc::default(), registry, staples }
     }
 
-    /// Brings the instances of this process' registry to the upstreams that name them, from now on.
+    /// Follows this process's registry for upstreams that name its services.
     ///
     /// # Errors
-    /// The thread for that cannot be started.
+    /// If the follower thread cannot be started.
     pub fn follow(&self, registry: &Registry) -> std::io::Result<()> {
         self.registry.connect(Arc::new(registry.clone()));
         self.registry.start()
     }
 
-    /// Starts health checks, slow start and the asking of responders, for as long as the runtime lasts.
+    /// Starts health checks, slow start and OCSP requests; they run as long as the runtime.
     pub fn start(&self) {
         let Self { health, warm_ups, staples, .. } = self.clone();
         tokio::spawn(staples.run());
@@ -47,7 +46,7 @@ impl Drivers {
         tokio::spawn(async move { warm_ups.run().await });
     }
 
-    /// Takes what the snapshot that is about to serve changes.
+    /// Passes on the changes of the snapshot that is about to go into service.
     pub(super) fn take_changes(&self, compiler: &mut Compiler) {
         let changes = compiler.take_driven_changes();
         self.registry.change_upstreams(&changes);

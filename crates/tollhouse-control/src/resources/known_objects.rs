@@ -1,14 +1,14 @@
-//! Which objects the configuration consists of, to be able to tell what has gone after a gap.
+//! Set of the objects in the configuration, to detect deletions during a gap.
 
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
 
-/// The objects that changes have brought.
+/// The objects in the configuration.
 #[derive(Debug, Default)]
 pub struct KnownObjects(hashbrown::HashSet<(Kind, Id)>);
 
 impl KnownObjects {
-    /// Takes note of changes.
+    /// Records changes.
     pub fn note(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
@@ -16,13 +16,13 @@ impl KnownObjects {
                     self.0.insert((*kind, id.clone()));
                 }
                 Change::Delete { kind, id } => drop(self.0.remove(&(*kind, id.clone()))),
-                // Those of ShenYu are listed anew as a whole.
+                // ShenYu's objects are always listed completely.
                 Change::Move { .. } | Change::Shenyu(_) => {}
             }
         }
     }
 
-    /// Takes note of all there is, and deletes what there was beside it.
+    /// Records a full listing, and adds a deletion for each known object that is missing in it.
     pub fn replace_by(&mut self, everything: &mut Vec<Change>) {
         let before = std::mem::take(self);
         self.note(everything);

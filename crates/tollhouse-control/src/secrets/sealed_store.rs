@@ -1,9 +1,9 @@
-//! The keyring of a store: whether it is the one that the store was sealed with, and bringing all
-//! that is sealed to the newest key.
+//! Keyring of a store with one writer: checks that it fits the store, and re-encrypts all secrets
+//! with the newest key.
 //!
-//! The store remembers what the keys are called that it was sealed with. A keyring that has none of
-//! them is another store's, and making a new one where one is missing would leave secrets that
-//! nobody opens, so both keep a gateway from starting.
+//! The store records the ids of the keys that encrypted it. A keyring without any of these keys
+//! belongs to another store. Creating a new keyring in place of a missing one would leave secrets
+//! that no key opens. Both prevent the gateway from starting.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -19,31 +19,31 @@ use crate::secrets;
 use crate::secrets::shenyu_store;
 use tollhouse_store::Batches;
 
-/// Where the store keeps what its keys are called; outside of the objects' prefix, which other
+/// Key under which the store records the key ids. It is outside the objects' prefix, which other
 /// gateways read.
 const RECORD: &str = "tollhouse/keyring";
 
-/// What a look through the store has found.
+/// Result of a scan of the store.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Values that are sealed as they should be.
+    /// Number of values that are sealed with the newest key and in the right form.
     pub(super) sealed: usize,
-    /// Values to be sealed anew.
+    /// Number of values that must be sealed again.
     pub(super) stale: usize,
-    /// Of those, values that APISIX nodes can read as they are, and not once they are written.
+    /// Number of these values that APISIX nodes can read now but not after sealing.
     pub(super) lost_to_apisix: usize,
     /// Objects with a value that no key opens.
     pub(super) lost: Vec<String>,
-    /// The objects to write, sealed anew.
+    /// Writes of the objects with their newly sealed values.
     pub(super) writes: Vec<Operation>,
 }
 
-/// The keyring of a store that nobody else writes meanwhile: the configured one, the one that is
-/// kept beside it, or a new one for a store without secrets. What is sealed otherwise than this
-/// keyring seals is sealed anew.
+/// Returns the keyring of a store that no other process writes: the configured one, the stored one,
+/// or a new one for a store without secrets. Values that are not sealed with its newest key are
+/// sealed again.
 ///
 /// # Errors
-/// The keyring is missing, or is not the store's; the store cannot be read or written.
+/// If the keyring is missing or belongs to another store, or the store cannot be read or written.
 pub async fn keyring_for(
     bootstrap: &Bootstrap,
     store: &dyn Store,
@@ -56,7 +56,7 @@ pub async fn keyring_for(
     }
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
     let listing = store.list(&format!("{prefix}/")).await.context("failed to read the store")?;
-    // Without a ring, one that opens nothing shows what is sealed.
+    // Without a keyring, a random one shows which values are sealed, because it opens none.
     let ring = kept.clone().map_or_else(Keyring::generate, Ok)?;
     let of_shenyu = store.list(KEY_PREFIX).await.context("failed to read the store")?;
     let look = |ring: &Keyring| {
@@ -73,7 +73,8 @@ pub async fn keyring_for(
         Some(keyring) => keyring,
         None => {
             let made = secrets::new_keyring(bootstrap)?;
-            // What lies open is sealed with the ring that is kept, not with the one to look with.
+            // Scanned again, so that plain-text values are sealed with the new keyring and not with
+            // the random one.
             found = look(&made);
             made
         }
@@ -85,7 +86,7 @@ pub async fn keyring_for(
     for object in &found.lost {
         tracing::warn!(
             object,
-            "no key opens its secrets; it is set aside until it is written anew"
+            "no key opens its secrets; it is set aside until it is written again"
         );
     }
     let record = if found.lost.is_empty() {
@@ -97,7 +98,7 @@ pub async fn keyring_for(
     Ok(keyring)
 }
 
-/// One line for whoever reads why the gateway does not start.
+/// Refuses a keyring that opens nothing, with a remedy in the error.
 fn refuse_lost(
     bootstrap: &Bootstrap,
     kept: Option<&Keyring>,
@@ -118,8 +119,8 @@ fn refuse_lost(
              it back as {path}; {way_out}"
         );
     };
-    // Where the ids of keys were never noted, what opens tells: a keyring that opens something is
-    // not a stranger's.
+    // If key ids were never recorded, a keyring that opens at least one value counts as the right
+    // one.
     let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
     let opens_nothing = !found.lost.is_empty() && found.sealed == 0;
     if is_known || (known.is_empty() && !opens_nothing) || (found.lost.is_empty()) {
@@ -145,7 +146,7 @@ pub(super) fn look_through(
     let mut found = Found::default();
     for entry in entries {
         let Some((kind, id)) = parse_store_key(prefix, &entry.key) else { continue };
-        // What cannot be read is told when it is taken into service.
+        // Unreadable objects are reported when they are put into service.
         let Ok(mut value) = serde_json::from_slice::<Value>(&entry.value) else { continue };
         let sealing =
             sealing::reseal(ObjectRef::new(kind, id.as_str()), &mut value, catalogue, keyring);
@@ -166,7 +167,7 @@ pub(super) fn look_through(
     found
 }
 
-/// The same of ShenYu's objects.
+/// Adds the scan of ShenYu's objects.
 pub(super) fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &mut Found) {
     for entry in entries {
         let resealed = shenyu_store::reseal_entry(entry, keyring);
@@ -185,7 +186,8 @@ pub(super) fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &
     }
 }
 
-/// Writes what was sealed anew. A gateway that is killed on the way finds both keys on record.
+/// Writes the sealed objects. Both old and new key ids are recorded first, so that a killed gateway
+/// finds a consistent record.
 async fn seal_anew(
     store: &dyn Store,
     keyring: &Keyring,
@@ -196,12 +198,15 @@ async fn seal_anew(
     let mut batches = Batches::new(store.limits());
     writes.into_iter().for_each(|write| batches.add(write));
     for transaction in batches.finish() {
-        store.commit(transaction).await.context("failed to seal the store's secrets anew")?;
+        store
+            .commit(transaction)
+            .await
+            .context("failed to seal the store's secrets with the newest key")?;
     }
     Ok(())
 }
 
-/// The newest key alone: nothing needs another.
+/// Record with the newest key only, because no value needs another.
 fn record_for(keyring: &Keyring) -> Value {
     record(keyring.ids().take(1).map(str::to_owned).collect(), keyring.form())
 }
@@ -217,7 +222,7 @@ fn record(ids: Vec<String>, form: Form) -> Value {
         Form::Marked => "marked",
         Form::Apisix => "apisix",
     };
-    // Stores of before have a record without ShenYu's objects, and these open.
+    // Older stores lack the `shenyu` member; their ShenYu objects are in plain text.
     json!({"keys": ids, "form": form, "shenyu": "sealed"})
 }
 
@@ -237,7 +242,7 @@ async fn read_record(store: &dyn Store) -> anyhow::Result<Option<Value>> {
 async fn write_record(store: &dyn Store, record: &Value) -> anyhow::Result<()> {
     let put = Operation::put(RECORD, record.to_string());
     let transaction = tollhouse_store::Transaction::new().then(put);
-    store.commit(transaction).await.context("failed to note what the store's keys are called")?;
+    store.commit(transaction).await.context("failed to record the ids of the store's keys")?;
     Ok(())
 }
 

@@ -1,9 +1,9 @@
-//! Whether all gateways of a shared store have the same keyring. The store remembers what keys are called
-//! that its gateways seal with; a gateway that has none of them would find secrets that it cannot open
-//! and write ones that nobody else can.
+//! Check that all gateways of a shared store use the same keyring. The store records the ids of its
+//! gateways' keys. A gateway with none of these keys could not open existing secrets, and the
+//! others could not open those that it writes.
 //!
-//! Unlike in a store of its own, nothing is sealed anew at the start: others, APISIX nodes among them, may read it. That
-//! is done where somebody asks for it (`shared_reseal.rs`).
+//! Unlike a private store, a shared one is not re-encrypted at the start, because other nodes,
+//! possibly APISIX's, read it. Operators re-encrypt it with a command (`shared_reseal.rs`).
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -13,14 +13,15 @@ use tollhouse_store::{Entry, LeaseId, Store, StoreError, Transaction};
 
 use crate::secrets;
 
-/// How often the record is read again because another gateway wrote it meanwhile.
+/// Limit of attempts to update the record when other gateways write it at the same time.
 const ATTEMPTS_MAX: usize = 16;
 
-/// The configured keyring, once the store's record of keys has one of them; the record is written by
-/// the first gateway, and told of a newer key by the first that has it.
+/// Returns the configured keyring after checking that the store's record contains one of its keys.
+/// The first gateway writes the record. The first gateway with a newer key adds that key.
 ///
 /// # Errors
-/// There is no keyring, or the store is sealed with another; the store cannot be read or written.
+/// If the keyring is missing, the store is sealed with another one, or the store cannot be read or
+/// written.
 pub async fn check(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<Keyring> {
     let (keyring, record) = (own(bootstrap)?, record_key(bootstrap));
     for _ in 0..ATTEMPTS_MAX {
@@ -32,10 +33,11 @@ pub async fn check(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<K
     bail!("{record} keeps changing: do other gateways start with other keyrings?")
 }
 
-/// Whether the configured keyring would do, without a note of it.
+/// Checks the configured keyring without updating the record. The inner result is the verdict on
+/// the keyring.
 ///
 /// # Errors
-/// The store cannot be read. What is wrong with the keyring is the answer's error.
+/// If the store cannot be read.
 pub async fn look(
     bootstrap: &Bootstrap,
     store: &dyn Store,
@@ -50,10 +52,10 @@ pub async fn look(
     Ok(look())
 }
 
-/// Refuses a keyring whose first key no gateway of the store has ever sealed with.
+/// Refuses a keyring whose first key is not recorded as used by any gateway of the store.
 ///
 /// # Errors
-/// It is one, or there is none; the store cannot be read.
+/// If the first key is not recorded, the keyring is missing, or the store cannot be read.
 pub async fn check_in_use(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<()> {
     let (keyring, record) = (own(bootstrap)?, record_key(bootstrap));
     let entry = store.get(&record).await.context("failed to read the shared store")?;
@@ -68,11 +70,11 @@ pub async fn check_in_use(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::R
     );
 }
 
-/// Notes that nothing of the store is sealed with other keys than the first of this ring. Whoever has none but others
-/// is refused from then on.
+/// Reduces the record to the first key, because all values of the store are sealed with it. From
+/// then on, gateways with older keys only are refused.
 ///
 /// # Errors
-/// The store cannot be written.
+/// If the store cannot be written.
 pub(super) async fn forget_others(
     store: &dyn Store,
     record: &Entry,
@@ -101,7 +103,7 @@ fn known_keys(value: &[u8], record: &str) -> anyhow::Result<Vec<String>> {
         .with_context(|| format!("the shared store's record of its keys, {record}, is damaged"))
 }
 
-/// Refuses a keyring that has none of the keys that others seal with.
+/// Refuses a keyring that contains none of the recorded keys.
 fn check_known(keyring: &Keyring, known: &[String], record: &str) -> anyhow::Result<()> {
     let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
     if !known.is_empty() && !is_known {
@@ -115,11 +117,11 @@ fn check_known(keyring: &Keyring, known: &[String], record: &str) -> anyhow::Res
     Ok(())
 }
 
-/// What became of the record.
+/// Result of an attempt to update the record.
 enum Noted {
-    /// It names this gateway's key.
+    /// The record contains this gateway's key.
     Done,
-    /// Another gateway was faster.
+    /// Another gateway has changed the record meanwhile.
     Changed,
 }
 
@@ -141,12 +143,12 @@ async fn note(
     if known.iter().any(|id| id == newest) {
         return Ok(Noted::Done);
     }
-    // The newest goes first, as in a keyring; older ones stay, since what they sealed is still
-    // there.
+    // The newest key goes first, as in a keyring. Older keys stay, because values sealed with them
+    // remain.
     known.insert(0, newest.to_owned());
     let put = Transaction::new().put(record, json!({"keys": known}).to_string());
-    // Two gateways with new keys may start at once: the slower one looks again, or it would take
-    // the faster one's key out.
+    // The commit is conditional, because two gateways with new keys may start at once and would
+    // overwrite each other's key.
     let transaction = match entry {
         Some(entry) => put.when_unchanged_since(record, entry.mod_revision),
         None => put.when_absent(record),
@@ -154,7 +156,7 @@ async fn note(
     match store.commit(transaction).await {
         Ok(_) => Ok(Noted::Done),
         Err(StoreError::Conflict { .. }) => Ok(Noted::Changed),
-        Err(error) => Err(error).context("failed to note what the shared store's keys are called"),
+        Err(error) => Err(error).context("failed to record the ids of the shared store's keys"),
     }
 }
 

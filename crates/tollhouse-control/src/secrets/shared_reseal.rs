@@ -1,10 +1,10 @@
-//! Sealing the secrets of a store that gateways share anew, with the first key of the keyring, while they serve from it
-//! and write to it: so that the older keys can go.
+//! Re-encryption of a shared store's secrets with the first key of the keyring, so that older keys
+//! can be removed. Gateways may serve from the store and write to it meanwhile.
 //!
-//! It is done in many commits of some objects each. Each asks that the objects are those that were looked at, that the
-//! keys on record are, and that nobody else has begun the same meanwhile; whatever somebody else has written is looked
-//! at once more. Who is killed on the way leaves objects of both keys, which all gateways open, and nothing that would
-//! have to be taken up: what is sealed already is passed over the next time.
+//! The work is split into many commits of some objects each. Each commit requires that the objects
+//! and the key record are unchanged, and that no other re-encryption has begun; changed objects are
+//! scanned again. An interrupted run leaves objects under both keys, which all gateways can open.
+//! The next run skips objects that are already re-encrypted.
 
 use std::time::{Duration, Instant};
 
@@ -20,70 +20,73 @@ use tollhouse_store::{
 use super::sealed_store::{Found, look_through, look_through_shenyu};
 use super::shared_keyring;
 
-/// Objects in a commit: each takes a condition too, of the 128 that etcd takes.
+/// Limit of objects per commit: each also needs a condition, and etcd accepts 128 operations and
+/// conditions.
 const OBJECTS_MAX: usize = 50;
 
-/// Bytes of a commit that are left to its conditions: as many keys, of 1 KiB each.
+/// Bytes of a commit reserved for its conditions: as many keys, of 1 KiB each.
 const CONDITIONS_BYTES: usize = 64 * 1024;
 
-/// How long one that has died keeps another from beginning.
+/// Time after which another run may start if this one dies.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// How often it is renewed.
+/// Interval between renewals of the lease.
 const RENEWAL: Duration = Duration::from_secs(2);
 
-/// How often everything is looked through: what others write meanwhile is seldom so much that a second look finds as
-/// much as the first, and whoever writes with an older key has it in front.
+/// Limit of scans. A further scan normally finds little, because only concurrent writers with the
+/// older key in front cause more work.
 const LOOKS_MAX: usize = 8;
 
-/// What is worked on.
+/// Store and keys of a re-encryption.
 pub struct SharedSecrets<'a> {
-    /// The store, as whoever has joined its gateways has it.
+    /// The store, joined as one of its gateways.
     pub store: &'a dyn Store,
-    /// Where it lies and which keys there are.
+    /// Prefix and encryption settings.
     pub bootstrap: &'a Bootstrap,
-    /// Seals; all its keys open.
+    /// Keyring: the first key encrypts, all keys decrypt.
     pub keyring: &'a Keyring,
-    /// Which fields of plugins are secret.
+    /// Known plugins, which define the secret fields.
     pub catalogue: &'a Catalogue,
 }
 
-/// Whether secrets may be taken from APISIX nodes.
+/// Presence of APISIX nodes that read the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApisixNodes {
-    /// There may be some, which have to go on to read what they can read now.
+    /// Possibly; values that they can read must stay readable for them.
     Respected,
-    /// There are none.
+    /// No such nodes.
     None,
 }
 
-/// What has come of it.
+/// Result of a re-encryption.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
-    /// Objects that were written.
+    /// Number of objects written.
     pub written: usize,
-    /// Values that were sealed so before.
+    /// Number of values that needed no change.
     pub sealed: usize,
     /// Objects with a value that no key opens.
     pub lost: Vec<String>,
-    /// Keys of objects that end by themselves, which stay as they are.
+    /// Keys of objects with an expiry, which are left unchanged.
     pub ending: Vec<Box<str>>,
-    /// Whether others wrote with an older key to the end.
+    /// Whether other writers still used an older key at the end.
     pub is_outrun: bool,
 }
 
 impl Resealed {
-    /// Whether nothing needs the older keys any more.
+    /// Whether the older keys are no longer needed.
     pub fn is_complete(&self) -> bool {
         self.lost.is_empty() && self.ending.is_empty() && !self.is_outrun
     }
 }
 
 impl SharedSecrets<'_> {
-    /// Seals everything anew; tells how many objects of how many are written, after each commit.
+    /// Re-encrypts all secrets. After each commit, `told` gets the number of written objects and
+    /// the total.
     ///
     /// # Errors
-    /// APISIX nodes could not read what they read now; another one is at it; the store cannot be read or written.
+    /// If APISIX nodes would lose access to values, another run is active, or the store cannot be
+    /// read or written.
     pub async fn reseal(
         &self,
         nodes: ApisixNodes,
@@ -104,13 +107,13 @@ impl SharedSecrets<'_> {
         match self.store.commit(begin).await {
             Ok(_) => {}
             Err(StoreError::Conflict { .. }) => bail!(
-                "somebody else seals the store anew, or was broken off less than {} seconds ago; nothing was written",
+                "another process is sealing the store again, or was interrupted less than {} seconds ago; nothing was written",
                 LEASE.as_secs()
             ),
             Err(error) => return Err(error).context("failed to write the shared store"),
         }
         let resealed = self.passes(lease, &mut told).await;
-        // It would end by itself.
+        // A lease that cannot be revoked expires by itself.
         let _ = self.store.revoke(lease).await;
         resealed
     }
@@ -119,12 +122,12 @@ impl SharedSecrets<'_> {
         self.bootstrap.admin.prefix.trim_end_matches('/')
     }
 
-    /// The key that is there while somebody is at it.
+    /// Key that exists while a run is active.
     fn marker(&self) -> String {
         format!("{}/tollhouse/reseal", self.prefix())
     }
 
-    /// All there is, and the entries of it.
+    /// Scans the store; returns the result and all entries.
     async fn look(&self) -> anyhow::Result<(Found, Vec<Entry>)> {
         let prefix = self.prefix();
         let listing = self.store.list(&format!("{prefix}/")).await;
@@ -135,7 +138,7 @@ impl SharedSecrets<'_> {
                 look_through_shenyu(&listing.entries, self.keyring, &mut found);
                 entries.extend(listing.entries);
             }
-            // A user of etcd need not have rights on more than the folder of our own.
+            // A user of etcd may have rights on this cluster's folder only.
             Err(StoreError::Declined { .. }) => {}
             Err(error) => return Err(error).context("failed to read the shared store"),
         }
@@ -162,7 +165,7 @@ impl SharedSecrets<'_> {
                 if resealed.is_complete() {
                     let forgotten =
                         shared_keyring::forget_others(self.store, &record, self.keyring, lease);
-                    forgotten.await.context("failed to note which key is left")?;
+                    forgotten.await.context("failed to record the remaining key")?;
                 }
                 return Ok(resealed);
             }
@@ -192,7 +195,8 @@ impl SharedSecrets<'_> {
         Ok(resealed)
     }
 
-    /// The commits, each with the condition that its objects are those that were looked at; and what stays as it is.
+    /// Splits the writes into commits, each conditional on unchanged objects. Also returns the keys
+    /// of expiring objects, which are left out.
     fn batches(
         &self,
         writes: Vec<Operation>,
@@ -210,7 +214,7 @@ impl SharedSecrets<'_> {
         let mut batches = Batches::new(limits);
         let mut ending = Vec::new();
         for write in writes {
-            // Written anew it would stay for ever.
+            // Writing it again would remove its expiry.
             if let Some(entry) = found(&write).filter(|entry| entry.expires_at_ms.is_some()) {
                 ending.push(entry.key.clone());
                 continue;
@@ -227,13 +231,14 @@ impl SharedSecrets<'_> {
         (batches, ending)
     }
 
-    /// Commits, without what somebody has changed since; how many objects are written.
+    /// Commits a batch, without objects that have changed since the scan. Returns the number of
+    /// objects written.
     async fn commit(&self, mut batch: Transaction, record: &str) -> anyhow::Result<usize> {
         while !batch.operations.is_empty() {
             match self.store.commit(batch.clone()).await {
                 Ok(_) => return Ok(batch.operations.len()),
                 Err(StoreError::Conflict { key }) if *key == *record => {
-                    bail!("another gateway has begun to seal with a key of its own")
+                    bail!("another gateway has begun to seal with a different key")
                 }
                 Err(StoreError::Conflict { key }) => {
                     batch.operations.retain(|it| it.key() != &*key);

@@ -1,6 +1,6 @@
-//! The store as those see it who keep ShenYu's objects there: secrets are sealed on their way in and opened
-//! on their way out. Which ones is said in `tollhouse-shenyu`; bringing what is there to the newest key is
-//! done at the start, in `sealed_store.rs`.
+//! Store wrapper for ShenYu's objects: seals secrets on writing and opens them on reading.
+//! `tollhouse-shenyu` defines which fields are secret. `sealed_store.rs` re-encrypts existing
+//! values at the start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,20 @@ use tollhouse_store::{
     StoreError, Transaction, Watch, WatchEvent, WatchSource,
 };
 
-/// See the module. Clones are the same one.
+/// A store with transparent encryption of secrets. Clones share the store.
 #[derive(Clone)]
 pub struct ShenyuStore {
     store: Arc<dyn Store>,
     keyring: Arc<Keyring>,
 }
 
-/// The keyring as ShenYu's objects are sealed with it: no APISIX node reads them, so that the form is always
-/// the one that shows for sure what is sealed.
+/// The keyring for ShenYu's objects. APISIX nodes never read them, so that the marked form, which
+/// identifies sealed values reliably, is always used.
 fn for_shenyu(keyring: &Keyring) -> Keyring {
     keyring.clone().with_form(Form::Marked)
 }
 
 impl ShenyuStore {
-    /// A store whose secrets are sealed with this keyring.
     pub fn new(store: Arc<dyn Store>, keyring: &Keyring) -> Self {
         Self { store, keyring: Arc::new(for_shenyu(keyring)) }
     }
@@ -42,7 +41,7 @@ impl ShenyuStore {
     }
 }
 
-/// An entry with its secrets in the clear. Those that no key opens are told in the log.
+/// The entry with its secrets in plain text. Secrets that no key opens are logged.
 pub fn open_entry(mut entry: Entry, keyring: &Keyring) -> Entry {
     let Ok(object) = std::str::from_utf8(&entry.value) else { return entry };
     let opening = sealing::open(&entry.key, object, keyring);
@@ -55,17 +54,17 @@ pub fn open_entry(mut entry: Entry, keyring: &Keyring) -> Entry {
     entry
 }
 
-/// What has to be written for an entry to be sealed as it should be.
+/// Result of re-encrypting an entry.
 pub struct Resealed {
-    /// Whether anything of it is sealed.
+    /// Whether it contains sealed values.
     pub is_sealed: bool,
-    /// Its text, where that is another one.
+    /// New text; `None` if the entry needs no change.
     pub value: Option<String>,
-    /// Whether something of it opens with no key.
+    /// Whether a value opens with no key.
     pub is_lost: bool,
 }
 
-/// Seals what lies open in an entry, or is sealed with an older key.
+/// Seals plain-text secrets of an entry, and those that are sealed with an older key.
 pub fn reseal_entry(entry: &Entry, keyring: &Keyring) -> Resealed {
     let object = std::str::from_utf8(&entry.value).unwrap_or_default();
     let sealing::Resealing { value, is_sealed, unopened } =
@@ -141,7 +140,7 @@ impl Store for ShenyuStore {
     }
 }
 
-/// A watch whose entries are opened.
+/// A watch that opens secrets.
 struct Opened {
     watch: Watch,
     keyring: Arc<Keyring>,
@@ -177,7 +176,7 @@ impl WatchSource for Opened {
     }
 }
 
-/// The entries of a listing as they are to be read without a store: with their secrets in the clear.
+/// Opens ShenYu's secrets in a listing that was read directly.
 pub fn open_listing(mut listing: Listing, keyring: &Keyring) -> Listing {
     let of_shenyu = |entry: &Entry| entry.key.starts_with(KEY_PREFIX);
     let entries = listing.entries.into_iter();

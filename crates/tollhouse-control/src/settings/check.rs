@@ -1,5 +1,5 @@
-//! What the bootstrap file says and only the parts that it is meant for can judge. Nothing is made or
-//! opened but the files that it names.
+//! Checks of the bootstrap file that need the parts that use its settings. Only the files that it
+//! names are opened.
 
 use tollhouse_config::Bootstrap;
 use tollhouse_model::{Problem, Problems};
@@ -8,10 +8,10 @@ use super::{access_log_layout, server_terms};
 use crate::introspection::listeners;
 use crate::plugins;
 
-/// Looks for what would keep a gateway with this configuration from starting.
+/// Checks everything that would prevent a gateway with this configuration from starting.
 ///
 /// # Errors
-/// Everything that is wrong.
+/// Returns all problems found.
 pub fn check(bootstrap: &Bootstrap) -> Result<(), Problems> {
     let mut problems = Problems::new();
     if let Err(problem) = plugins::enabled(bootstrap) {

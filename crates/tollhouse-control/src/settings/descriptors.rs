@@ -1,7 +1,7 @@
-//! How many files and connections the process may have open, and which part of it gets how many.
+//! Limit of open files and connections, and its division among the parts of the process.
 //!
-//! Bounds that add up to what the kernel allows: then a flood of clients is refused with an answer, and
-//! nobody else (operators, probes, connections to nodes) finds that nothing is left.
+//! The shares add up to the kernel's limit. A flood of clients is therefore refused with an answer,
+//! and leaves descriptors for operators, probes and upstream connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollhouse_config::Bootstrap;
@@ -13,43 +13,41 @@ use tollhouse_shenyu_admin::PROBES_AT_ONCE;
 
 use crate::settings;
 
-/// What an unlimited process is taken to have: more than memory lets it use.
+/// Limit assumed for an unlimited process: more than its memory could use.
 const UNLIMITED: u64 = 1 << 24;
 
-/// Of the process itself: store and logs, the runtimes' own.
+/// Descriptors of the process itself: store, logs and runtimes.
 const OWN: usize = 96;
 
-/// Of each thread that serves: the reactor's, and what it opens in passing.
+/// Descriptors per serving thread: its reactor and short-lived files.
 const OWN_PER_THREAD: usize = 8;
 
-/// The registry's listener for HTTP takes no more than this by itself.
+/// Limit of connections to a registry HTTP listener.
 const REGISTRY_HTTP_MAX: usize = 4096;
 
-/// Connections of a registry's thread that are worth having.
+/// Limit of connections per registry thread that is worth reserving for.
 const REGISTRY_GRPC_MAX: usize = 16_384;
 
-/// The shares.
+/// Descriptors for each part of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// What there is.
+    /// Limit of the process.
     pub limit: usize,
-    /// Connections of clients and to nodes together, of one worker.
+    /// Connections per worker, to clients and upstream nodes together.
     pub per_worker: usize,
-    /// Connections of clients, of one worker.
+    /// Client connections per worker.
     pub clients_per_worker: usize,
-    /// Connections to each of the registry's threads.
+    /// Connections per gRPC thread of the registry.
     pub registry_grpc: usize,
-    /// Connections to the registry's listener for HTTP.
+    /// Connections per HTTP listener of the registry.
     pub registry_http: usize,
-    /// Connections to the Admin API.
     pub admin: usize,
-    /// Connections to ShenYu's admin.
     pub shenyu: usize,
-    /// Connections to each of the side listeners.
+    /// Connections per side listener.
     pub side: usize,
 }
 
-/// Raises the soft limit to the hard one, and says what that is.
+/// Raises the soft limit of open files to the hard limit, and returns it.
 pub fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -64,25 +62,25 @@ pub fn raise() -> usize {
 }
 
 impl Descriptors {
-    /// Shares `limit` out. Whatever it is, every part gets some.
+    /// Divides `limit`. Every part gets a minimum, however small the limit is.
     pub fn share(limit: usize, bootstrap: &Bootstrap) -> Self {
         let workers = settings::worker_count(bootstrap.workers);
         let registry_threads = settings::worker_count(bootstrap.registry.workers);
         let listen = &bootstrap.listen;
         let grpc = registry_threads * listen.registry_grpc.len();
-        // Each listening socket has a second handle, kept for a successor.
+        // Each listening socket has a duplicate for a successor.
         let proxied = listen.http_proxied.len() + listen.https_proxied.len();
         let http = listen.http.len() + listen.https.len() + proxied;
         let data_plane = http + listen.stream.len();
         let sockets = 2 * workers * data_plane + grpc + listen.registry_http.len();
-        // A pipe has two ends.
+        // A pipe has two descriptors.
         let pipes = if listen.stream.is_empty() { 0 } else { 2 * PIPES_MAX * workers };
         let own = OWN + OWN_PER_THREAD * (workers + grpc) + sockets + pipes;
         let admin = (limit / 16).clamp(16, 1024);
-        // Services and gateways of ShenYu's keep theirs open.
+        // Clients of ShenYu's admin keep their connections open.
         let shenyu = if listen.shenyu.is_empty() { 0 } else { (limit / 16).clamp(16, 4096) };
         let side = (limit / 64).clamp(8, 256);
-        // Loggers, caches, checks and look-ups of names.
+        // Loggers, caches, health checks and DNS.
         let background = (limit / 32).clamp(16, 1024);
         let strangers = if listen.admin.is_empty() { 0 } else { STRANGERS_MAX };
         let probes = if listen.shenyu.is_empty() { 0 } else { PROBES_AT_ONCE };
@@ -98,7 +96,7 @@ impl Descriptors {
         Self {
             limit,
             per_worker,
-            // A quarter is always left for connections to nodes, and more while clients are fewer.
+            // At least a quarter is left for upstream connections.
             clients_per_worker: per_worker / 4 * 3,
             registry_grpc,
             registry_http,
@@ -110,7 +108,7 @@ impl Descriptors {
 }
 
 impl Descriptors {
-    /// Lowers the data plane's limits to its share; the clients of a worker where they are fewer than
+    /// Lowers the data plane's limits to its share. Returns the clients per worker if fewer than
     /// configured.
     pub fn lower(&self, limits: &mut Limits) -> Option<usize> {
         let configured = limits.connections_per_worker;
@@ -120,7 +118,7 @@ impl Descriptors {
     }
 }
 
-/// The part of each of `count` listeners.
+/// Share of each of `count` listeners.
 fn share_of(all: usize, count: usize, max: usize) -> usize {
     all.checked_div(count).map_or(0, |each| each.clamp(4, max))
 }

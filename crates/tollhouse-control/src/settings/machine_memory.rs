@@ -1,12 +1,12 @@
-//! How much memory the process may use: the machine's, or what its control group is allowed.
+//! Memory that the process may use: that of the machine, or the limit of its control group.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Taken for the machine's where it does not say: small enough for any.
+/// Assumed memory if the machine's is unknown: small enough for any machine.
 const UNKNOWN_BYTES: u64 = 1 << 30;
 
-/// Bytes that this process may use.
+/// Memory that this process may use, in bytes.
 pub fn usable_bytes() -> u64 {
     let machine = read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -15,18 +15,19 @@ pub fn usable_bytes() -> u64 {
     machine.into_iter().chain(group).min().unwrap_or(UNKNOWN_BYTES)
 }
 
-/// `MemTotal:       16384000 kB`.
+/// Parses `MemTotal:       16384000 kB` into bytes.
 fn total_of(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A number of bytes; `max` is none.
+/// Parses a limit in bytes; `max` means unlimited and gives `None`.
 fn limit_of(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Where limits of the groups in `/proc/self/cgroup` may stand, those of their parents included.
+/// Possible limit files of the groups in `/proc/self/cgroup` and their parents, for cgroup v2 and
+/// v1.
 fn limit_files(groups: &str, root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

@@ -1,8 +1,8 @@
-//! Which staples there are, which are due, and why one is missing. Time is an argument, and nobody is asked
-//! from here.
+//! State and schedule of OCSP staples. Time is an argument, and no query is sent from here.
 //!
-//! A staple is asked for at once, again at half of its time, and, where that fails, less and less often; the
-//! one that is there is shown until its end. An answer that says nothing good takes it away at once.
+//! An answer is requested at once, and again at half of its validity. After failures, the interval
+//! between attempts grows; a valid staple is used until it expires. An answer other than "good"
+//! removes the staple at once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,35 +18,31 @@ use tollhouse_stdx::random::Random;
 use super::Fetched;
 use super::kept::Fingerprint;
 
-/// Responders that are asked at a time.
+/// Limit of concurrent queries.
 const ASKED_AT_ONCE_MAX: usize = 8;
 
-/// The longest between two questions about a certificate: what has been revoked is not shown as good for
-/// longer than it must.
+/// Longest interval between queries for one certificate, so that a revocation is noticed.
 const REFRESH_MAX_S: i64 = 24 * 3600;
 
-/// The shortest, where an answer ends soon.
+/// Shortest interval, for answers that expire soon.
 const REFRESH_MIN_S: i64 = 5 * 60;
 
-/// The wait behind a first failure; it doubles with each further one.
+/// Wait after the first failure; doubled after each further one.
 const RETRY_FIRST_S: i64 = 60;
 
-/// The longest such wait, which is also that behind an answer that says nothing good.
+/// Longest such wait; also the wait after an answer other than "good".
 const RETRY_MAX_S: i64 = 3600;
 
-/// Characters of what is told of a failure: a responder's address may be as long as a certificate.
+/// Limit of an error text in characters, because a responder URL may be as long as a certificate.
 const DETAIL_CHARS_MAX: usize = 300;
 
-/// A host that clients are shown certificates of.
+/// A host whose certificates are served.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served<'a> {
-    /// The id of its object.
     pub ssl: &'a str,
-    /// The names that it is for.
     pub names: &'a [String],
-    /// Its certificates.
     pub identities: &'a [Arc<Identity>],
-    /// What its object has of answers.
+    /// OCSP answers that the object contains.
     pub given: &'a [Arc<[u8]>],
 }
 
@@ -57,115 +53,113 @@ struct Key {
     certificate: Fingerprint,
 }
 
-/// A question that is due.
+/// A query that is due.
 #[derive(Debug)]
 pub(super) struct Asked {
     key: Key,
-    /// What is to be asked, and whom.
+    /// OCSP request and responder.
     pub question: Arc<StatusQuestion>,
 }
 
 impl Asked {
-    /// The object whose certificate it is about.
+    /// Id of the object that has the certificate.
     pub(super) fn ssl(&self) -> &str {
         &self.key.ssl
     }
 
-    /// The certificate.
+    /// Fingerprint of the certificate.
     pub(super) fn certificate(&self) -> &Fingerprint {
         &self.key.certificate
     }
 }
 
-/// How a staple stands, in one word.
+/// State of a staple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StapleState {
-    /// It is shown.
+    /// A staple is served.
     Stapled,
-    /// It is shown, and the last attempt to get a newer one has failed.
+    /// A staple is served, but the last attempt to renew it failed.
     RenewalFailing,
-    /// There is none yet; it is being got.
+    /// No staple yet; a query is pending.
     Asking,
-    /// There is none, and the last attempt to get one has failed.
+    /// No staple, and the last attempt failed.
     Failing,
-    /// The responder says that the certificate is revoked.
+    /// The responder reports the certificate as revoked.
     Revoked,
-    /// The certificate names nobody who could be asked, and none is given.
+    /// No staple, because the certificate names no responder and the object contains no answer.
     None,
 }
 
-/// A certificate's staple, for people and tools.
+/// State of a certificate's staple, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StapleView {
-    /// The id of the object.
     pub ssl: String,
-    /// The names that the object is for.
+    /// Host names of the object.
     pub names: Vec<String>,
-    /// Whether clients that check revocation refuse the certificate without a staple (OCSP must-staple).
+    /// Whether the certificate requires a staple (OCSP must-staple), so that checking clients
+    /// refuse it without one.
     pub required: bool,
-    /// Who is asked.
+    /// URL of the OCSP responder.
     pub responder: Option<String>,
-    /// How it stands.
     pub state: StapleState,
-    /// Since when what is shown is so, in Unix time.
+    /// Start of the staple's validity, in Unix time.
     pub since: Option<i64>,
-    /// Until when it holds.
+    /// End of the staple's validity, in Unix time.
     pub until: Option<i64>,
-    /// When the responder is asked next.
+    /// Time of the next query, in Unix time.
     pub next_attempt: Option<i64>,
-    /// Why the last attempt has failed.
+    /// Error of the last failed attempt.
     pub last_error: Option<FailureView>,
 }
 
-/// Why there is no staple, or no newer one.
+/// Why a staple is missing or could not be renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailureView {
-    /// A stable code.
+    /// Stable error code.
     pub code: &'static str,
-    /// What happened.
     pub detail: String,
-    /// What helps.
+    /// Suggested action.
     pub remedy: &'static str,
-    /// When, in Unix time.
+    /// Time of the failure, in Unix time.
     pub at: i64,
 }
 
-/// A failure that has just been noted.
+/// A failure that was just recorded.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub code: &'static str,
     pub detail: String,
-    /// Whether the attempt before it had none, or another one.
+    /// Whether the previous attempt succeeded or failed with another code.
     pub is_first: bool,
-    /// Whether clients that check revocation refuse the certificate until a staple is there.
+    /// Whether clients that check refuse the certificate, because a required staple is missing.
     pub is_refused: bool,
 }
 
-/// What is known of one certificate.
+/// State of one certificate.
 #[derive(Debug)]
 struct Entry {
     names: Vec<String>,
-    /// What shows it.
+    /// Certificate as used in handshakes; receives the staple.
     identity: Arc<Identity>,
     question: Result<Arc<StatusQuestion>, StatusError>,
     held: Option<Held>,
     failure: Option<FailureView>,
-    /// How many attempts in a row have failed.
+    /// Number of failures in a row.
     failures: u32,
     is_revoked: bool,
-    /// When it is asked for next; nothing while it is, or where nobody can be asked.
+    /// Time of the next query; `None` while one is pending or without a responder.
     due_unix_s: Option<i64>,
 }
 
-/// A staple that is shown.
+/// A staple in use.
 #[derive(Debug, Clone)]
 struct Held {
     staple: Staple,
     since_unix_s: i64,
 }
 
-/// See the module.
+/// Staples of all served certificates.
 #[derive(Debug)]
 pub(super) struct Board {
     entries: HashMap<Key, Entry>,
@@ -179,9 +173,9 @@ impl Board {
         Self { entries: HashMap::new(), due: BTreeSet::new(), asked: 0, random }
     }
 
-    /// Replaces what is served. What is known of certificates that go on being served is kept, and shown
-    /// with them when this returns; what is not known is recalled, if `recall` has kept an answer about it.
-    /// Says whether anything is served no more.
+    /// Replaces the set of served certificates. Certificates that remain keep their staples. For
+    /// new ones, `recall` may return a stored answer. Staples are attached when this returns.
+    /// Returns whether a certificate was removed.
     pub(super) fn serve<'a>(
         &mut self,
         served: impl Iterator<Item = Served<'a>>,
@@ -218,18 +212,18 @@ impl Board {
         has_less
     }
 
-    /// The certificates that are served.
+    /// Fingerprints of the served certificates.
     pub(super) fn certificates(&self) -> Vec<Fingerprint> {
         self.entries.keys().map(|key| key.certificate).collect()
     }
 
-    /// What is shown with the certificate that a question is about.
+    /// The OCSP answer in use for the query's certificate.
     pub(super) fn held(&self, asked: &Asked) -> Option<Arc<[u8]>> {
         let held = self.entries.get(&asked.key)?.held.as_ref()?;
         Some(Arc::clone(&held.staple.answer))
     }
 
-    /// The questions that are due, no more at a time than may be asked at once.
+    /// Takes the queries that are due, within the limit of concurrent queries.
     pub(super) fn ask(&mut self, now: i64) -> Vec<Asked> {
         let mut asked = Vec::new();
         while self.asked < ASKED_AT_ONCE_MAX {
@@ -248,10 +242,10 @@ impl Board {
         asked
     }
 
-    /// Takes in what came of a question.
+    /// Records the result of a query.
     ///
     /// # Errors
-    /// Nothing that could be shown.
+    /// Returns the failure if the result gives no valid staple.
     pub(super) fn answer(
         &mut self,
         asked: &Asked,
@@ -259,14 +253,15 @@ impl Board {
         now: i64,
     ) -> Result<(), Noted> {
         self.asked = self.asked.saturating_sub(1);
-        // One that is not served any more is nobody's failure.
+        // The certificate is no longer served.
         let Some(entry) = self.entries.get_mut(&asked.key) else { return Ok(()) };
         let taken = entry.take(&asked.question, fetched, now);
         let due = match &taken {
             Ok(answer) => next_refresh(*answer, now),
             Err(_) => now + entry.retry_s(),
         };
-        // Spread, so that what was served together is not asked for together for ever.
+        // Randomised, so that certificates that were added together are not queried together
+        // forever.
         let spread = u32::try_from((due - now) / 10).unwrap_or(u32::MAX).max(1);
         let due = due - i64::from(self.random.below(spread));
         if let Some(before) = entry.due_unix_s.replace(due) {
@@ -276,18 +271,18 @@ impl Board {
         taken.map(|_| ())
     }
 
-    /// When something is due next; nothing while as many are asked as may be.
+    /// Time of the next due query; `None` while the limit of concurrent queries is reached.
     pub(super) fn next_look(&self) -> Option<i64> {
         let may_ask = self.asked < ASKED_AT_ONCE_MAX;
         self.due.first().filter(|_| may_ask).map(|(due, _)| *due)
     }
 
-    /// How many certificates are shown with a staple.
+    /// Number of certificates with a valid staple.
     pub(super) fn stapled(&self, now: i64) -> usize {
         self.entries.values().filter(|entry| entry.held_at(now).is_some()).count()
     }
 
-    /// How every certificate stands, in the order of their objects.
+    /// State of all certificates, sorted by object.
     pub(super) fn report(&self, now: i64) -> Vec<StapleView> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(key, _)| *key);
@@ -314,10 +309,11 @@ impl Entry {
         }
     }
 
-    /// With what was kept of it by a process before, if that still holds; then nobody is asked before it is time.
+    /// Uses a stored answer if it is still valid; the next query then waits until the answer is due
+    /// for renewal.
     fn with_kept(mut self, recall: &impl Fn(&Fingerprint) -> Option<Vec<u8>>, now: i64) -> Self {
         let Ok(question) = self.question.clone() else { return self };
-        // Nobody has answered about it who could not be asked.
+        // Without a responder, no answer can be stored.
         if self.due_unix_s.is_none() {
             return self;
         }
@@ -331,9 +327,9 @@ impl Entry {
         self
     }
 
-    /// The same where another object of the session layer shows the certificate from now on, because its object was
-    /// written. The operator may have repaired what failed, so
-    /// that the wait behind failures ends.
+    /// Attaches the state to a new identity for the same certificate, because its object was
+    /// written again. The operator may have fixed the cause of failures, so that a waiting retry
+    /// becomes due at once.
     fn moved_to(mut self, identity: &Arc<Identity>, host: Served<'_>, now: i64) -> Self {
         if !Arc::ptr_eq(&self.identity, identity) {
             self.identity = Arc::clone(identity);
@@ -347,7 +343,8 @@ impl Entry {
         self
     }
 
-    /// With whatever of `given` is about it and lasts longer than what it has.
+    /// Uses the answer of `given` for this certificate that is valid longest, if it outlasts the
+    /// current one.
     fn with_given(mut self, given: &[Arc<[u8]>], now: i64) -> Self {
         let Ok(question) = self.question.clone() else { return self };
         for answer in given {
@@ -367,7 +364,7 @@ impl Entry {
         self.held = Some(Held { staple, since_unix_s: read.since_unix_s });
     }
 
-    /// Shows what came, or notes why nothing did.
+    /// Uses the result of a query, or records the failure.
     fn take(
         &mut self,
         question: &StatusQuestion,
@@ -388,7 +385,8 @@ impl Entry {
                 return Ok(read);
             }
             Ok((_, read)) => {
-                // Whatever was shown until now, the authority stands behind it no more.
+                // The authority no longer vouches for the certificate, so that an earlier staple is
+                // removed.
                 self.held = None;
                 self.identity.set_staple(None);
                 self.is_revoked = read.status == CertificateStatus::Revoked;
@@ -408,7 +406,7 @@ impl Entry {
         Err(Noted { code, detail, is_first, is_refused })
     }
 
-    /// How long to wait behind the failures so far.
+    /// Wait before the next attempt, in seconds.
     fn retry_s(&self) -> i64 {
         let says_nothing_good = self
             .failure
@@ -425,7 +423,7 @@ impl Entry {
         self.identity.chain().first().is_some_and(|own| requires_staple(own))
     }
 
-    /// What is shown at `now`.
+    /// The staple, unless it has expired by `now`.
     fn held_at(&self, now: i64) -> Option<&Held> {
         self.held.as_ref().filter(|held| now < held.staple.until_unix_s)
     }
@@ -439,7 +437,7 @@ impl Entry {
             FailureView { code, detail, remedy: remedy(code), at: now }
         }));
         let state = match (shown, &self.failure) {
-            // Revoked outweighs the rest: no answer that is still held makes it good.
+            // Revocation takes precedence over any staple.
             _ if self.is_revoked => StapleState::Revoked,
             (Some(_), None) => StapleState::Stapled,
             (Some(_), Some(_)) => StapleState::RenewalFailing,
@@ -461,7 +459,8 @@ impl Entry {
     }
 }
 
-/// When a newer answer is asked for: at half of its time, but within a day, and not at once again.
+/// Time of the next renewal: at half of the validity, but between the shortest and the longest
+/// interval.
 fn next_refresh(answer: StatusAnswer, now: i64) -> i64 {
     let half = answer.since_unix_s + (answer.until_unix_s - answer.since_unix_s) / 2;
     half.clamp(now + REFRESH_MIN_S, now + REFRESH_MAX_S)
@@ -481,7 +480,7 @@ fn code_of(error: &StatusError) -> &'static str {
 fn remedy(code: &str) -> &'static str {
     match code {
         "ocsp_no_issuer" => {
-            "put the certificate of its issuer behind it, where responders should be asked"
+            "append the issuer's certificate to the chain, so that its responder can be asked"
         }
         "ocsp_unreachable" => {
             "let this machine reach the responder over plain HTTP, or set tls.ocsp_stapling to false"
@@ -493,7 +492,7 @@ fn remedy(code: &str) -> &'static str {
             "ask the authority; a certificate that was just issued is known after a while"
         }
         "ocsp_out_of_date" => "compare this machine's clock; else ask the authority",
-        _ => "ask the authority, or whoever stands between",
+        _ => "ask the certificate authority, or the operator of a proxy in between",
     }
 }
 

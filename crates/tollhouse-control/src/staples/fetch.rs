@@ -1,5 +1,5 @@
-//! Asks one responder once: a request over plain HTTP (RFC 6960 §A.1), bounded in time and in bytes. Whatever
-//! comes back is bytes of a stranger; what they are worth is nothing of this file.
+//! HTTP query to an OCSP responder (RFC 6960 §A.1), with limits on time and size. The response
+//! bytes are untrusted and are not verified here.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,19 +14,19 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tollhouse_model::certificate::status::{ANSWER_BYTES_MAX, StatusQuestion};
 
-/// The longest that asking may take, from the look-up of the name to the last byte.
+/// Timeout from the DNS query to the last byte.
 const TIME_MAX: Duration = Duration::from_secs(15);
 
-/// Bytes of an answer's head, at most.
+/// Limit of a response head, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Header lines of an answer, at most.
+/// Limit of header lines in a response.
 const HEADER_LINES_MAX: usize = 64;
 
-/// The answer of the responder that the certificate names.
+/// Sends the query to the certificate's responder, and returns the response body.
 ///
 /// # Errors
-/// Why there is none, in words for people.
+/// Returns the reason as text unless a complete response with status 200 arrives.
 pub(super) async fn ask(question: &StatusQuestion) -> Result<Vec<u8>, String> {
     let uri = question.responder().unwrap_or_default();
     match tokio::time::timeout(TIME_MAX, exchange(uri, question.to_der())).await {
@@ -43,7 +43,7 @@ async fn exchange(text: &str, question: Vec<u8>) -> Result<Vec<u8>, String> {
     let stream = TcpStream::connect((name, authority.port_u16().unwrap_or(80)));
     let stream = stream.await.map_err(|error| failed(&format!("cannot be reached: {error}")))?;
     let request = request(&uri, question).map_err(|error| failed(&error))?;
-    let broken = |error: hyper::Error| failed(&format!("the answer is cut or none: {error}"));
+    let broken = |error: hyper::Error| failed(&format!("missing or incomplete answer: {error}"));
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADER_LINES_MAX)
@@ -52,7 +52,7 @@ async fn exchange(text: &str, question: Vec<u8>) -> Result<Vec<u8>, String> {
         .map_err(broken)?;
     let asked = async {
         let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
-        // A redirect leads wherever somebody between likes; responders answer where certificates say.
+        // Redirects are not followed, because anyone between could redirect plain HTTP anywhere.
         if head.status != StatusCode::OK {
             return Err(failed(&format!("status {}", head.status.as_u16())));
         }
@@ -60,8 +60,8 @@ async fn exchange(text: &str, question: Vec<u8>) -> Result<Vec<u8>, String> {
         let body = body.map_err(|error| failed(&format!("the answer cannot be read: {error}")))?;
         Ok(body.to_bytes().to_vec())
     };
-    // The connection moves the bytes of the request, whose error is its own; it may end ahead of it, with the
-    // whole answer read.
+    // Polls the connection together with the request. The connection may end before the request has
+    // its complete response, and its error shows in the request's result.
     let (mut asked, mut connection) = (pin!(asked), pin!(connection));
     let mut has_ended = false;
     poll_fn(|context| {
@@ -71,11 +71,11 @@ async fn exchange(text: &str, question: Vec<u8>) -> Result<Vec<u8>, String> {
     .await
 }
 
-/// The request in the form in which servers get it: path and query, with the host beside them.
+/// The HTTP request, with path and query as target and the host as header.
 fn request(uri: &Uri, question: Vec<u8>) -> Result<Request<Full<Bytes>>, axum::http::Error> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
-    // Who a client is that is named in an address is no server's business.
+    // Credentials in the URL are not sent.
     let host = authority.rsplit('@').next().unwrap_or_default();
     Request::post(path)
         .header(HOST, host)

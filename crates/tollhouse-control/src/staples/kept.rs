@@ -1,8 +1,9 @@
-//! Answers of responders in files, one a certificate, so that a process that starts has staples before it has
-//! asked anybody.
+//! Stored OCSP answers, one file per certificate, so that a starting process has staples before its
+//! first query.
 //!
-//! What is read here is weighed like what has just come from a stranger: a file that is cut, old or another's
-//! costs a question. There are as many files as certificates are served, each as long as an answer may be.
+//! Stored answers are verified like new ones. A truncated, expired or foreign file only costs a
+//! query. There are at most as many files as served certificates, and each has the size of an
+//! answer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -11,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 use tollhouse_model::certificate::status::ANSWER_BYTES_MAX;
 
-/// The folder within the data folder.
+/// Name of the folder in the data folder.
 const FOLDER: &str = "staples";
 
-/// What the files are called behind the certificate's digest.
+/// File name extension after the certificate's fingerprint.
 const EXTENSION: &str = "ocsp";
 
 /// SHA-256 of a certificate.
 pub(super) type Fingerprint = [u8; 32];
 
-/// See the module.
+/// Folder of stored answers.
 #[derive(Debug)]
 pub(super) struct Kept {
     folder: PathBuf,
@@ -31,7 +32,7 @@ impl Kept {
         Self { folder: data_dir.join(FOLDER) }
     }
 
-    /// What was kept of a certificate. One file is opened; most often there is none.
+    /// The stored answer for a certificate. Opens one file, which usually does not exist.
     pub(super) fn load(&self, certificate: &Fingerprint) -> Option<Vec<u8>> {
         let mut answer = Vec::new();
         let file = File::open(self.path(certificate)).ok()?;
@@ -39,16 +40,16 @@ impl Kept {
         (read <= ANSWER_BYTES_MAX).then_some(answer)
     }
 
-    /// Keeps an answer in the place of the one before it. Nothing is flushed: what a crash cuts short is asked
-    /// for again.
+    /// Replaces the stored answer. It is not flushed to disk: an answer that a crash truncates is
+    /// queried again.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// If the file cannot be written.
     pub(super) fn save(&self, certificate: &Fingerprint, answer: &[u8]) -> std::io::Result<()> {
         let mut folder = std::fs::DirBuilder::new();
         folder.recursive(true).mode(0o700).create(&self.folder)?;
         let path = self.path(certificate);
-        // A successor may be writing the same answer.
+        // Named after this process, because a successor may be writing the same answer.
         let draft = path.with_extension(format!("{}.new", std::process::id()));
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -56,10 +57,10 @@ impl Kept {
         std::fs::rename(draft, path)
     }
 
-    /// Lets go of what was kept of a certificate.
+    /// Deletes the stored answer for a certificate.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// If the file cannot be deleted.
     pub(super) fn forget(&self, certificate: &Fingerprint) -> std::io::Result<()> {
         match std::fs::remove_file(self.path(certificate)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -67,10 +68,11 @@ impl Kept {
         }
     }
 
-    /// Lets go of everything but what is about one of `certificates`, and of what writers have left that died.
+    /// Deletes all files except the answers for `certificates`, including drafts of crashed
+    /// processes.
     ///
     /// # Errors
-    /// The folder is there and cannot be read, or a file cannot be removed.
+    /// If the folder exists but cannot be read, or a file cannot be deleted.
     pub(super) fn retain(&self, certificates: &[Fingerprint]) -> std::io::Result<()> {
         let files = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

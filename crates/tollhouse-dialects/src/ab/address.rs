@@ -1,23 +1,21 @@
-//! A URL as ab takes it apart and prints it: scheme optional, a path required.
+//! URL with ab's rules and in ab's form: the scheme is optional, the path required.
 
-/// A URL in its parts.
+/// Parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Whether it is `https`.
+    /// Whether the scheme is `https`.
     pub is_tls: bool,
-    /// The host, in brackets when it is an IPv6 address.
+    /// Host; an IPv6 address is in brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
-    /// Path and query.
     pub path: String,
 }
 
 impl Address {
-    /// Takes a URL apart.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// In ab's words, when it has no path, or a port that is none.
+    /// If the path is missing or the port invalid; the text is ab's.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let invalid = || format!("invalid URL: {url} (a path is needed, such as {url}/)");
         let (is_tls, rest) = match url.split_once("://") {
@@ -43,7 +41,7 @@ impl Address {
         Ok(Self { is_tls, host: host.to_owned(), port, path: path.to_owned() })
     }
 
-    /// The whole URL.
+    /// Returns the whole URL.
     pub(super) fn url(&self) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}:{}{}", self.host, self.port, self.path)

@@ -1,4 +1,4 @@
-//! `tollhouse bench ab`: measures as ab does, prints what ab prints, and writes its file of percentiles.
+//! `tollhouse bench ab`: measures like ab, prints ab's output, and writes its file of percentiles.
 
 use tollhouse_load::error::BenchError;
 use tollhouse_load::file;
@@ -7,16 +7,16 @@ use super::options::parse;
 use super::output::{self, Heartbeat};
 use crate::{Asked, Process};
 
-/// Carries out a command line, the tool's name not included.
+/// Runs a command line, without the tool's name.
 ///
 /// # Errors
-/// The command line is not understood, nothing could be measured, or a file cannot be written.
+/// If the command line is invalid, nothing could be measured, or a file cannot be written.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(arguments)? {
         Asked::Run(command) => command,
         Asked::Print(text) => return process.print(&text),
     };
-    // Before the load: a run of minutes must not end with a file that cannot be written.
+    // Checked before the load, so that a long run does not end with a file that cannot be written.
     if let Some(path) = &command.csv {
         file::check_writable(path)?;
     }

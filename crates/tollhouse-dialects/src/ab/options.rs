@@ -1,7 +1,7 @@
-//! The command line of ab (ApacheBench 2.3).
+//! Command line of ab (ApacheBench 2.3).
 //!
-//! ab speaks HTTP/1.0 and closes each connection unless `-k` asks to keep it; so does the case that comes
-//! of it. Threads are as many as there are cores, where ab has one.
+//! ab uses HTTP/1.0 and closes each connection unless `-k` is given; so does the resulting case.
+//! The number of threads equals the number of cores, while ab has a single thread.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,37 +18,35 @@ use tollhouse_load::result::CaseResult;
 
 pub use super::address::Address;
 
-/// What ab was asked for.
+/// Parsed command line of ab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbCommand {
-    /// What to measure.
     pub case: Case,
-    /// The URL, taken apart.
     pub address: Address,
-    /// The proxy, as written.
+    /// Proxy as written.
     pub proxy: Option<String>,
-    /// Requests in all, at most.
+    /// Number of requests at most.
     pub requests: u64,
-    /// Requests at a time.
+    /// Number of concurrent requests.
     pub concurrency: u64,
-    /// How the result is printed.
+    /// Parts of the printed result.
     pub sheet: Sheet,
-    /// Where the percentiles go as CSV.
+    /// File for percentiles as CSV.
     pub csv: Option<PathBuf>,
-    /// What happens when an answer cannot be received.
+    /// Treatment of answers that cannot be received.
     pub on_receive_error: OnReceiveError,
 }
 
 impl AbCommand {
-    /// Whether a failure ends the run: without `-r`, an answer that cannot be received does.
+    /// Whether a failure ends the run. Without `-r`, an answer that cannot be received does.
     pub fn ends_on(&self, failure: &Failure) -> bool {
         self.on_receive_error == OnReceiveError::End && RECEIVE_ERRORS.contains(&failure.class)
     }
 
-    /// Refuses a result in which something ended the run.
+    /// Refuses the result of a run that a failure ended.
     ///
     /// # Errors
-    /// What could not be received, and after how many requests.
+    /// If an answer could not be received; the text says how many requests completed before.
     pub fn accept(&self, result: &CaseResult) -> Result<(), BenchError> {
         let failures = &result.counts.failures;
         let found = RECEIVE_ERRORS.iter().find(|class| failures.contains_key(class.as_str()));
@@ -66,42 +64,42 @@ impl AbCommand {
     }
 }
 
-/// Failures to receive, in the sense of `-r`.
+/// Failures that `-r` tolerates.
 const RECEIVE_ERRORS: [FailureClass; 2] = [FailureClass::Reset, FailureClass::Timeout];
 
-/// What happens when an answer cannot be received.
+/// Treatment of answers that cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnReceiveError {
-    /// The run ends.
+    /// Ends the run.
     End,
-    /// It is counted (`-r`).
+    /// Counted as a failure (`-r`).
     Count,
 }
 
-/// How a result is printed.
+/// Parts of the printed result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sheet {
-    /// The table of percentiles.
+    /// Whether the table of percentiles is printed.
     pub percentiles: bool,
-    /// Standard deviation, median, and warnings about them.
+    /// Whether standard deviation, median, and warnings about them are printed.
     pub confidence: bool,
-    /// Lines about progress.
+    /// Whether progress lines are printed.
     pub progress: bool,
-    /// Whether documents of different length are no failures.
+    /// Whether documents of different length are accepted.
     pub variable_length: bool,
     /// Whether requests have a body.
     pub sends_body: bool,
 }
 
-/// What `-t` means for the number of requests, unless `-n` follows it.
+/// Number of requests with `-t`, unless `-n` follows it.
 const REQUESTS_OF_TIME_LIMIT: u64 = 50_000;
-/// ab's own limit.
+/// Largest concurrency, as in ab.
 const CONCURRENCY_MAX: u64 = 20_000;
-/// What a request may take when nothing is said.
+/// Default of `-s`.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-/// From this verbosity on ab prints every answer.
+/// Highest supported verbosity; above it ab prints every answer.
 const VERBOSITY_MAX: u64 = 1;
-/// Seconds and requests, at most: beyond, products overflow long after sense ends.
+/// Largest number of seconds and requests; larger values could overflow.
 const VALUE_MAX: u64 = 1_000_000_000;
 
 const AB: Grammar = Grammar {
@@ -112,10 +110,10 @@ const AB: Grammar = Grammar {
     order: Order::First,
 };
 
-/// Reads a command line, the tool's name not included.
+/// Parses a command line, without the tool's name.
 ///
 /// # Errors
-/// What ab would have refused too, and what is not supported here with the reason.
+/// If ab would refuse it too, or it is not supported here; the text gives the reason.
 pub fn parse(arguments: &[String]) -> Result<Asked<AbCommand>, BenchError> {
     let refuse = |why: String| BenchError::Case { key: AB.tool.into(), why };
     let line = getopt::parse(&AB, arguments).map_err(refuse)?;
@@ -145,7 +143,7 @@ fn command(line: &Line) -> Result<AbCommand, String> {
     values.into_command(address)
 }
 
-/// The values of a command line, ab's defaults where it says nothing.
+/// Values of a command line, with ab's defaults.
 struct Values {
     requests: u64,
     concurrency: u64,
@@ -154,7 +152,7 @@ struct Values {
     method: Option<(String, char)>,
     body: Option<PathBuf>,
     content_type: Option<String>,
-    /// Cookies and authorization, then what `-H` says.
+    /// Cookies and authorization. Headers from `-H` follow them.
     headers: Vec<(String, String)>,
     own_headers: Vec<(String, String)>,
     keep_alive: bool,
@@ -242,7 +240,7 @@ impl Values {
             'i' => "HEAD",
             _ => value,
         };
-        // `-m` names the method that a body is sent with, so only the other three exclude each other.
+        // `-m` sets the method of a body, so only the other three exclude each other.
         let is_mixed = self
             .method
             .as_ref()
@@ -299,7 +297,7 @@ impl Values {
             case.http.method = method;
         }
         case.http.body = self.body.map(Body::File);
-        // ab does not look at certificates.
+        // ab does not verify certificates.
         case.tls.insecure = address.is_tls;
         case.tls.cert.clone_from(&self.certificate);
         case.tls.key = self.certificate;
@@ -339,7 +337,7 @@ impl Values {
     }
 }
 
-/// Requests go to a proxy, which is told the whole URL.
+/// Sends requests to a proxy, with the whole URL in the request line.
 fn go_through(proxy: &str, address: &Address, case: &mut Case) -> Result<(), String> {
     if address.is_tls {
         return Err(
@@ -354,12 +352,12 @@ fn go_through(proxy: &str, address: &Address, case: &mut Case) -> Result<(), Str
     Ok(())
 }
 
-/// Flags that cannot be honoured, each with its reason.
+/// Refuses unsupported flags, each with the reason.
 fn unsupported(letter: char, value: &str) -> Result<(), String> {
     let why = match letter {
-        // Up to here ab prints nothing more either.
+        // ab prints nothing more up to this level either.
         'v' if value.parse().is_ok_and(|level: u64| level <= VERBOSITY_MAX) => return Ok(()),
-        // All protocols that are safe to use are offered as it is.
+        // All protocols that are safe to use are offered anyway.
         'f' if value.eq_ignore_ascii_case("ALL") => return Ok(()),
         'v' => "answers are not printed; look at one with curl -v",
         'b' => "the kernel chooses the size of socket buffers by itself",
@@ -383,7 +381,6 @@ fn unsupported(letter: char, value: &str) -> Result<(), String> {
     Err(format!("-{letter}: {why}"))
 }
 
-/// The list of options.
 const USAGE: &str = "\
 Usage: tollhouse bench ab [options] [http[s]://]hostname[:port]/path
 Options are:
@@ -403,8 +400,8 @@ Options are:
     -P user:pass    The same for the proxy
     -X proxy:port   Send requests to a proxy (http only)
     -E file         Client certificate and key (PEM)
-    -l              Documents of different length are no failures
-    -r              Count what cannot be received instead of ending
+    -l              Accept documents of different length
+    -r              Count failures to receive instead of ending
     -e file         Write percentiles as CSV
     -d              No table of percentiles
     -S              No standard deviation, median and warnings

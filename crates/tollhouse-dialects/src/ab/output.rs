@@ -1,5 +1,5 @@
-//! A result as ab prints it, line by line, so that scripts that read ab's output read this: the text,
-//! percentiles as CSV, and the lines about progress.
+//! Result in ab's format, line by line, for scripts that parse ab's output: the text, percentiles
+//! as CSV, and progress lines.
 
 mod summary;
 mod times;
@@ -10,13 +10,13 @@ use tollhouse_load::result::CaseResult;
 use summary::Summary;
 use times::Times;
 
-/// From so many requests on there are lines about progress.
+/// Smallest number of requests for which progress is printed.
 const PROGRESS_FROM: u64 = 151;
-/// Lines about progress in a run, and the fewest requests from one to the next.
+/// Number of progress lines in a run, and the least number of requests between two of them.
 const PROGRESS_LINES: u64 = 10;
 const PROGRESS_STEP_MIN: u64 = 100;
 
-/// What is printed before the run.
+/// Returns the text before the run.
 pub fn opening(command: &AbCommand) -> String {
     let through =
         command.proxy.as_ref().map_or_else(String::new, |proxy| format!(" [through {proxy}]"));
@@ -25,7 +25,7 @@ pub fn opening(command: &AbCommand) -> String {
     format!("{}\n\nBenchmarking {host}{through} (be patient){end}", banner())
 }
 
-/// What is printed after it.
+/// Returns the text after the run.
 pub fn text(command: &AbCommand, result: &CaseResult) -> String {
     let summary = Summary::new(command, result);
     let times = Times::from_result(result);
@@ -45,7 +45,7 @@ pub fn text(command: &AbCommand, result: &CaseResult) -> String {
     out
 }
 
-/// Percentages from 0 to 100, each with the milliseconds within which so many were served.
+/// Returns CSV with the percentages from 0 to 100, each with its time in milliseconds.
 pub fn csv(result: &CaseResult) -> String {
     let times = Times::from_result(result);
     let mut out = String::from("Percentage served,Time in ms\n");
@@ -63,7 +63,7 @@ fn has_progress(command: &AbCommand) -> bool {
     command.sheet.progress && command.requests >= PROGRESS_FROM
 }
 
-/// The lines about progress, which belong on standard error.
+/// Progress lines, for standard error.
 #[derive(Debug)]
 pub struct Heartbeat {
     step: u64,
@@ -71,13 +71,13 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// For a command; `None` when it asks for none.
+    /// Returns the progress of a command; `None` if it prints none.
     pub fn for_command(command: &AbCommand) -> Option<Self> {
         let step = (command.requests / PROGRESS_LINES).max(PROGRESS_STEP_MIN);
         has_progress(command).then_some(Self { step, next: step })
     }
 
-    /// The lines that are due when so many requests are done.
+    /// Returns the lines due after this number of completed requests.
     pub fn due(&mut self, completed: u64) -> String {
         let mut out = String::new();
         while self.next <= completed {
@@ -87,7 +87,7 @@ impl Heartbeat {
         out
     }
 
-    /// The line at the end.
+    /// Returns the last line.
     pub fn end(&mut self, completed: u64) -> String {
         self.due(completed) + &format!("Finished {completed} requests\n")
     }

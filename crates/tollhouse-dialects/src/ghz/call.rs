@@ -1,4 +1,4 @@
-//! What ghz's settings call, and where.
+//! Called method and target address, from ghz's settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::settings::Settings;
 use tollhouse_load::case::{GrpcCall, GrpcData, TlsOptions};
 use tollhouse_load::error::BenchError;
 
-/// The largest file of metadata: headers are kilobytes.
+/// Largest file of metadata in bytes; headers have a few kilobytes.
 const METADATA_BYTES_MAX: u64 = 1 << 20;
-/// The largest answer that ghz takes when nothing is said.
+/// Default limit of an answer in bytes, as in ghz.
 const ANSWER_BYTES_MAX: usize = i32::MAX as usize;
-/// The port of a host without one, as gRPC has it.
+/// Default port, as in gRPC.
 const PORT_DEFAULT: &str = "443";
-/// Where data is read from when it is `@`.
+/// Path for data given as `@`.
 const STANDARD_INPUT: &str = "/dev/stdin";
 
 pub(super) struct Called {
@@ -25,7 +25,6 @@ pub(super) struct Called {
     pub(super) grpc: GrpcCall,
 }
 
-/// Reads the call.
 pub(super) fn read(settings: &Settings) -> Result<Called, BenchError> {
     let scheme = if settings.toggle("insecure")? { "grpc" } else { "grpcs" };
     let Some(host) = settings.text("host")? else {
@@ -34,7 +33,7 @@ pub(super) fn read(settings: &Settings) -> Result<Called, BenchError> {
     let place = place(&host).map_err(|why| settings.error("host", why))?;
     let path = |key: &str| Ok::<_, BenchError>(settings.text(key)?.map(PathBuf::from));
     let tls = if settings.toggle("insecure")? {
-        // ghz looks at none of them then.
+        // ghz ignores all TLS settings then.
         TlsOptions::default()
     } else {
         TlsOptions {
@@ -52,16 +51,16 @@ pub(super) fn read(settings: &Settings) -> Result<Called, BenchError> {
     Ok(Called { target, connect_to, tls, grpc: grpc(settings)? })
 }
 
-/// Where a host string leads.
+/// Kind of address in a host setting.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
-    /// `host:port`.
+    /// Network address, `host:port`.
     Address(String),
-    /// The path of a Unix socket.
+    /// Path of a Unix socket.
     Socket(String),
 }
 
-/// Takes a host apart the way gRPC names targets: `host:port`, `dns:///host:port`, `unix:/path`, ….
+/// Parses a gRPC target name: `host:port`, `dns:///host:port`, `unix:/path` and so on.
 fn place(host: &str) -> Result<Place, String> {
     let after_authority = |rest: &str| match rest.strip_prefix("//") {
         Some(rest) => rest.split_once('/').map_or_else(String::new, |(_, rest)| rest.to_owned()),
@@ -72,7 +71,7 @@ fn place(host: &str) -> Result<Place, String> {
             let path = rest.strip_prefix("//").unwrap_or(rest);
             return Ok(Place::Socket(path.to_owned()));
         }
-        // `dns:8080` is a host and a port, as gRPC reads it.
+        // `dns:8080` is a host with a port, as in gRPC.
         Some(("dns" | "passthrough", rest)) if !rest.bytes().all(|byte| byte.is_ascii_digit()) => {
             after_authority(rest)
         }
@@ -108,7 +107,7 @@ fn grpc(settings: &Settings) -> Result<GrpcCall, BenchError> {
     let grpc = GrpcCall {
         call,
         protoset: match proto {
-            // ghz takes the `.proto` file when both are given.
+            // As in ghz, the `.proto` file is used if both are given.
             Some(_) => None,
             None => settings.text("protoset")?.map(PathBuf::from),
         },
@@ -134,7 +133,8 @@ fn grpc(settings: &Settings) -> Result<GrpcCall, BenchError> {
     Ok(grpc)
 }
 
-/// The messages: encoded ones before those of a file, those before what is written in place.
+/// Returns the messages. An encoded message takes precedence over a file, which takes precedence
+/// over inline data.
 fn data(settings: &Settings) -> Result<Option<GrpcData>, BenchError> {
     if let Some(path) = settings.text("binary-file")? {
         return Ok(Some(GrpcData::BinaryFile(path.into())));
@@ -177,7 +177,7 @@ fn metadata(settings: &Settings) -> Result<Option<Value>, BenchError> {
     Ok(Some(value))
 }
 
-/// A time as ghz's report has it.
+/// Converts a time to nanoseconds, as in ghz's report.
 pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

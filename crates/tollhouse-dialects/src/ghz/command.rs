@@ -1,5 +1,5 @@
-//! `tollhouse bench ghz`: measures as ghz does, and prints what ghz prints. What ghz would do differently, and
-//! doubts about the figures, go to standard error.
+//! `tollhouse bench ghz`: measures like ghz and prints ghz's output. Differences to ghz, and
+//! warnings about the figures, go to standard error.
 
 use tollhouse_load::error::BenchError;
 use tollhouse_load::file;
@@ -10,16 +10,16 @@ use tollhouse_load::session::{self, Options};
 use super::{Format, GhzOptions, output, parse};
 use crate::{Asked, Process};
 
-/// Carries out a command line, the tool's name not included.
+/// Runs a command line, without the tool's name.
 ///
 /// # Errors
-/// The command line is not understood, nothing could be measured, or the output cannot be written.
+/// If the command line is invalid, nothing could be measured, or the output cannot be written.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(arguments)? {
         Asked::Run(command) => command,
         Asked::Print(text) => return process.print(&text),
     };
-    // Before the load: a run of minutes must not end with a file that cannot be written.
+    // Checked before the load, so that a long run does not end with a file that cannot be written.
     if let Some(path) = &command.options.output {
         file::check_writable(path)?;
     }

@@ -1,7 +1,8 @@
-//! Configuration files: JSON, TOML and YAML, by the file's extension, otherwise whichever fits.
+//! Configuration files in JSON, TOML or YAML. The extension determines the format; otherwise all
+//! three are tried.
 //!
-//! JSON may have comments (`//`, `/* */`) and commas before a closing bracket: published configurations
-//! do, with the remark to take them out first.
+//! JSON may contain comments (`//`, `/* */`) and trailing commas, because published ghz
+//! configurations do, with the advice to remove them.
 
 use std::path::Path;
 
@@ -12,10 +13,11 @@ use super::keys;
 use super::settings::{Settings, Source};
 use tollhouse_load::error::BenchError;
 
-/// The largest file read: data of many messages, not a dump.
+/// Largest file in bytes, for data of many messages.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Parts: the messages of the largest file. Depth and aliases: written by hand.
+/// Limits of YAML. `parts_max` allows for the messages of the largest file; depth and aliases for
+/// files written by hand.
 const YAML_BOUNDS: Bounds = Bounds {
     parts_max: 16_000_000,
     depth_max: 100,
@@ -23,12 +25,12 @@ const YAML_BOUNDS: Bounds = Bounds {
     aliased_parts_max: 1_000_000,
 };
 
-/// Reads a configuration file.
+/// Reads and parses a configuration file.
 pub(super) fn load(path: &Path) -> Result<Settings, BenchError> {
     parse(path, &tollhouse_load::file::read_text(path, FILE_BYTES_MAX)?)
 }
 
-/// Reads the text of a configuration file.
+/// Parses the text of a configuration file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, BenchError> {
     let refused = |why: String| BenchError::File { path: path.to_owned(), why };
     let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
@@ -64,11 +66,11 @@ fn parse_yaml(text: &str) -> Result<Value, String> {
     yaml::parse_yaml_1_1(text, YAML_BOUNDS).map_err(|error| format!("is not YAML: {error}"))
 }
 
-/// Comments, and commas with nothing after them, as spaces: places in the text stay the same.
+/// Replaces comments and trailing commas by spaces, so that positions in errors stay correct.
 fn without_comments(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = bytes.to_vec();
-    // The last comma that only spaces and comments have followed.
+    // Last comma followed only by spaces and comments.
     let mut comma = None;
     let mut at = 0;
     while at < bytes.len() {
@@ -108,11 +110,11 @@ fn without_comments(text: &str) -> String {
         }
         at = end;
     }
-    // Only whole comments were replaced, so what is left is still text.
+    // Only whole comments were replaced, so the rest is still valid UTF-8.
     String::from_utf8(plain).unwrap_or_else(|_| text.to_owned())
 }
 
-/// The place after the closing quote.
+/// Returns the position after the closing quote.
 fn text_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {

@@ -1,44 +1,44 @@
-//! Every key that ghz knows: name, letter, kind, and what it does.
+//! Table of all ghz keys: name, letter, type and help text.
 
 use std::fmt::Write;
 
 use tollhouse_stdx::nearest;
 
-/// What a key holds.
+/// Type of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    /// A whole number from 0.
+    /// Non-negative integer.
     Count,
-    /// A whole number.
+    /// Integer.
     Signed,
-    /// True or false; as a flag it stands alone.
+    /// Boolean; a flag on the command line needs no value.
     Toggle,
-    /// A time with units; in a file also a number of nanoseconds.
+    /// Time with units. In a file, a number is nanoseconds.
     Time,
-    /// A list of texts; as a flag with commas.
+    /// List of texts, separated by commas on the command line.
     Texts,
-    /// Texts by name; as a flag JSON.
+    /// Map of texts, written as JSON on the command line.
     TextsByName,
-    /// Messages; as a flag JSON or `@`.
+    /// Messages, written as JSON or `@` on the command line.
     Data,
 }
 
-/// Where a key may stand.
+/// Allowed places of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In files and on the command line.
     Anywhere,
-    /// On the command line only.
+    /// Only on the command line.
     Line,
-    /// In files only.
+    /// Only in files.
     File,
 }
 
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// Its letter; a space when it has none.
+    /// Letter of the flag; a space if it has none.
     pub(super) letter: char,
     pub(super) kind: Kind,
     pub(super) place: Place,
@@ -57,7 +57,7 @@ const fn on_line(name: &'static str, letter: char, kind: Kind, help: &'static st
     Key { name, letter, kind, place: Place::Line, help }
 }
 
-/// All keys, in the order in which they are explained.
+/// All keys, in the order of the help text.
 static KEYS: &[Key] = &[
     on_line("config", ' ', Kind::Text, "JSON, TOML or YAML file with keys like these"),
     Key { name: "host", letter: ' ', kind: Kind::Text, place: Place::File, help: "host:port" },
@@ -76,7 +76,7 @@ static KEYS: &[Key] = &[
     lettered("rps", 'r', Kind::Count, "requests a second (as fast as possible)"),
     key("load-schedule", Kind::Text, "const, step or line"),
     key("load-start", Kind::Count, "requests a second at the start of step or line"),
-    key("load-step", Kind::Signed, "what a step, or a second of the line, adds"),
+    key("load-step", Kind::Signed, "change per step, or per second of the line"),
     key("load-end", Kind::Count, "requests a second at the end"),
     key("load-step-duration", Kind::Time, "how long a step lasts"),
     key("load-max-duration", Kind::Time, "when the rate stops changing"),
@@ -84,13 +84,13 @@ static KEYS: &[Key] = &[
     key("concurrency-schedule", Kind::Text, "const, step or line"),
     key("concurrency-start", Kind::Count, "requests at the same time, at the start"),
     key("concurrency-end", Kind::Count, "requests at the same time, at the end"),
-    key("concurrency-step", Kind::Signed, "what a step, or a second of the line, adds"),
+    key("concurrency-step", Kind::Signed, "change per step, or per second of the line"),
     key("concurrency-step-duration", Kind::Time, "how long a step lasts"),
     key("concurrency-max-duration", Kind::Time, "when the number stops changing"),
     lettered("total", 'n', Kind::Count, "requests in all (200)"),
-    lettered("timeout", 't', Kind::Time, "the longest a request may take (20s); 0 is no limit"),
-    lettered("duration", 'z', Kind::Time, "how long, whatever the total"),
-    lettered("max-duration", 'x', Kind::Time, "how long, whatever the total"),
+    lettered("timeout", 't', Kind::Time, "the longest a request may take (20s); 0 is unlimited"),
+    lettered("duration", 'z', Kind::Time, "length of the run; overrides the total"),
+    lettered("max-duration", 'x', Kind::Time, "length of the run; overrides the total"),
     key("duration-stop", Kind::Text, "requests under way at the end: close, wait or ignore"),
     lettered("data", 'd', Kind::Data, "messages as JSON; @ reads standard input"),
     lettered("data-file", 'D', Kind::Text, "a file of messages as JSON"),
@@ -110,7 +110,7 @@ static KEYS: &[Key] = &[
     key("connections", Kind::Count, "connections that share the requests (1)"),
     key("connect-timeout", Kind::Time, "the longest connecting may take (10s)"),
     key("keepalive", Kind::Time, "time between pings of an idle connection"),
-    key("name", Kind::Text, "what the report calls itself"),
+    key("name", Kind::Text, "name of the report"),
     key("tags", Kind::TextsByName, "tags of the report as JSON"),
     key("cpus", Kind::Count, "threads"),
     key("debug", Kind::Text, "not supported: requests are not logged one by one"),
@@ -123,18 +123,18 @@ static KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// Whether it may stand in a file.
+    /// Whether the key is allowed in a file.
     pub(super) fn is_of_files(&self) -> bool {
         self.place != Place::Line
     }
 
-    /// Whether it is a flag.
+    /// Whether the key is a flag of the command line.
     pub(super) fn is_of_lines(&self) -> bool {
         self.place != Place::File
     }
 }
 
-/// The key of a file. Letter case does not count, as in ghz.
+/// Finds the key of a file. As in ghz, names are not case-sensitive.
 pub(super) fn file_key(name: &str) -> Result<&'static Key, String> {
     let known = || KEYS.iter().filter(|key| key.is_of_files());
     known()
@@ -142,7 +142,7 @@ pub(super) fn file_key(name: &str) -> Result<&'static Key, String> {
         .ok_or_else(|| unknown("key", name, known().map(|key| key.name)))
 }
 
-/// The flag of a long name.
+/// Finds the flag with this long name.
 pub(super) fn long_flag_key(name: &str) -> Result<&'static Key, String> {
     let known = || KEYS.iter().filter(|key| key.is_of_lines());
     known()
@@ -150,7 +150,7 @@ pub(super) fn long_flag_key(name: &str) -> Result<&'static Key, String> {
         .ok_or_else(|| unknown("flag", &format!("--{name}"), known().map(|key| key.name)))
 }
 
-/// The flag of a letter.
+/// Finds the flag with this letter.
 pub(super) fn letter_key(letter: char) -> Result<&'static Key, String> {
     let found = KEYS.iter().find(|key| key.letter == letter && letter != ' ');
     found.ok_or_else(|| format!("flag `-{letter}` is unknown; --help lists the known ones"))
@@ -165,7 +165,6 @@ fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) ->
     }
 }
 
-/// The list of options.
 pub(super) fn usage() -> String {
     let mut out = String::from("Usage: tollhouse bench ghz [options] host\n  Options:\n");
     for key in KEYS.iter().filter(|key| key.is_of_lines()) {

@@ -1,5 +1,5 @@
-//! The command line taken apart the way ghz does it: long flags whole, letters with their value attached
-//! or after them, the host anywhere.
+//! Command line parser with ghz's rules: long flags in full, letters with their value attached or
+//! following, and the host anywhere.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,6 @@ use super::keys::{self, Key, Kind};
 use super::settings::{Settings, Source};
 use tollhouse_load::error::BenchError;
 
-/// What a command line holds.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) config: Option<PathBuf>,
@@ -17,14 +16,13 @@ pub(super) struct Line {
     pub(super) asked: Option<Text>,
 }
 
-/// A text that is printed instead of measuring.
+/// Text that is printed instead of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Text {
     Help,
     Version,
 }
 
-/// Takes a command line apart.
 pub(super) fn parse(arguments: &[String]) -> Result<Line, BenchError> {
     let mut line = Line::default();
     let mut rest = arguments.iter();
@@ -129,7 +127,7 @@ impl Line {
     }
 }
 
-/// The value of a flag: what is JSON is read as such, everything else stays a text.
+/// Parses the value of a flag: JSON if the key's type is JSON, otherwise a text.
 fn from_text(key: &Key, text: String) -> Result<Value, BenchError> {
     match key.kind {
         Kind::Data if text.trim() == "@" => Ok(Value::from("@")),

@@ -1,4 +1,4 @@
-//! How much load ghz's settings ask for, in our terms.
+//! Conversion of ghz's load settings to ours.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use tollhouse_load::case::{AtEnd, Load, Occupancy, Stairs};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::pace::{Pace, Steps};
 
-/// ghz's defaults.
+/// Defaults of ghz.
 const TOTAL_DEFAULT: u64 = 200;
 const CONCURRENCY_DEFAULT: u64 = 50;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
-/// What ghz's own report says instead of a total when a time ends the run.
+/// Value of `total` in ghz's report if a time ends the run.
 pub(super) const TOTAL_ENDLESS: u32 = i32::MAX as u32;
-/// `timeout` 0: no limit, as far as a load test is concerned.
+/// Timeout for a `timeout` of 0, long enough to be unlimited in a load test.
 const TIMEOUT_NONE: Duration = Duration::from_secs(86_400);
-/// Requests that do not wait for each other (`async`) still have to stand somewhere: so many at the
-/// same time, a hundred times what HTTP/2 servers usually allow on a connection.
+/// Number of concurrent requests with `async`, where requests do not wait for each other. A limit
+/// is needed; this is a hundred times what HTTP/2 servers usually allow on a connection.
 const ASYNC_LANES: u64 = 10_000;
-/// The most requests at the same time on a connection: beyond what any server takes.
+/// Largest number of concurrent requests on a connection; no server accepts more.
 const LANES_MAX: u64 = 65_536;
-/// A schedule without an end goes on so long.
+/// Duration of a schedule without an end.
 const ENDLESS: Duration = Duration::from_secs(86_400);
 
 /// Names of schedules.
 const SCHEDULES: [&str; 3] = ["const", "step", "line"];
 
-/// The load, and what of it ghz echoes.
+/// Load, and the values of it that ghz repeats in its report.
 pub(super) struct Planned {
     pub(super) load: Load,
     pub(super) concurrency: u64,
@@ -38,7 +38,7 @@ pub(super) struct Planned {
     pub(super) concurrency_schedule: &'static str,
 }
 
-/// Reads the load.
+/// Parses the load settings.
 pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<Planned, BenchError> {
     let concurrency = settings.count("concurrency")?.filter(|count| *count > 0);
     let concurrency = concurrency.unwrap_or(CONCURRENCY_DEFAULT);
@@ -51,7 +51,7 @@ pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<Plann
         return Err(settings.error("connections", why));
     }
     let timeout = settings.time("timeout")?.unwrap_or(TIMEOUT_DEFAULT);
-    // A time to run always overrules the total, `max-duration` no less than `duration`.
+    // As in ghz, `max-duration` and `duration` both override the total.
     let duration = match settings.time_above_zero("max-duration")? {
         Some(duration) => Some(duration),
         None => settings.time_above_zero("duration")?,
@@ -67,7 +67,7 @@ pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<Plann
         duration,
         timeout: if timeout.is_zero() { TIMEOUT_NONE } else { timeout },
         at_end: at_end(settings)?,
-        // ghz never gives up; whoever reads its report counts the failures.
+        // ghz never gives up; failures are counted in its report.
         persistent: true,
         ..Load::default()
     };
@@ -99,10 +99,10 @@ pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<Plann
     })
 }
 
-/// What happens to requests under way when the time is over. `close` cuts them, and what was cut is
-/// counted apart; `ignore` does not count it in ghz either.
+/// Returns the treatment of unfinished requests at the end. `close` aborts them, and they are
+/// counted separately. ghz does not count them with `ignore` either.
 fn at_end(settings: &Settings) -> Result<AtEnd, BenchError> {
-    // ghz takes an unknown word of its file for `close`; it is refused here.
+    // ghz takes an unknown word in its file for `close`; here it is refused.
     let word = settings.word("duration-stop", &["close", "wait", "ignore"])?;
     Ok(if word == Some("wait") { AtEnd::Wait } else { AtEnd::Abandon })
 }
@@ -134,7 +134,7 @@ fn pace(settings: &Settings, notes: &mut Vec<String>) -> Result<(&'static str, P
         0 => reached(until.unwrap_or(ENDLESS)),
         end => end,
     };
-    // A rate cannot fall to 0: the last one above it holds.
+    // A rate cannot fall to 0, so the last positive one stays.
     let end = if step < 0 { end.max(start - (start - 1) / -step * -step) } else { end };
     if (end - start).signum() != step.signum() && end != start {
         let why = format!("{step} leads away from load-end, from {start} to {end}");
@@ -153,7 +153,7 @@ fn pace(settings: &Settings, notes: &mut Vec<String>) -> Result<(&'static str, P
     Ok((schedule, Pace::Steps(steps)))
 }
 
-/// How long a stair lasts; a line, in ghz, is a staircase of seconds.
+/// Returns the duration of one step. In ghz, a line is a series of steps of one second.
 fn stair_time(
     settings: &Settings,
     schedule: &str,
@@ -166,7 +166,7 @@ fn stair_time(
     time.ok_or_else(|| settings.error(key, "must be above 0 for a schedule of steps"))
 }
 
-/// The concurrency as lanes, and the most of them.
+/// Returns the schedule's name, the concurrency over time, and its largest value.
 fn lanes(
     settings: &Settings,
     concurrency: u64,
@@ -186,7 +186,7 @@ fn lanes(
         }
         return Ok((schedule, Occupancy::All, within(settings, "concurrency", lanes)?));
     }
-    // ghz's defaults of files and of flags differ.
+    // ghz has different defaults for files and flags.
     let start_default = u64::from(settings.has_file());
     let start = settings.count("concurrency-start")?.unwrap_or(start_default);
     let end = settings.count("concurrency-end")?.unwrap_or(0);

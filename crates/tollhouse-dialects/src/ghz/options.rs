@@ -1,5 +1,4 @@
-//! What ghz's output needs beside the result: its format, its names, and the options that its reports
-//! echo.
+//! Options of ghz's output: its format, names, and the settings that its reports repeat.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,25 +12,25 @@ use super::settings::Settings;
 use tollhouse_load::case::{GrpcCall, GrpcData};
 use tollhouse_load::error::BenchError;
 
-/// The largest file of data that is echoed.
+/// Largest data file that the report repeats, in bytes.
 const ECHO_BYTES_MAX: u64 = 4 << 20;
-/// ghz's default for opening a connection.
+/// Default of `connect-timeout` in ghz, in nanoseconds.
 const CONNECT_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// How ghz prints.
+/// Output format of ghz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// A text for people.
+    /// Text for people.
     #[default]
     Summary,
-    /// A line a request.
+    /// List with a line for each request.
     Csv,
     /// JSON in one line.
     Json,
-    /// Our own page.
+    /// HTML page of Tollhouse.
     Html,
-    /// The text exposition of Prometheus.
+    /// Text format of Prometheus.
     Prometheus,
 }
 
@@ -43,7 +42,7 @@ const FORMATS: [(&str, Format); 5] = [
     ("prometheus", Format::Prometheus),
 ];
 
-/// Formats of ghz that are not written, and what to do instead.
+/// Formats of ghz that are not supported, with an alternative.
 const REFUSED_FORMATS: [(&str, &str); 3] = [
     ("pretty", "write `json`, and lay it out with `jq .`"),
     ("influx-summary", INSTEAD_OF_INFLUX),
@@ -53,155 +52,151 @@ const INSTEAD_OF_INFLUX: &str =
     "write `prometheus` or `json`, which the collectors of InfluxDB read";
 
 impl Format {
-    /// Whether single requests appear in it.
+    /// Whether the format lists single requests.
     pub fn lists_requests(self) -> bool {
         matches!(self, Format::Csv | Format::Json)
     }
 }
 
-/// What ghz's output needs beside the result.
+/// Options of ghz's output.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GhzOptions {
-    /// How it is printed.
     pub format: Format,
-    /// Where to; standard output when absent.
+    /// Output file. `None`: standard output.
     pub output: Option<PathBuf>,
-    /// What the report calls itself.
     pub name: String,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// Whether failures count in times.
+    /// Whether failed requests count in the times.
     pub count_errors: bool,
-    /// How many requests are left out at the start.
+    /// Number of requests that are skipped at the start.
     pub skip_first: u64,
-    /// What the report echoes.
+    /// Settings that the report repeats.
     pub echo: Options,
 }
 
-/// The options as ghz's JSON report echoes them: the same keys in the same order, left out when ghz
-/// leaves them out. Times are nanoseconds.
+/// Settings as ghz's JSON report repeats them: the same keys in the same order, omitted where ghz
+/// omits them. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// The call.
+    /// Called method.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub call: String,
-    /// The host as written.
+    /// Host as written.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
-    /// The `.proto` file.
+    /// Path of the `.proto` file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub proto: String,
-    /// The descriptor set.
+    /// Path of the descriptor set.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub protoset: String,
-    /// Where imports were looked for, the file's own folder and the current one included.
+    /// Import paths, including the folder of the `.proto` file and the current one.
     #[serde(rename = "import-paths", skip_serializing_if = "Vec::is_empty")]
     pub import_paths: Vec<String>,
     /// Whether messages were compressed.
     #[serde(rename = "enable-compression", skip_serializing_if = "std::ops::Not::not")]
     pub enable_compression: bool,
-    /// Authorities that were trusted.
+    /// File of trusted authorities.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cacert: String,
-    /// The client certificate.
+    /// File of the client certificate.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cert: String,
-    /// Its key's file.
+    /// File of the client key.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// The server name that was verified.
+    /// Verified server name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cname: String,
-    /// Whether any certificate was taken.
+    /// Whether any certificate was accepted.
     #[serde(rename = "skipTLS", skip_serializing_if = "std::ops::Not::not")]
     pub skip_tls: bool,
-    /// Whether there was no TLS.
+    /// Whether TLS was off.
     pub insecure: bool,
-    /// The `:authority`.
+    /// Value of `:authority`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub authority: String,
-    /// Requests a second; 0 for as fast as possible.
+    /// Requests per second; 0 if unlimited.
     #[serde(skip_serializing_if = "is_zero")]
     pub rps: u64,
-    /// `const`, `step` or `line`.
+    /// Schedule of the rate: `const`, `step` or `line`.
     #[serde(rename = "load-schedule")]
     pub load_schedule: String,
-    /// See [`crate::ghz`].
+    /// Rate at the start of a schedule.
     #[serde(rename = "load-start")]
     pub load_start: u64,
-    /// See there.
+    /// Rate at the end of a schedule.
     #[serde(rename = "load-end")]
     pub load_end: u64,
-    /// See there.
+    /// Change of the rate per step.
     #[serde(rename = "load-step")]
     pub load_step: i64,
-    /// See there.
+    /// Duration of a step.
     #[serde(rename = "load-step-duration")]
     pub load_step_duration_ns: u64,
-    /// See there.
+    /// Duration of the schedule.
     #[serde(rename = "load-max-duration")]
     pub load_max_duration_ns: u64,
-    /// Requests at the same time.
+    /// Number of concurrent requests.
     #[serde(skip_serializing_if = "is_zero")]
     pub concurrency: u64,
-    /// `const`, `step` or `line`.
+    /// Schedule of the concurrency: `const`, `step` or `line`.
     #[serde(rename = "concurrency-schedule")]
     pub concurrency_schedule: String,
-    /// See there.
+    /// Concurrency at the start of a schedule.
     #[serde(rename = "concurrency-start")]
     pub concurrency_start: u64,
-    /// See there.
+    /// Concurrency at the end of a schedule.
     #[serde(rename = "concurrency-end")]
     pub concurrency_end: u64,
-    /// See there.
+    /// Change of the concurrency per step.
     #[serde(rename = "concurrency-step")]
     pub concurrency_step: i64,
-    /// See there.
+    /// Duration of a step.
     #[serde(rename = "concurrency-step-duration")]
     pub concurrency_step_duration_ns: u64,
-    /// See there.
+    /// Duration of the schedule.
     #[serde(rename = "concurrency-max-duration")]
     pub concurrency_max_duration_ns: u64,
-    /// Requests in all; the largest 32-bit number when a time ended the run.
+    /// Number of requests; the largest 32-bit integer if a time ended the run.
     pub total: u32,
     /// Whether requests did not wait for answers.
     #[serde(rename = "async", skip_serializing_if = "std::ops::Not::not")]
     pub is_async: bool,
-    /// Connections.
+    /// Number of connections.
     #[serde(skip_serializing_if = "is_zero")]
     pub connections: u64,
-    /// How long, when a time ended the run.
+    /// Duration of the run, if a time ended it.
     #[serde(rename = "duration", skip_serializing_if = "is_zero")]
     pub duration_ns: u64,
-    /// The longest that a request might take.
+    /// Timeout of a request.
     #[serde(rename = "timeout", skip_serializing_if = "is_zero")]
     pub timeout_ns: u64,
-    /// The longest that connecting might take.
+    /// Timeout of connecting.
     #[serde(rename = "dial-timeout", skip_serializing_if = "is_zero")]
     pub dial_timeout_ns: u64,
-    /// The time between pings.
+    /// Time between pings.
     #[serde(rename = "keepalive", skip_serializing_if = "is_zero")]
     pub keepalive_ns: u64,
-    /// The messages.
+    /// Messages.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub data: Value,
-    /// Whether the message was an encoded one.
+    /// Whether the message was given in encoded form.
     pub binary: bool,
-    /// The metadata.
+    /// Metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Threads.
+    /// Number of threads.
     #[serde(rename = "CPUs")]
     pub cpus: u64,
-    /// What the report calls itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How many requests are left out at the start.
+    /// Number of requests that are skipped at the start.
     #[serde(rename = "skipFirst", skip_serializing_if = "is_zero")]
     pub skip_first: u64,
-    /// Whether failures count in times.
+    /// Whether failed requests count in the times.
     #[serde(rename = "count-errors", skip_serializing_if = "std::ops::Not::not")]
     pub count_errors: bool,
 }
@@ -210,7 +205,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The format asked for.
+/// Returns the requested format.
 pub(super) fn format(settings: &Settings) -> Result<Format, BenchError> {
     let asked = settings.text("format")?.unwrap_or_default().to_ascii_lowercase();
     if let Some((_, instead)) = REFUSED_FORMATS.iter().find(|(name, _)| *name == asked) {
@@ -222,7 +217,7 @@ pub(super) fn format(settings: &Settings) -> Result<Format, BenchError> {
     Ok(found.map_or(Format::Summary, |(_, format)| *format))
 }
 
-/// What ghz would echo.
+/// Returns the settings that ghz would repeat in its report.
 pub(super) fn echo(
     settings: &Settings,
     planned: &Planned,
@@ -259,7 +254,7 @@ pub(super) fn echo(
         load_max_duration_ns: time_ns("load-max-duration")?,
         concurrency: planned.concurrency,
         concurrency_schedule: planned.concurrency_schedule.into(),
-        // The defaults of files and of flags differ in ghz.
+        // ghz has different defaults for files and flags.
         concurrency_start: settings
             .count("concurrency-start")?
             .unwrap_or(u64::from(settings.has_file())),
@@ -289,7 +284,8 @@ pub(super) fn echo(
     })
 }
 
-/// As ghz completes them: the file's folder, the current one, what was given.
+/// Returns the import paths as ghz completes them: the folder of the file, the current one, the
+/// given ones.
 fn import_paths(grpc: &GrpcCall) -> Vec<String> {
     let Some(proto) = &grpc.proto else { return Vec::new() };
     let folder = proto.parent().map(|folder| folder.to_string_lossy().into_owned());
@@ -299,7 +295,8 @@ fn import_paths(grpc: &GrpcCall) -> Vec<String> {
     folder.into_iter().chain([".".to_owned()]).chain(given).collect()
 }
 
-/// Messages that are JSON; a file that is too large or no JSON before it is filled in is left out.
+/// Returns the messages as JSON. A file that is too large, or not JSON before its placeholders are
+/// filled in, is omitted.
 fn data(grpc: &GrpcCall) -> Value {
     let text = match &grpc.data {
         Some(GrpcData::Json(text)) => Some(text.clone()),

@@ -1,8 +1,8 @@
-//! Times and sizes as Go programs write them.
+//! Times and sizes in Go's notation.
 
 use std::time::Duration;
 
-/// The largest count taken: beyond, products overflow long after sense ends.
+/// Largest count; larger values could overflow.
 pub(super) const COUNT_MAX: u64 = 999_999_999;
 
 const TIME_UNITS: [(&str, f64); 8] = [
@@ -15,7 +15,7 @@ const TIME_UNITS: [(&str, f64); 8] = [
     ("m", 60e9),
     ("h", 3_600e9),
 ];
-/// A hundred years: longer than any run, short enough that no sum of times overflows.
+/// Longest time, a hundred years in nanoseconds; sums of such times do not overflow.
 const NANOSECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0 * 1e9;
 
 const SIZE_UNITS: [(&str, u64); 11] = [
@@ -32,7 +32,7 @@ const SIZE_UNITS: [(&str, u64); 11] = [
     ("gib", 1 << 30),
 ];
 
-/// A time such as `300ms` or `1m30.5s`; `0` needs no unit.
+/// Parses a time such as `300ms` or `1m30.5s`; `0` needs no unit.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     if text == "0" || text.is_empty() {
         return Ok(Duration::ZERO);
@@ -58,7 +58,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanoseconds.round() as u64))
 }
 
-/// A size such as `4194304`, `10MB`, `4 MiB`.
+/// Parses a size such as `4194304`, `10MB` or `4 MiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size, such as 4194304, 10MB or 4MiB");
     let end =

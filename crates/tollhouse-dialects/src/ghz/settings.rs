@@ -1,4 +1,4 @@
-//! Values by key, with where they come from, and the getters that turn them into what they mean.
+//! Values by key, with their origin, and typed getters.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,29 +9,28 @@ use serde_json::Value;
 use super::quantity;
 use tollhouse_load::error::BenchError;
 
-/// Where a value was written.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// On the command line.
+    /// Command line.
     Flag,
     File(PathBuf),
 }
 
-/// Values by key.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     values: BTreeMap<&'static str, (Value, Source)>,
-    /// The file that was read.
+    /// Path of the configuration file, if there is one.
     file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// No values yet, of a file.
+    /// Returns empty settings for a file.
     pub(super) fn for_file(path: PathBuf) -> Self {
         Self { values: BTreeMap::new(), file: Some(path) }
     }
 
-    /// Whether a file was read: ghz has other defaults then.
+    /// Whether there is a configuration file; ghz has other defaults then.
     pub(super) fn has_file(&self) -> bool {
         self.file.is_some()
     }
@@ -40,7 +39,7 @@ impl Settings {
         self.values.insert(key, (value, source));
     }
 
-    /// Takes over the values of another, which win.
+    /// Takes over the values of `other`, which override the own ones.
     pub(super) fn merge(&mut self, other: Settings) {
         self.values.extend(other.values);
     }
@@ -54,7 +53,7 @@ impl Settings {
         self.values.get(key).map(|(value, _)| value).filter(|value| !value.is_null())
     }
 
-    /// An error about a key, told where it was written.
+    /// Returns an error about a key, with its origin.
     pub(super) fn error(&self, key: &str, why: impl std::fmt::Display) -> BenchError {
         match self.values.get(key).map(|(_, source)| source) {
             Some(Source::File(path)) => {
@@ -70,7 +69,7 @@ impl Settings {
         }
     }
 
-    /// A text without the spaces around it; an empty one is none.
+    /// Returns a trimmed text; an empty one counts as missing.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, BenchError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let text = scalar(value).ok_or_else(|| self.error(key, "must be a text"))?;
@@ -88,14 +87,14 @@ impl Settings {
         }
     }
 
-    /// A whole number from 0, also when written as a text.
+    /// Returns a non-negative integer, which may be written as a text.
     pub(super) fn count(&self, key: &str) -> Result<Option<u64>, BenchError> {
         let Some(number) = self.signed(key)? else { return Ok(None) };
         let count = u64::try_from(number);
         count.map(Some).map_err(|_| self.error(key, format!("{number} is below 0")))
     }
 
-    /// A whole number, also when written as a text.
+    /// Returns an integer, which may be written as a text.
     pub(super) fn signed(&self, key: &str) -> Result<Option<i64>, BenchError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let number = match value {
@@ -115,7 +114,7 @@ impl Settings {
         }
     }
 
-    /// A time; a number, in a file, is nanoseconds.
+    /// Returns a time. A number in a file is nanoseconds.
     pub(super) fn time(&self, key: &str) -> Result<Option<Duration>, BenchError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let time = match value {
@@ -129,18 +128,18 @@ impl Settings {
         time.map(Some).map_err(|why| self.error(key, why))
     }
 
-    /// A time that is not 0.
+    /// Returns a time; 0 counts as missing.
     pub(super) fn time_above_zero(&self, key: &str) -> Result<Option<Duration>, BenchError> {
         Ok(self.time(key)?.filter(|time| !time.is_zero()))
     }
 
-    /// A number of bytes such as `10MB`.
+    /// Returns a number of bytes, written like `10MB`.
     pub(super) fn bytes(&self, key: &str) -> Result<Option<u64>, BenchError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         quantity::bytes(&text).map(Some).map_err(|why| self.error(key, why))
     }
 
-    /// A list of texts, or one text with commas.
+    /// Returns a list of texts, which may be written as one text with commas.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, BenchError> {
         match self.value(key) {
             None => Ok(Vec::new()),
@@ -171,12 +170,11 @@ impl Settings {
         Ok(Some(texts))
     }
 
-    /// Anything.
     pub(super) fn any(&self, key: &str) -> Option<&Value> {
         self.value(key)
     }
 
-    /// One of the words that a key may have, in any letter case.
+    /// Returns one of the known words, in any case.
     pub(super) fn word(
         &self,
         key: &str,
@@ -186,28 +184,29 @@ impl Settings {
         let found = known.iter().find(|word| word.eq_ignore_ascii_case(&text));
         found
             .map(|word| Some(*word))
-            .ok_or_else(|| self.error(key, format!("`{text}` is none of {}", known.join(", "))))
+            .ok_or_else(|| self.error(key, format!("`{text}` is not one of {}", known.join(", "))))
     }
 
-    /// What ghz can do and this cannot: refused where leaving it out would surprise, noted otherwise.
+    /// Handles ghz features that are not supported: refuses them if their absence would surprise,
+    /// or notes them otherwise.
     pub(super) fn refuse_unsupported(&self, notes: &mut Vec<String>) -> Result<(), BenchError> {
         if self.text("debug")?.is_some() {
             return Err(self.error("debug", "requests are not logged one by one; leave it out"));
         }
-        // Connections take turns over the addresses of a name, whichever of these is asked for.
+        // Connections are spread over the addresses of a name with either strategy.
         self.word("lb-strategy", &["round_robin", "pick_first"])?;
         if self.bytes("max-send-message-size")?.is_some() {
             notes.push("max-send-message-size is not enforced: what the data holds is sent".into());
         }
-        // Without a meaning under load: connecting counts into the time-out of a request, and a
-        // connection that carries requests all the time needs no pings.
+        // These have no effect under load: connecting counts in a request's timeout, and a busy
+        // connection needs no pings.
         self.time("connect-timeout")?;
         self.time("keepalive")?;
         Ok(())
     }
 }
 
-/// A text, or a number or truth value as a text.
+/// Returns a text, number or boolean as text.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

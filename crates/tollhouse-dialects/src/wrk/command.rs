@@ -1,4 +1,4 @@
-//! `tollhouse bench wrk`: measures as wrk does, and prints what wrk prints.
+//! `tollhouse bench wrk`: measures like wrk and prints wrk's output.
 
 use tollhouse_load::error::BenchError;
 
@@ -6,10 +6,10 @@ use super::options::{Tool, parse};
 use super::output;
 use crate::{Asked, Process};
 
-/// Carries out a command line, the tool's name not included.
+/// Runs a command line, without the tool's name.
 ///
 /// # Errors
-/// The command line is not understood, or nothing could be measured.
+/// If the command line is invalid, or nothing could be measured.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(Tool::Wrk, arguments)? {
         Asked::Run(command) => command,

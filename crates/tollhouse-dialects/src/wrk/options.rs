@@ -1,7 +1,7 @@
-//! The command lines of wrk and wrk2.
+//! Command lines of wrk and wrk2.
 //!
-//! Both are read alike; wrk2 adds a rate, and with it an open loop. Scripts are read by
-//! [`script`](super::script), as far as they only say what to send.
+//! Both have the same options; wrk2 adds a rate, and thus an open loop. [`script`](super::script)
+//! parses scripts, as far as they only define what is sent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,46 +14,46 @@ use tollhouse_load::pace::Pace;
 
 use super::script::Script;
 
-/// Which of the two is spelled.
+/// Imitated tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// wrk: a closed loop.
     Wrk,
-    /// wrk2: a rate, and latency from the instant at which a request was planned.
+    /// wrk2: a fixed rate, with latency from the planned start of a request.
     Wrk2,
 }
 
-/// What one of them was asked for.
+/// Parsed command line of wrk or wrk2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrkCommand {
-    /// What to measure.
     pub case: Case,
-    /// The URL as written.
+    /// URL as written.
     pub url: String,
-    /// Threads, as asked.
+    /// Requested number of threads.
     pub threads: u64,
-    /// Connections, as asked; the case has the same number for each thread, so it may have fewer.
+    /// Requested number of connections. The case has the same number for each thread, so it may
+    /// have fewer.
     pub connections: u64,
-    /// How long, as asked, wrk2's calibration included.
+    /// Requested duration, including wrk2's calibration.
     pub duration: Duration,
-    /// Which distributions are printed.
+    /// Distributions to print.
     pub detail: Detail,
 }
 
-/// Which distributions are printed beside the summary.
+/// Distributions that are printed besides the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// None.
+    /// Only the summary.
     Summary,
-    /// The one that the tool reports.
+    /// The tool's main distribution.
     Latency,
-    /// With the one that leaves out how late requests were sent.
+    /// Also the distribution that ignores the late sending of requests.
     Both,
 }
 
-/// How long a request may take when nothing is said.
+/// Default of `-T`.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(2);
-/// wrk2 spends so long on calibration and forgets what it saw meanwhile.
+/// Duration of wrk2's calibration, whose results are discarded.
 const CALIBRATION: Duration = Duration::from_secs(10);
 /// Units of counts and of times, each with its factor.
 const METRIC: [(&str, u64); 5] = [
@@ -64,7 +64,7 @@ const METRIC: [(&str, u64); 5] = [
     ("p", 1_000_000_000_000_000),
 ];
 const TIME: [(&str, u64); 3] = [("s", 1), ("m", 60), ("h", 3_600)];
-/// The longest time and the most connections taken: beyond, products overflow long after sense ends.
+/// Largest time and number of connections; larger values could overflow.
 const VALUE_MAX: u64 = 1_000_000_000;
 
 const WRK: Grammar = Grammar {
@@ -106,10 +106,10 @@ const WRK2: Grammar = Grammar {
     order: Order::Anywhere,
 };
 
-/// Reads a command line, the tool's name not included.
+/// Parses a command line, without the tool's name.
 ///
 /// # Errors
-/// What the tool would have refused too, and what is not supported here with the reason.
+/// If the tool would refuse it too, or it is not supported here; the text gives the reason.
 pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, BenchError> {
     let grammar = match tool {
         Tool::Wrk => &WRK,
@@ -134,7 +134,7 @@ pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, Benc
     Ok(Asked::Run(values.into_command(tool, url)?))
 }
 
-/// The values of a command line, wrk's defaults where it says nothing.
+/// Values of a command line, with wrk's defaults.
 struct Values {
     connections: u64,
     threads: u64,
@@ -175,8 +175,8 @@ impl Values {
             'H' => self.take_header(value)?,
             'L' => self.detail = self.detail.max(Detail::Latency),
             'U' => self.detail = Detail::Both,
-            // `-v` beside a URL prints nothing more here. `-B` times whole batches of pipelined
-            // requests; nothing is pipelined, so that each request is its own batch.
+            // `-v` with a URL prints nothing more. `-B` measures batches of pipelined requests;
+            // without pipelining, each request is a separate batch.
             _ => {}
         }
         Ok(())
@@ -223,7 +223,7 @@ impl Values {
             timeout: self.timeout,
             ..Load::default()
         };
-        // Neither looks at certificates, and both count answers of any status as requests.
+        // Neither tool verifies certificates, and both count answers with any status as requests.
         case.tls.insecure = url.starts_with("https:");
         case.checks.any_status = true;
         case.http.headers = self.headers;
@@ -231,7 +231,7 @@ impl Values {
             let headers = std::mem::take(&mut case.http.headers);
             Script::open(Path::new(path), headers)?.apply(&mut case);
         }
-        // Neither says who asks: an empty value takes the generator's own line away.
+        // Neither tool sends `User-Agent`; an empty value removes the default one.
         let headers = &mut case.http.headers;
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
             headers.push(("User-Agent".to_owned(), String::new()));
@@ -264,7 +264,7 @@ fn target(line: &Line) -> Result<String, String> {
     Ok(url.clone())
 }
 
-/// A whole number with an optional unit, whose letter case does not matter.
+/// Parses an integer with an optional unit, in any case.
 fn scaled(name: &str, text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -280,7 +280,6 @@ fn scaled(name: &str, text: &str, units: &[(&str, u64)]) -> Result<u64, String> 
     })
 }
 
-/// The list of options.
 pub fn usage(tool: Tool) -> String {
     let (name, more) = match tool {
         Tool::Wrk => ("wrk", "    -L, --latency          Print the distribution of times\n"),

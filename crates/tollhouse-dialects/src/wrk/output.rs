@@ -1,8 +1,7 @@
-//! A result as wrk prints it, down to columns and units, so that scripts that read wrk's output read
-//! this.
+//! Result in wrk's format, including columns and units, for scripts that parse wrk's output.
 //!
-//! Like wrk, the table shows times that are corrected after the run: a time of more than two mean
-//! intervals of a connection stands for the requests that were not sent meanwhile as well.
+//! As in wrk, the table shows times that are corrected after the run. A time longer than two mean
+//! intervals of a connection also counts for the requests that were not sent meanwhile.
 
 mod units;
 
@@ -13,10 +12,10 @@ use tollhouse_load::result::{CaseResult, RateStatistics};
 
 pub(crate) use units::{binary, microseconds, padded};
 
-/// What `--latency` lists.
+/// Percentiles that `--latency` lists.
 const PERCENTILES: [f64; 4] = [50.0, 75.0, 90.0, 99.0];
 
-/// What is printed before the run.
+/// Returns the text before the run.
 pub fn heading(command: &WrkCommand) -> String {
     format!(
         "Running {} test @ {}\n  {} threads and {} connections\n",
@@ -27,7 +26,7 @@ pub fn heading(command: &WrkCommand) -> String {
     )
 }
 
-/// What is printed after it.
+/// Returns the text after the run.
 pub fn text(result: &CaseResult, detail: Detail) -> String {
     let times = corrected(result);
     let mut out = table(&times, &result.worker_rates);
@@ -43,7 +42,7 @@ pub fn text(result: &CaseResult, detail: Detail) -> String {
     out
 }
 
-/// The table of times and rates.
+/// Returns the table of times and rates.
 pub(crate) fn table(times: &Distribution, rates: &RateStatistics) -> String {
     let within = within_stdev(times);
     let time = |value_ns: f64, width| padded(&microseconds(value_ns / 1e3), width);
@@ -63,7 +62,7 @@ pub(crate) fn table(times: &Distribution, rates: &RateStatistics) -> String {
     )
 }
 
-/// Requests, bytes, errors, rates.
+/// Returns the lines about requests, bytes, errors and rates.
 pub(crate) fn totals(result: &CaseResult) -> String {
     let seconds = result.elapsed_ns as f64 / 1e9;
     let answers = answers(result);
@@ -83,7 +82,7 @@ pub(crate) fn totals(result: &CaseResult) -> String {
     out
 }
 
-/// Lines about errors, where there were any.
+/// Returns the lines about errors, if there were any.
 fn errors(result: &CaseResult) -> String {
     use FailureClass::{Closed, Connect, Malformed, Reset, Timeout, Tls, Write};
     let of = |classes: &[FailureClass]| -> u64 {
@@ -106,7 +105,7 @@ fn errors(result: &CaseResult) -> String {
     out
 }
 
-/// Whole answers, of whatever status.
+/// Returns the number of complete answers, with any status.
 fn answers(result: &CaseResult) -> u64 {
     result.counts.statuses.values().sum()
 }
@@ -117,7 +116,8 @@ fn bad_statuses(result: &CaseResult) -> u64 {
     statuses.filter(|(status, _)| is_bad(status)).map(|(_, count)| count).sum()
 }
 
-/// Response times with those added that were not sent while a connection waited.
+/// Returns the response times, with added times for requests that were not sent while a connection
+/// waited.
 fn corrected(result: &CaseResult) -> Distribution {
     let per_connection = answers(result) / result.concurrency.max(1);
     if per_connection == 0 || result.response_time.values.is_empty() {
@@ -127,7 +127,7 @@ fn corrected(result: &CaseResult) -> Distribution {
     Distribution::from_histogram(&result.response_time.to_histogram().clone_correct(interval_ns))
 }
 
-/// The share of times within one standard deviation of the mean; `None` without times.
+/// Returns the fraction of times within one standard deviation of the mean; `None` without times.
 fn within_stdev(times: &Distribution) -> Option<f64> {
     let near = (times.mean_ns - times.stdev_ns)..=(times.mean_ns + times.stdev_ns);
     let recorded: u64 = times.values.iter().map(|(_, count)| count).sum();
@@ -136,7 +136,7 @@ fn within_stdev(times: &Distribution) -> Option<f64> {
     (recorded > 0).then(|| within as f64 / recorded as f64)
 }
 
-/// A share as its column; where there is none, what C prints for it.
+/// Formats a fraction as a column; a missing one as C prints it (`-nan`).
 fn share(share: Option<f64>) -> String {
     match share {
         Some(share) => format!("{:8.2}%", share * 100.0),

@@ -1,5 +1,6 @@
-//! wrk's scripts, as far as they say what is sent: `wrk.method`, `wrk.path`, `wrk.body` and
-//! `wrk.headers["Name"]`, each set to a string. No Lua runs here: anything else is refused with its line.
+//! Scripts of wrk that only define what is sent: `wrk.method`, `wrk.path`, `wrk.body` and
+//! `wrk.headers["Name"]`, each set to a string. Lua is not executed; anything else is refused with
+//! its line number.
 
 use std::path::Path;
 
@@ -9,34 +10,34 @@ use tollhouse_load::file;
 
 use crate::set_header;
 
-/// What a script says is sent.
+/// Parts of a request that a script sets.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
     method: Option<String>,
     path: Option<String>,
-    /// All header lines, those of the command line included.
+    /// All headers, including those of the command line.
     headers: Vec<(String, String)>,
     body: Option<String>,
 }
 
-/// The longest script read; those that only say what is sent are far below, bodies included.
+/// Longest script in bytes; scripts that only define what is sent are much shorter.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 const WHAT_IS_SUPPORTED: &str = "a script may set wrk.method, wrk.path, wrk.body and wrk.headers[\"Name\"] to \
      strings, no Lua runs; write other requests in a plan file and use `tollhouse bench run PLAN.yaml`";
 
 impl Script {
-    /// Reads a script. `headers` are those of the command line, which a script may replace.
+    /// Reads a script. It may replace `headers`, which come from the command line.
     ///
     /// # Errors
-    /// The first line that does more than say what is sent, or that the file cannot be read.
+    /// If a line does more than define what is sent, or the file cannot be read.
     pub fn open(path: &Path, headers: Vec<(String, String)>) -> Result<Self, BenchError> {
         let text = file::read_text(path, SCRIPT_BYTES_MAX)?;
         Self::parse(&text, headers).map_err(|why| BenchError::File { path: path.to_owned(), why })
     }
 
     fn parse(text: &str, headers: Vec<(String, String)>) -> Result<Self, String> {
-        // A first line for the shell is allowed.
+        // The first line may be for the shell.
         let start = if text.starts_with('#') { text.find('\n').unwrap_or(text.len()) } else { 0 };
         let mut cursor = Cursor { text, at: start };
         let mut script = Self { headers, ..Self::default() };
@@ -49,7 +50,7 @@ impl Script {
         Ok(script)
     }
 
-    /// `wrk.name = "…"`, `wrk.headers["Name"] = "…"`, `wrk.headers.Name = "…"`.
+    /// Parses `wrk.name = "…"`, `wrk.headers["Name"] = "…"` or `wrk.headers.Name = "…"`.
     fn assignment(&mut self, cursor: &mut Cursor<'_>) -> Result<(), String> {
         if cursor.passes(";") {
             return Ok(());
@@ -64,7 +65,7 @@ impl Script {
             return Err(cursor.unsupported(""));
         }
         let mut value = cursor.string()?;
-        // Scripts join long bodies from pieces, which is the one operator they need.
+        // Concatenation is the only supported operator, because scripts use it for long bodies.
         while cursor.passes("..") {
             value.push_str(&cursor.string()?);
         }
@@ -79,7 +80,7 @@ impl Script {
         Ok(())
     }
 
-    /// Lets a case send it.
+    /// Applies the script to a case.
     pub(super) fn apply(self, case: &mut Case) {
         if let Some(method) = self.method {
             case.http.method = method;
@@ -95,7 +96,7 @@ impl Script {
     }
 }
 
-/// A place in a script.
+/// Position in a script.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -106,7 +107,7 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Passes blanks and comments; the letter that comes next, if any.
+    /// Skips blanks and comments. Returns the next character, if any.
     fn skip_blank(&mut self) -> Option<char> {
         loop {
             let rest = self.rest().trim_start();
@@ -120,7 +121,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes a sign if it comes next.
+    /// Skips a token if it comes next. Returns whether it did.
     fn passes(&mut self, sign: &str) -> bool {
         self.skip_blank();
         let is_next = self.rest().starts_with(sign);
@@ -128,7 +129,7 @@ impl<'a> Cursor<'a> {
         is_next
     }
 
-    /// The name that comes next; empty when none does.
+    /// Returns the next name, or an empty text.
     fn name(&mut self) -> &'a str {
         self.skip_blank();
         let rest = self.rest();
@@ -138,7 +139,7 @@ impl<'a> Cursor<'a> {
         name
     }
 
-    /// `.name` or `["name"]`.
+    /// Parses `.name` or `["name"]`.
     fn key(&mut self) -> Result<String, String> {
         if self.passes(".") {
             return Ok(self.name().to_owned());
@@ -150,7 +151,7 @@ impl<'a> Cursor<'a> {
         if self.passes("]") { Ok(key) } else { Err(self.unsupported("")) }
     }
 
-    /// A string in quotes or long brackets.
+    /// Parses a string in quotes or long brackets.
     fn string(&mut self) -> Result<String, String> {
         let quote = match self.skip_blank() {
             Some(quote @ ('"' | '\'')) => quote,
@@ -178,7 +179,7 @@ impl<'a> Cursor<'a> {
         Err("a string without its end".into())
     }
 
-    /// Says what is not understood: the name that was read, or whatever comes next.
+    /// Returns an error about the given name, or about the next token.
     fn unsupported(&mut self, name: &str) -> String {
         let next = if name.is_empty() { self.name() } else { name };
         match (next, self.rest().chars().next()) {
@@ -189,7 +190,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The text of `[[…]]` or `[=[…]=]`, and the length of the whole; none when there is no such string.
+/// Parses `[[…]]` or `[=[…]=]`. Returns the text and the length of the whole, or `None` for
+/// anything else.
 fn long_string(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix('[')?;
     let level = inner.bytes().take_while(|byte| *byte == b'=').count();

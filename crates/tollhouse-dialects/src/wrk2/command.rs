@@ -1,4 +1,4 @@
-//! `tollhouse bench wrk2`: measures as wrk2 does, and prints what wrk2 prints.
+//! `tollhouse bench wrk2`: measures like wrk2 and prints wrk2's output.
 
 use tollhouse_load::error::BenchError;
 
@@ -7,10 +7,10 @@ use crate::wrk::options::{Tool, parse};
 use crate::wrk::output::heading;
 use crate::{Asked, Process};
 
-/// Carries out a command line, the tool's name not included.
+/// Runs a command line, without the tool's name.
 ///
 /// # Errors
-/// The command line is not understood, or nothing could be measured.
+/// If the command line is invalid, or nothing could be measured.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(Tool::Wrk2, arguments)? {
         Asked::Run(command) => command,

@@ -1,5 +1,5 @@
-//! A result as wrk2 prints it: wrk's table with latency from the planned start, and under `--latency`
-//! the HdrHistogram spectrum that plotters read.
+//! Result in wrk2's format: wrk's table with latency from the planned start, and with `--latency`
+//! the HdrHistogram spectrum for plotters.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tollhouse_load::report::hgrm;
 use tollhouse_load::result::CaseResult;
 use tollhouse_load::worker::TICK;
 
-/// What the short list under the table has.
+/// Percentiles of the short list below the table.
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0];
-/// What separates the spectrum from what follows.
+/// Line after the spectrum.
 const RULER: &str = "----------------------------------------------------------\n";
 
-/// The lines about calibration, one for each thread. There is one warm-up for all of them, so they say
-/// the same.
+/// Returns the calibration lines, one per thread. All threads share one warm-up, so the lines are
+/// equal.
 pub fn calibration(threads: u64, mean: Duration) -> String {
     let line = format!(
         "  Thread calibration: mean lat.: {:.3}ms, rate sampling interval: {}ms\n",
@@ -26,10 +26,10 @@ pub fn calibration(threads: u64, mean: Duration) -> String {
     line.repeat(usize::try_from(threads).unwrap_or(usize::MAX).min(LINES_MAX))
 }
 
-/// Lines about calibration, at most: threads beyond have nothing else to say.
+/// Largest number of calibration lines, because all of them are equal.
 const LINES_MAX: usize = 1_024;
 
-/// What is printed after the run.
+/// Returns the text after the run.
 pub fn text(result: &CaseResult, detail: Detail) -> String {
     let latency = result.headline();
     let mut out = table(latency, &result.worker_rates);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use tollhouse_load::result::Counts;
 
-    /// A run that was recorded, and what was printed of it then; wrk2's columns are checked by eye.
+    /// Recorded run with its expected output. The columns of the real wrk2 were compared by eye.
     #[test]
     fn a_recorded_run_is_printed_as_it_was() {
         let recorded = include_str!("../../testdata/wrk/rate.json");

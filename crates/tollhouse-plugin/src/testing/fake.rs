@@ -1,4 +1,4 @@
-//! A request and an answer's head made of text.
+//! Fake requests, and fake heads of answers, parsed from text.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -14,45 +14,45 @@ use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
 use crate::memory::Memory;
 use crate::response::ResponseHead;
 
-/// A request made of text.
+/// Fake request.
 #[derive(Debug)]
 pub struct FakeExchange {
-    /// The method.
+    /// Method.
     pub method: String,
-    /// Path and query, normalised.
+    /// Normalised path and query.
     pub target: String,
-    /// The same as sent, where it differs.
+    /// Path and query as sent, if they differ.
     pub sent_target: Option<String>,
     /// Header lines.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
-    /// Whether a plugin has asked for the body.
+    /// Whether a plugin has read the body.
     pub body_was_read: bool,
-    /// Who sends it.
+    /// Client's address.
     pub remote: IpAddr,
-    /// Whether over TLS.
+    /// Whether the client uses TLS.
     pub is_tls: bool,
-    /// Whether it is HTTP/1.1.
+    /// Whether the request uses HTTP/1.1.
     pub is_http11: bool,
-    /// What plugins changed.
+    /// Changes made by plugins.
     pub edits: RequestEdits,
-    /// Variables that only the data plane knows, such as `route_id`, and parts of the path by their names.
+    /// Variables of the data plane, such as `route_id`, and named parts of the path.
     pub variables: Vec<(String, String)>,
-    /// What plugins left for later phases.
+    /// Values that plugins stored for later phases.
     pub memory: Memory,
-    /// Virtual time.
+    /// Virtual time in milliseconds.
     pub now_ms: u64,
-    /// How long plugins waited.
+    /// Total time that plugins waited.
     pub slept: Duration,
-    /// What `random` returns next.
+    /// Return value of `random`.
     pub random: u64,
-    /// What bodies that filters hold are taken from.
+    /// Memory budget for bodies that filters hold.
     pub held_memory: Arc<MemoryBudget>,
 }
 
 impl FakeExchange {
-    /// Reads `GET /a HTTP/1.1\nName: value\n\nbody`; `Host: test.com` is added where absent.
+    /// Parses `GET /a HTTP/1.1\nName: value\n\nbody`. If `Host` is missing, `Host: test.com` is added.
     pub fn parse(text: &str, now_ms: u64) -> Self {
         let text = text.replace("\r\n", "\n");
         let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
@@ -84,28 +84,28 @@ impl FakeExchange {
         }
     }
 
-    /// The same from another address.
+    /// Sets the client's address.
     #[must_use]
     pub fn from(mut self, address: &str) -> Self {
         self.remote = address.parse().expect("an address");
         self
     }
 
-    /// The same, sent as another path and query.
+    /// Sets path and query as sent.
     #[must_use]
     pub fn sent_as(mut self, target: &str) -> Self {
         self.sent_target = Some(target.into());
         self
     }
 
-    /// The same with a variable that only the data plane knows.
+    /// Adds a variable of the data plane.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// The same where filters can hold no more than these bytes of bodies.
+    /// Limits the memory for bodies that filters hold, in bytes.
     #[must_use]
     pub fn with_memory(mut self, bytes_max: u64) -> Self {
         self.held_memory = MemoryBudget::new(bytes_max);
@@ -195,7 +195,8 @@ impl Exchange for FakeExchange {
     }
 
     fn path_as_sent(&self) -> Option<&[u8]> {
-        // Targets of tests are not normalised: what could be another path then is left to whoever asks.
+        // Targets of tests are not normalised, so any that could differ in normal form are
+        // excluded.
         let is_plain = !["%", "//", "/."].iter().any(|part| self.target.contains(part));
         (self.sent_target.is_none() && is_plain).then(|| self.path())
     }
@@ -269,14 +270,14 @@ impl Exchange for FakeExchange {
     }
 }
 
-/// The head of an answer made of text.
+/// Fake head of an answer.
 pub(super) struct FakeHead {
     pub status: u16,
     pub headers: Vec<(String, String)>,
 }
 
 impl FakeHead {
-    /// Reads `200\nName: value`.
+    /// Parses `200\nName: value`.
     pub fn parse(text: &str) -> Self {
         let mut lines = text.lines();
         let status = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(200);

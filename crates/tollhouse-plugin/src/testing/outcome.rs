@@ -1,4 +1,4 @@
-//! What came out of a plugin, as text that tests compare.
+//! Results of a plugin run, as text that tests compare.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::answer::{Answer, AnswerBody};
 use crate::edits::{HeaderEdits, RequestEdits};
 use crate::response::{BodyFilter, Effect, FilterFailure};
 
-/// What the request phases came to.
+/// Result of the request phases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The plugin's answer; `None` when the request goes on.
+    /// Answer of the plugin; `None` if the request goes on.
     pub answer: Option<Reply>,
-    /// Who asks, if the plugin found out.
+    /// Name of the consumer, if the plugin identified one.
     pub consumer: Option<String>,
-    /// What changed about the request, a line each: `+Name: value`, `-Name`, `uri /x`, `host x`,
-    /// `method X`, `remote 1.2.3.4`, `body …`, `time_max 1s`, `upstream 0`.
+    /// Changes to the request, one per line: `+Name: value`, `-Name`, `uri /x`, `host x`, `method
+    /// X`, `remote 1.2.3.4`, `body …`, `time_max 1s`, `upstream 0`.
     pub edits: String,
-    /// How long the plugin waited.
+    /// Total time that the plugin waited.
     pub slept: Duration,
 }
 
@@ -30,39 +30,39 @@ impl Outcome {
         self.answer.is_none()
     }
 
-    /// The answer's status; 0 when the request goes on.
+    /// Returns the answer's status; 0 if the request goes on.
     pub fn status(&self) -> u16 {
         self.answer.as_ref().map_or(0, |reply| reply.status)
     }
 
-    /// The answer's body; empty when the request goes on.
+    /// Returns the answer's body; empty if the request goes on.
     pub fn body(&self) -> &str {
         self.answer.as_ref().map_or("", |reply| &reply.body)
     }
 
-    /// A header of the answer.
+    /// Returns a header of the answer.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.answer.as_ref()?.header(name)
     }
 }
 
-/// An answer, a plugin's or one that went through its response phase.
+/// Answer of a plugin, or of a node after the response phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
     /// Header lines.
     pub headers: Vec<(String, String)>,
-    /// The body; bytes that are no UTF-8 are replaced.
+    /// Body as text; invalid UTF-8 is replaced.
     pub body: String,
-    /// The body as it is.
+    /// Body as bytes.
     pub bytes: Vec<u8>,
-    /// The body where its owner lends it: what a client is sent lies in the owner's memory.
+    /// Body as shared bytes, if the plugin sends it without a copy.
     pub shared: Option<Bytes>,
 }
 
 impl Reply {
-    /// A header.
+    /// Returns a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))?;
         Some(&found.1)
@@ -104,7 +104,7 @@ impl Reply {
         Self { status, headers, body: text(&bytes), bytes, shared: None }
     }
 
-    /// Answer to the client in the place of a body that a filter refuses.
+    /// Returns the client's answer in place of a body that a filter refuses.
     pub(super) fn refused(failure: FilterFailure) -> Self {
         let (status, code) = match failure {
             FilterFailure::NoMemory => (503, "memory_limit"),
@@ -114,7 +114,7 @@ impl Reply {
     }
 }
 
-/// What changed about a request, a line each.
+/// Describes the changes to a request, one per line.
 pub(super) fn describe_edits(edits: &RequestEdits) -> String {
     let mut out = String::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -153,7 +153,7 @@ pub(super) fn describe_edits(edits: &RequestEdits) -> String {
     out
 }
 
-/// Sends the pieces of a body through filters, and the lines behind it.
+/// Sends the pieces of a body, and its trailers, through filters.
 pub(super) fn filtered(
     filters: &mut [(Effect, Box<dyn BodyFilter>)],
     pieces: &[&str],

@@ -1,4 +1,4 @@
-//! What comes of a call, on its way to a client that wants JSON.
+//! Conversion of gRPC answers to JSON.
 
 use std::sync::Arc;
 
@@ -11,43 +11,43 @@ use crate::shared::auth::base64::decode_base64;
 use crate::shared::grpc::frames::{Deframer, FrameError};
 use crate::shared::grpc::outcome::Outcome;
 
-/// What a message costs in memory while it is written as JSON: of a list of small numbers, which take a
-/// byte each on the wire, every one becomes a value of up to 64 bytes.
+/// Memory per message byte while JSON is written. In a list of small numbers, each byte on the wire
+/// becomes a value of up to 64 bytes.
 const TREE_BYTES_PER_BYTE: u64 = 64;
 
-/// `INTERNAL`: what the gateway says of an answer that cannot be read.
+/// gRPC status `INTERNAL`, for answers that the gateway cannot read.
 const INTERNAL: i32 = 13;
 
-/// `UNKNOWN`: what a status is that is no number.
+/// gRPC status `UNKNOWN`, for a status that is not a number.
 const UNKNOWN: i32 = 2;
 
-/// What APISIX answers to a message that is none.
+/// APISIX's answer to an undecodable message.
 const UNDECODABLE: &str = "failed to decode response data by protobuf";
 
-/// Why an answer cannot be written as JSON any further.
+/// Why an answer cannot be converted to JSON any further.
 #[derive(Debug, thiserror::Error)]
 enum AnswerFault {
-    /// Its frames cannot be read.
+    /// Invalid frames.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// There are more messages than the method gives.
-    #[error("more than one message came of a method that gives one")]
+    /// Several messages from a method that returns one.
+    #[error("the method returned more than one message")]
     Several,
-    /// A message is none of the method's.
+    /// Bytes that are not a message of the method's type.
     #[error("{UNDECODABLE}")]
     Undecodable,
 }
 
-/// Writes the messages of an answer as JSON: one as it is, of a stream a line each.
+/// Filter that writes messages as JSON: a single one as it is, streamed ones line by line.
 pub(super) struct Transcoding {
     terms: Arc<Terms>,
     frames: Deframer,
     streams: bool,
     method: Method,
     messages: u64,
-    /// What the text takes that was written last: it waits for the client.
+    /// Memory of the text written last, which waits for the client.
     written: Option<Reservation>,
-    /// What follows is not looked at any more.
+    /// Set by the first error; the rest of the body is ignored.
     has_failed: bool,
     outcome: Option<Outcome>,
 }
@@ -66,7 +66,7 @@ impl Transcoding {
         }
     }
 
-    /// Takes the next piece of the body.
+    /// Converts the next piece of the body.
     fn take(
         &mut self,
         input: &[u8],
@@ -90,7 +90,7 @@ impl Transcoding {
                 Err(WriteError::NoMessage(_)) => return Err(AnswerFault::Undecodable),
                 Err(WriteError::NoRoom) => return Err(FrameError::NoMemory.into()),
             }
-            // Less than it was, which nobody refuses.
+            // Shrinking a reservation cannot fail.
             let _ = held.resize(out.len() as u64);
             self.written = Some(held);
             if self.streams {
@@ -111,7 +111,7 @@ impl BodyFilter for Transcoding {
             let problem = fault.to_string();
             self.has_failed = true;
             if self.streams {
-                // Half a line would make the next one unreadable too.
+                // Half a line would make the next line unreadable as well.
                 let end = out[start..].iter().rposition(|&byte| byte == b'\n');
                 out.truncate(end.map_or(start, |end| start + end + 1));
                 let status = Status { code: INTERNAL, message: problem, details: Vec::new() };
@@ -123,7 +123,8 @@ impl BodyFilter for Transcoding {
             }
             return;
         }
-        // A failure behind messages has no other place: the status line has been sent.
+        // The status line has been sent, so that a failure after messages can only go into the
+        // body.
         let failed = self.outcome.take().filter(|outcome| is_last && !outcome.is_ok());
         if let Some(outcome) = failed.filter(|_| self.streams || self.messages == 0) {
             out.extend_from_slice(&error_body(&self.terms, &outcome));
@@ -142,7 +143,7 @@ impl BodyFilter for Transcoding {
     }
 }
 
-/// The status of a call that has failed, instead of its body.
+/// Filter that replaces the body with the status of a failed call.
 pub(super) struct ErrorBody(Vec<u8>);
 
 impl ErrorBody {
@@ -159,7 +160,7 @@ impl BodyFilter for ErrorBody {
     }
 }
 
-/// `{"error": …}`, or in APISIX's words what is wrong with the details of the status.
+/// Returns `{"error": …}`, or APISIX's message if the details of the status are invalid.
 fn error_body(terms: &Terms, outcome: &Outcome) -> Vec<u8> {
     let plain = || {
         let code = outcome.code.and_then(|code| i32::try_from(code).ok()).unwrap_or(UNKNOWN);
@@ -181,6 +182,6 @@ fn error_body(terms: &Terms, outcome: &Outcome) -> Vec<u8> {
 }
 
 fn write_status(status: &Status, out: &mut Vec<u8>) {
-    // Without details there is nothing that could be refused.
+    // Without details, writing cannot fail.
     let _ = status.write(&JsonForm::default(), None, out);
 }

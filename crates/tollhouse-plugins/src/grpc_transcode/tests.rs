@@ -125,7 +125,7 @@ fn what_cannot_be_sent_is_answered() {
             conf("Place", &json!({})),
             format!("POST / HTTP/1.1\n{json}\n\n{{\"name\":"),
             400,
-            "failed to encode request data to protobuf: the body is no JSON: it is wrong at byte 8",
+            "failed to encode request data to protobuf: invalid JSON body at byte 8",
         ),
         (
             conf("Place", &json!({})),
@@ -367,7 +367,7 @@ fn what_short_bytes_become_as_json_is_taken_from_memory_too() {
             tollhouse_plugin::BodyFilter::filter(&mut filter, b"", true, &mut end);
             assert!(end.is_empty() && memory.held() < 10_000, "{}", memory.held());
         } else {
-            assert_eq!(String::from_utf8_lossy(&out), "there is no memory for a message");
+            assert_eq!(String::from_utf8_lossy(&out), "not enough memory for a message");
         }
         drop(filter);
         assert_eq!(memory.held(), 0);

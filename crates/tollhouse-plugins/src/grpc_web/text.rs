@@ -1,19 +1,19 @@
-//! The text form of grpc-web, and the lines of its last frame.
+//! Text form of grpc-web bodies, and the lines of their last frame.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Characters that stand for three bytes.
+/// Base64 characters per three bytes.
 const GROUP_CHARS: usize = 4;
 
-/// Decodes base64 that may have been written in pieces, each with padding of its own (PROTOCOL-WEB of
-/// gRPC); `None` for anything else.
+/// Decodes base64 that consists of separately padded pieces (PROTOCOL-WEB of gRPC). Returns `None`
+/// if the text is invalid.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let text = text.trim_ascii();
     let mut decoded = Vec::with_capacity(text.len() / GROUP_CHARS * 3);
     let mut rest = text;
     while !rest.is_empty() {
-        // A piece ends with its padding, which fills a group.
+        // A piece ends with its padding, which completes a group.
         let end = match rest.iter().position(|&byte| byte == b'=') {
             Some(at) => (at / GROUP_CHARS + 1) * GROUP_CHARS,
             None => rest.len(),
@@ -25,7 +25,8 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// The lines of a trailer section as the last frame has them: lower-case names, `name:value`, CRLF.
+/// Converts a trailer section to the format of the last frame: lower-case names, `name:value`,
+/// CRLF.
 pub(super) fn trailer_lines(section: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(section.len());
     for line in section.split(|&byte| byte == b'\n') {

@@ -1,20 +1,19 @@
-//! The fields of an `Authorization: Signature …` header.
+//! Fields of an `Authorization: Signature …` header.
 
-/// What the header says, as far as it says it.
+/// Known fields of the header; absent ones are `None`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields<'h> {
-    /// Whose key.
+    /// Name of the key.
     pub key_id: Option<&'h [u8]>,
-    /// The algorithm's name.
     pub algorithm: Option<&'h [u8]>,
-    /// The signature, encoded.
+    /// Signature in base64.
     pub signature: Option<&'h [u8]>,
     headers: Option<&'h [u8]>,
 }
 
 impl<'h> Fields<'h> {
-    /// Takes a header apart; `None` where it is of another scheme. Fields that are not understood
-    /// do not count, and of two with the same name the last does.
+    /// Parses a header; `None` if it has another scheme. Unknown fields are ignored. Of two fields
+    /// with one name, the last counts.
     pub fn parse(header: &'h [u8]) -> Option<Self> {
         let rest = header.strip_prefix(b"Signature")?;
         let mut fields = Self::default();
@@ -30,14 +29,14 @@ impl<'h> Fields<'h> {
         Some(fields)
     }
 
-    /// The names of the signed headers, in order.
+    /// Returns the names of the signed headers, in order.
     pub fn headers(&self) -> impl Iterator<Item = &'h [u8]> {
         let names = self.headers.unwrap_or_default().split(|&byte| byte == b' ');
         names.filter(|name| !name.is_empty())
     }
 }
 
-/// Reads `name="value"`, whatever stands around it.
+/// Extracts `name="value"`; surrounding text is ignored.
 fn name_and_value(field: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = field.windows(2).position(|window| window == b"=\"")?;
     let before = &field[..equals];

@@ -1,5 +1,5 @@
-//! Places that requests hold while they are under way, here or in Redis; dropping a hold gives its
-//! place back.
+//! Places that concurrent requests occupy, in this process or in Redis. Dropping a hold frees its
+//! place.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,14 +12,14 @@ use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
-/// Seconds that a request counts in Redis whose end nobody told, unless the conf says otherwise.
+/// Default of `key_ttl`: seconds that a request counts in Redis if its end is never reported.
 pub(super) const DEFAULT_KEY_TTL_SECONDS: u64 = 3600;
 
-/// What all keys in Redis begin with.
+/// Prefix of all Redis keys.
 const KEY_PREFIX: &str = "plugin-limit-conn";
 
-/// Enters a request. Takes how many may be under way, the seconds that it counts at most, now in
-/// seconds, and its name; gives whether it entered and how many are under way.
+/// Enters a request. Arguments: the limit, the seconds that it counts at most, the current time in
+/// seconds, its name. Returns whether it entered and the number of concurrent requests.
 static ENTER: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local now = tonumber(ARGV[3]) \
@@ -32,11 +32,11 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Takes a request's name out.
+/// Removes a request by name.
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new("return redis.call('ZREM', KEYS[1], ARGV[1])"));
 
-/// Requests of one key that are under way.
+/// Number of concurrent requests of one key.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct UnderWay(u64);
 
@@ -46,27 +46,28 @@ impl Entry for UnderWay {
     }
 
     fn rank(&self) -> u64 {
-        // Connections are bounded elsewhere, and forgetting one would let it leave twice.
+        // Never evicted: connections are bounded elsewhere, and a lost entry would be decremented
+        // below zero.
         u64::MAX
     }
 }
 
-/// Where requests are counted.
+/// Storage of the counts.
 #[derive(Debug)]
 pub(super) enum Places {
     Local(Arc<Table<UnderWay>>, Prefix),
     Remote { servers: Arc<Servers>, prefix: Box<str>, ttl_seconds: u64 },
 }
 
-/// What came of an attempt to enter.
+/// Outcome of an attempt to enter.
 pub(super) enum Entered {
-    /// The request is under way, as the so-manieth.
+    /// Entered; the number is the count of concurrent requests, this one included.
     Holds(Hold, u64),
-    /// There are too many.
+    /// Limit reached.
     Full,
 }
 
-/// A place, given back when dropped.
+/// Occupied place; freed on drop.
 pub(super) enum Hold {
     Local(Arc<Table<UnderWay>>, Tag),
     Remote(Arc<Servers>, Vec<u8>, String),
@@ -92,9 +93,9 @@ impl Places {
         matches!(self, Places::Remote { .. })
     }
 
-    /// Enters a request where that takes no waiting; elsewhere use `ask`.
+    /// Enters a request without waiting. Only for local counts; use `ask` otherwise.
     pub(super) fn enter(&self, key: &[u8], limit: u64) -> Entered {
-        // Whoever counts elsewhere asks there.
+        // Remote counts are never asked here.
         let Places::Local(table, prefix) = self else { return Entered::Full };
         let tag = prefix.tag(&[key]);
         let under_way = table.update(tag, 0, UnderWay::default, |count| {
@@ -119,7 +120,7 @@ impl Places {
             return Ok(self.enter(key, limit));
         };
         let key = [prefix.as_bytes(), key].concat();
-        // Unique among those that are under way at the same time.
+        // Name that is unique among concurrent requests.
         let name = format!("{random:016x}{:x}", now.unix_ms);
         let arguments = [
             Argument::Whole(limit),
@@ -146,14 +147,14 @@ impl Drop for Hold {
                 });
             }
             Hold::Remote(servers, key, name) => {
-                // Without a runtime the process is ending; Redis forgets the request in its time.
+                // Without a runtime the process is exiting; the entry in Redis expires.
                 let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
                 let servers = Arc::clone(servers);
                 let (key, name) = (std::mem::take(key), std::mem::take(name));
                 runtime.spawn(async move {
                     let arguments = [Argument::Text(&name)];
                     let call = Call { script: &LEAVE, key: &key, further_key: None, arguments: &arguments };
-                    // A failure was noted where it happened, and Redis forgets by itself.
+                    // The failure has been logged already, and the entry in Redis expires.
                     let _: Result<u64, Unavailable> = servers.call(&call).await;
                 });
             }

@@ -1,4 +1,4 @@
-//! Where requests are counted.
+//! Storage of counts: this process, Redis, or both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::quota::Quota;
 use super::remote::RemoteCounts;
 use super::{Config, Limit, NO_SYNC_INTERVAL, WindowType};
 
-/// What the count says about a request.
+/// Result of counting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may pass.
+    /// Within the limit.
     Passes(Quota),
-    /// It is one too many.
+    /// Over the limit.
     Refused(Quota),
 }
 
 impl Verdict {
-    /// After `used` requests, this one included.
+    /// Compares `used` requests, this one included, with the limit.
     pub(super) fn from_count(used: u64, limit: Limit, reset_ms: u64) -> Self {
         let quota =
             Quota { limit: limit.count, remaining: limit.count.saturating_sub(used), reset_ms };
@@ -38,14 +38,14 @@ impl Verdict {
     }
 }
 
-/// Where requests are counted.
+/// Storage of counts.
 #[derive(Debug)]
 pub(super) enum Backend {
-    /// In this process.
+    /// Counts in this process.
     Local(LocalCounts),
-    /// In Redis, each request; where there is a second place, in this process while Redis is away.
+    /// Counts in Redis for each request. The local counts, if any, are used while Redis is down.
     Remote(Box<RemoteCounts>, Option<LocalCounts>),
-    /// In this process, in agreement with Redis now and then.
+    /// Counts in this process that are exchanged with Redis at intervals.
     Delayed(Arc<Delayed>),
 }
 
@@ -62,7 +62,7 @@ impl Backend {
         if config.sync_interval == NO_SYNC_INTERVAL {
             return Ok(Backend::Remote(counts.into(), None));
         }
-        // Of two windows there is no sum that gateways could agree on now and then.
+        // Sliding windows have no sum that gateways could exchange at intervals.
         if config.window_type == WindowType::Sliding {
             let alone = LocalCounts::new(&owner, config.window_type, scope);
             return Ok(Backend::Remote(counts.into(), Some(alone)));
@@ -72,18 +72,18 @@ impl Backend {
         Ok(Backend::Delayed(kept))
     }
 
-    /// Whether counting takes waiting.
+    /// Whether counting may wait for Redis.
     #[inline]
     pub(super) fn is_remote(&self) -> bool {
         !matches!(self, Backend::Local(_))
     }
 
-    /// Counts a request at once; where counting takes waiting, use `ask`.
+    /// Counts a request without waiting. Only for local counts; use `ask` otherwise.
     #[inline]
     pub(super) fn count(&self, key: &[u8], limit: Limit, now: Moment) -> Verdict {
         match self {
             Backend::Local(counts) => counts.count(key, limit, now),
-            // Nobody asks: `access` waits for these.
+            // Unreachable: `access` waits for remote counts.
             Backend::Remote(..) | Backend::Delayed(_) => {
                 Verdict::from_count(0, limit, limit.window_ms)
             }

@@ -1,6 +1,6 @@
-//! Counts in this process that agree with Redis every so often: requests do not wait, and gateways
-//! may let pass too many together for as long as the interval. While Redis is away they count alone,
-//! and tell it what passed when it is back.
+//! Counts in this process that are exchanged with Redis at intervals. Requests do not wait, but all
+//! gateways together may exceed the limit for up to one interval. While Redis is down, each gateway
+//! counts alone and reports its requests afterwards.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +15,8 @@ use super::Limit;
 use super::backend::Verdict;
 use super::remote::RemoteCounts;
 
-/// Keys that wait for the next exchange; those beyond agree with Redis when their next window
-/// begins.
+/// Number of keys that wait for the next exchange. Further keys are exchanged when their next
+/// window begins.
 const DIRTY_KEYS_MAX: usize = 65_536;
 
 /// Counts of one conf or group.
@@ -31,14 +31,14 @@ pub(super) struct Delayed {
     began: Instant,
 }
 
-/// What is known of one key.
+/// Count of one key.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// Requests of all gateways, as Redis said last.
+    /// Requests of all gateways, from the last exchange.
     agreed: u64,
-    /// Requests here since.
+    /// Local requests since the last exchange.
     pending: u64,
-    /// When the window ends.
+    /// End of the window.
     ends_ms: u64,
 }
 
@@ -53,7 +53,7 @@ impl Entry for Known {
 }
 
 impl Known {
-    /// Counts a request; whether it is the first that Redis is still to be told of.
+    /// Counts a request. The `bool` says whether it is the first one since the last exchange.
     fn count(&mut self, limit: Limit, now_ms: u64) -> (Verdict, bool) {
         let used = self.agreed + self.pending;
         let verdict = Verdict::from_count(used + 1, limit, self.ends_ms - now_ms);
@@ -79,9 +79,9 @@ impl Delayed {
         }
     }
 
-    /// Counts a request. Only the first one of a window waits for Redis.
+    /// Counts a request. Only the first request of a window waits for Redis.
     pub(super) async fn count(self: &Arc<Self>, key: &[u8], limit: Limit, now: Moment) -> Verdict {
-        // A window that a request's variables made shorter than the interval never agrees.
+        // A window that variables made shorter than the interval is counted in Redis directly.
         if Duration::from_millis(limit.window_ms) <= self.interval
             && let Ok(verdict) = self.counts.count(key, limit, now).await
         {
@@ -110,7 +110,7 @@ impl Delayed {
         verdict
     }
 
-    /// Counts a request of a window that Redis may know, but does not tell.
+    /// Counts a request of a window while Redis does not answer.
     fn count_alone(&self, key: &[u8], limit: Limit) -> (Verdict, bool) {
         let now_ms = self.now_ms();
         let ends_ms = now_ms.saturating_add(limit.window_ms);
@@ -123,7 +123,7 @@ impl Delayed {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The key takes part in the next exchange.
+    /// Registers the key for the next exchange.
     fn note(self: &Arc<Self>, key: &[u8], limit: Limit) {
         {
             let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,12 +141,12 @@ impl Delayed {
         }
     }
 
-    /// Tells Redis what passed here, and learns what passed elsewhere.
+    /// Sends the pending count to Redis and stores the sum of all gateways.
     async fn exchange(&self, key: &[u8], limit: Limit) {
         let tag = self.prefix.tag(&[key]);
         let sent = self.table.change(tag, self.now_ms(), |known| {
             let sent = std::mem::take(&mut known.pending);
-            // They count here until Redis has them.
+            // Counted here until Redis has them.
             known.agreed += sent;
             (sent, After::Kept)
         });
@@ -171,7 +171,7 @@ impl Delayed {
     }
 }
 
-/// The exchanges under way; when they end, however they end, others may begin.
+/// Running exchange task; on drop, the next one may start.
 struct Flushing(Arc<Delayed>);
 
 impl Flushing {
@@ -191,9 +191,10 @@ impl Flushing {
         }
     }
 
-    /// Whether there is nothing left to do, and nobody who relies on this one.
+    /// Whether no key is pending, in which case the task ends.
     fn rests(&self) -> bool {
-        // Under the lock, so that a key noted meanwhile either is seen here or begins another.
+        // Checked under the lock, so that a key registered meanwhile is either seen here or starts
+        // a new task.
         let dirty = self.0.dirty.lock().unwrap_or_else(PoisonError::into_inner);
         if dirty.is_empty() {
             self.0.is_flushing.store(false, Ordering::Release);

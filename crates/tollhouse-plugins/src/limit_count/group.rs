@@ -1,4 +1,4 @@
-//! Confs that count together must say the same.
+//! Groups of confs that share one count and must be identical.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,27 +7,27 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tollhouse_plugin::{ConfError, Scope};
 
-/// How long a group outlives its last conf. The Admin API judges a conf a little before it is used,
-/// and the next one that is written must meet it already.
+/// Time for which a group outlives its last conf. The Admin API validates a conf shortly before it
+/// is used, and the next conf must already find the group.
 const HELD_FOR: Duration = Duration::from_secs(1);
-/// Groups held at once; more are not written within that time by anybody who needs the refusal.
+/// Largest number of recently validated groups that are kept; more are not written within
+/// `HELD_FOR` by operators.
 const HELD_MAX: usize = 1_024;
 
-/// The groups judged last, oldest first.
+/// Recently validated groups, oldest first.
 static RECENT: Mutex<VecDeque<(Instant, Arc<Group>)>> = Mutex::new(VecDeque::new());
 
-/// What all confs of a group say; known for as long as one of them is in use, and
-/// a moment longer.
+/// Conf of a group; exists as long as a member is in use, and `HELD_FOR` longer.
 #[derive(Debug)]
 pub(super) struct Group {
     conf: Value,
 }
 
 impl Group {
-    /// Joins a group, or begins it.
+    /// Joins a group, or creates it.
     ///
     /// # Errors
-    /// Its members say something else.
+    /// If the members of the group have a different conf.
     pub(super) fn join(name: &str, scope: &Scope<'_>) -> Result<Arc<Self>, ConfError> {
         let now = Instant::now();
         let mut recent = recent_groups();
@@ -57,7 +57,7 @@ pub(super) fn forget_recent() {
     recent_groups().clear();
 }
 
-/// Without what is said about the plugin rather than to it.
+/// Returns the conf without `_meta`, which describes the plugin's use and not its settings.
 fn own_fields(conf: &Value) -> Value {
     let mut conf = conf.clone();
     if let Some(fields) = conf.as_object_mut() {

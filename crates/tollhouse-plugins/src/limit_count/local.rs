@@ -1,4 +1,4 @@
-//! Counts of this process, exact over all of its cores.
+//! Counts in this process, exact over all its cores.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::backend::Verdict;
 use super::quota::Quota;
 use super::{Limit, WindowType};
 
-/// All local counts of the process are in one table.
+/// Name of the table that holds all local counts of the process.
 const TABLE: &str = "limit-count";
 
 /// Counts of one conf or group.
@@ -21,29 +21,25 @@ pub(super) struct LocalCounts {
     window_type: WindowType,
 }
 
-/// The count of one key.
+/// Count of one key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Count {
-    /// Of a fixed window.
     Fixed {
         used: u64,
-        /// When it ends, in milliseconds of the monotonic clock.
+        /// End of the window, in milliseconds of the monotonic clock.
         ends_ms: u64,
     },
-    /// Of a sliding window.
     Sliding(Sliding),
 }
 
-/// Two windows that follow each other, aligned to the wall clock.
+/// Current and previous window, aligned to the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sliding {
-    /// The current one's number.
+    /// Number of the current window.
     index: u64,
-    /// Requests in the current one.
     current: u64,
-    /// Requests in the one before.
     previous: u64,
-    /// When neither counts any more, in milliseconds of the monotonic clock.
+    /// Time at which both windows have passed, in milliseconds of the monotonic clock.
     over_ms: u64,
 }
 
@@ -108,8 +104,7 @@ impl Sliding {
     }
 }
 
-/// Judges a request by the counts of two windows; the answer's first half says whether to count
-/// it.
+/// Decides on a request by the counts of two windows. The `bool` says whether to count it.
 pub(super) fn count_sliding(
     current: u64,
     previous: u64,
@@ -126,7 +121,7 @@ pub(super) fn count_sliding(
     let weighed = rate * left_ms as f64;
     let room = (limit.count - current) as f64;
     if weighed >= room {
-        // By then enough of the window before has slid out.
+        // Time at which enough of the previous window has slid out.
         return refused(up_to_hundredths((left_ms as f64 - room / rate).max(0.0)));
     }
     let remaining = (room - 1.0 - weighed).floor().max(0.0) as u64;
@@ -134,7 +129,7 @@ pub(super) fn count_sliding(
     (true, Verdict::Passes(Quota { limit: limit.count, remaining, reset_ms }))
 }
 
-/// Rounded up, as seconds with two places.
+/// Rounds up to hundredths of a second.
 fn up_to_hundredths(time_ms: f64) -> u64 {
     (time_ms / 10.0).ceil() as u64 * 10
 }

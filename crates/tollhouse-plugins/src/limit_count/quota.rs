@@ -1,17 +1,17 @@
-//! What clients are told of their quota, and in which headers.
+//! Quotas and the headers that report them to clients.
 
 use tollhouse_plugin::PreparedName;
 
 use super::Metadata;
 use crate::shared::limits::amount::Amount;
 
-/// Where a rule's prefix goes in the name of a header.
+/// Part of a header name before which a rule's prefix is inserted.
 const PREFIX_PLACE: &str = "RateLimit-";
 
-/// The longest text of a number here: twenty digits, a point, two more.
+/// Longest text of a number: twenty digits, a point, two decimals.
 const NUMBER_BYTES_MAX: usize = 24;
 
-/// The digits of the numbers below a hundred.
+/// Digits of the numbers below a hundred.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[b'0'; 2]; 100];
     let mut number = 0;
@@ -22,13 +22,12 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// What a request left of a limit.
+/// State of a limit after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quota {
-    /// How many may pass.
     pub(super) limit: u64,
     pub(super) remaining: u64,
-    /// Milliseconds until the count begins anew.
+    /// Milliseconds until the count restarts.
     pub(super) reset_ms: u64,
 }
 
@@ -37,7 +36,7 @@ pub(super) struct HeaderNames {
     pub(super) limit: PreparedName,
     pub(super) remaining: PreparedName,
     pub(super) reset: PreparedName,
-    /// A limit that is the same for all requests, and its text.
+    /// Limit that is the same for all requests, and its text.
     fixed_limit: Option<(u64, Box<[u8]>)>,
 }
 
@@ -51,7 +50,7 @@ impl HeaderNames {
         }
     }
 
-    /// Those of one of several rules: `X-<prefix>-RateLimit-Limit`.
+    /// Returns the names with the prefix of a rule: `X-<prefix>-RateLimit-Limit`.
     pub(super) fn prefixed(metadata: &Metadata, prefix: &str) -> Self {
         let named = |name: &str| {
             PreparedName::new(&name.replacen(PREFIX_PLACE, &format!("{prefix}-{PREFIX_PLACE}"), 1))
@@ -64,7 +63,7 @@ impl HeaderNames {
         }
     }
 
-    /// The same beside a limit of which the text is made once, where it is the same for all requests.
+    /// Precomputes the text of a limit that does not depend on the request.
     pub(super) fn beside(self, count: &Amount<1>) -> Self {
         let fixed_limit = match count {
             Amount::Fixed(limit) => Some((*limit, limit.to_string().into_bytes().into())),
@@ -75,7 +74,7 @@ impl HeaderNames {
 }
 
 impl Quota {
-    /// Hands each header to `set`.
+    /// Passes each header to `set`.
     pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&PreparedName, &[u8])) {
         let mut text = NumberText::default();
         match &names.fixed_limit {
@@ -87,7 +86,7 @@ impl Quota {
     }
 }
 
-/// Room for a number's digits, filled from the right.
+/// Buffer for a number's digits, filled from the right.
 struct NumberText([u8; NUMBER_BYTES_MAX]);
 
 impl Default for NumberText {
@@ -102,7 +101,7 @@ impl NumberText {
         &self.0[start..]
     }
 
-    /// A number of hundredths as Lua would print it: `60`, `59.9`, `59.98`.
+    /// Formats hundredths as Lua prints a number: `60`, `59.9`, `59.98`.
     fn hundredths(&mut self, number: u64) -> &[u8] {
         let (whole, rest) = (number / 100, number % 100);
         let end = match (rest / 10, rest % 10) {
@@ -123,7 +122,7 @@ impl NumberText {
         start - 1
     }
 
-    /// Two digits a step: a division costs more than the look-up.
+    /// Writes two digits per step, because a division costs more than a table look-up.
     fn digits(&mut self, mut number: u64, end: usize) -> usize {
         let mut start = end;
         while number >= 100 {

@@ -1,4 +1,4 @@
-//! Counts in Redis, the same for all gateways that use it.
+//! Counts in Redis, shared by all gateways that use it.
 
 use std::sync::LazyLock;
 
@@ -11,11 +11,11 @@ use super::backend::Verdict;
 use super::local::count_sliding;
 use super::{Limit, WindowType};
 
-/// What all keys in Redis begin with.
+/// Prefix of all Redis keys.
 const KEY_PREFIX: &str = "plugin-limit-count";
 
-/// Adds to a window, which begins with the first addition. Takes the number to add and the
-/// window's milliseconds; gives the sum and the milliseconds left.
+/// Adds to a window, which begins with the first addition. Arguments: the number to add, the window
+/// in milliseconds. Returns the sum and the remaining milliseconds.
 static ADD: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local used = redis.call('INCRBY', KEYS[1], ARGV[1]) \
@@ -28,9 +28,9 @@ static ADD: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Counts in the current one of two windows if that leaves room. Takes the current window's
-/// number, the limit, the share of the window before that still counts, and the milliseconds to
-/// keep it; gives the counts of both windows before this request.
+/// Counts a request in the current of two windows if there is room. Arguments: the current window's
+/// number, the limit, the share of the previous window that still counts, the lifetime of the entry
+/// in milliseconds. Returns the counts of both windows before this request.
 static SLIDE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local state = redis.call('HMGET', KEYS[1], 'index', 'current', 'previous') \
@@ -83,7 +83,7 @@ impl RemoteCounts {
         }
     }
 
-    /// Adds `cost` to the window of a key; tells its sum and the milliseconds left of it.
+    /// Adds `cost` to the window of a key. Returns its sum and the remaining milliseconds.
     pub(super) async fn add(
         &self,
         key: &[u8],

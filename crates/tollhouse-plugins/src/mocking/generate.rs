@@ -1,37 +1,37 @@
-//! Documents made up after a JSON Schema, as JSON or XML.
+//! Random documents that satisfy a JSON Schema, as JSON or XML.
 //!
-//! Types, `properties`, `items` and `example` of a schema count; everything else of it does not.
+//! Only `type`, `properties`, `items` and `example` of a schema are used.
 
 use std::fmt::Write;
 
 use serde_json::{Map, Number, Value, json};
 use tollhouse_stdx::random::Random;
 
-/// Most values of a document: lists in lists would else grow without end.
+/// Largest number of values in a document, because nested lists could otherwise grow without bound.
 const VALUES_MAX: u32 = 10_000;
 
-/// Most items of a made-up list.
+/// Largest number of items in a generated list.
 const ITEMS_MAX: u32 = 3;
 
-/// Most letters of a made-up text.
+/// Largest number of letters in a generated text.
 const LETTERS_MAX: u32 = 10;
 
-/// Made-up numbers are below it.
+/// Upper bound of generated numbers.
 const NUMBERS_END: u32 = 10_000;
 
-/// The root of XML documents.
+/// Root element of XML documents.
 const ROOT: &str = "data";
 
-/// How a document is written.
+/// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
     Xml,
-    /// There is no way to write it.
+    /// Empty text, for formats that cannot be generated.
     Empty,
 }
 
-/// A document that satisfies a schema of an object.
+/// Generates a document that satisfies the schema of an object.
 pub(super) fn document(schema: &Map<String, Value>, form: Form, random: &mut Random) -> String {
     let mut maker = Maker { random, values_left: VALUES_MAX };
     match form {
@@ -47,7 +47,7 @@ struct Maker<'r> {
 }
 
 impl Maker<'_> {
-    /// A value; `None` where the schema's type is none that can be made up.
+    /// Generates a value; `None` if the schema's type is missing or unknown.
     fn value(&mut self, schema: &Value) -> Option<Value> {
         let schema = schema.as_object()?;
         self.values_left = self.values_left.checked_sub(1)?;
@@ -104,14 +104,14 @@ fn floor(example: &Value) -> Option<Value> {
     let Value::Number(number) = example else { return None };
     if number.is_f64() {
         let floor = number.as_f64()?.floor();
-        // Beyond this, integers of JSON have no exact form.
+        // Larger integers have no exact form in JSON.
         let whole = (floor.abs() < 2e15).then(|| Number::from(floor as i64));
         return whole.or_else(|| Number::from_f64(floor)).map(Value::Number);
     }
     Some(example.clone())
 }
 
-/// An object as elements inside of the root element.
+/// Writes an object as elements inside the root element.
 fn xml(object: &Value) -> String {
     let mut out = format!("<{ROOT}>\n");
     elements(object, 1, &mut out);
@@ -120,7 +120,8 @@ fn xml(object: &Value) -> String {
     out
 }
 
-/// Writes the fields of an object; as deep as the schema, whose depth the JSON reader bounds.
+/// Writes the fields of an object. Recursion is as deep as the schema, whose depth the JSON parser
+/// bounds.
 fn elements(object: &Value, depth: usize, out: &mut String) {
     for (name, value) in object.as_object().into_iter().flatten() {
         element(name, value, depth, out);

@@ -1,34 +1,34 @@
-//! The CONNECT packet of MQTT, up to the client id (MQTT 3.1.1 §3.1, 5.0 §3.1). Sans-IO.
+//! MQTT CONNECT packet, up to the client id (MQTT 3.1.1 §3.1, 5.0 §3.1). Sans-IO.
 
-/// What is looked at of a packet.
+/// Parsed fields of the packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Connect<'p> {
-    /// `MQTT`, or `MQIsdp` of version 3.1.
+    /// `MQTT`, or `MQIsdp` in version 3.1.
     pub protocol_name: &'p [u8],
-    /// 3, 4 or 5.
+    /// Protocol level: 3, 4 or 5.
     pub level: u8,
-    /// May be empty.
+    /// Client id; may be empty.
     pub client_id: &'p [u8],
 }
 
-/// The bytes are no CONNECT packet.
+/// Error: the bytes are not a CONNECT packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoConnect;
 
-/// The type of the packet with its reserved flags.
+/// Packet type and reserved flags.
 const CONNECT: u8 = 0x10;
 
-/// Bytes of a length of variable size.
+/// Longest variable-length integer, in bytes.
 const VARIABLE_BYTES_MAX: usize = 4;
 
-/// Longest name of the protocol.
+/// Longest protocol name, in bytes.
 const NAME_BYTES_MAX: usize = 6;
 
-/// From this version on properties stand before the client id.
+/// First level in which properties precede the client id.
 const LEVEL_WITH_PROPERTIES: u8 = 5;
 
-/// Reads the packet at the front of `bytes`; `None` while the client id has not arrived. The verdict is
-/// the same for any split of the bytes.
+/// Parses the packet at the start of `bytes`. Returns `None` until the client id has arrived. The
+/// result does not depend on how the bytes are split.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<Connect<'_>>, NoConnect> {
     match read(&mut Reader { bytes, limit: usize::MAX }) {
         Ok(packet) => Ok(Some(packet)),
@@ -49,7 +49,7 @@ fn read<'p>(reader: &mut Reader<'p>) -> Result<Connect<'p>, End> {
     }
     let protocol_name = reader.take(name_bytes)?;
     let level = reader.byte()?;
-    // Flags, then seconds of keep-alive.
+    // Flags (1 byte) and keep-alive seconds (2 bytes).
     reader.take(1 + 2)?;
     if level >= LEVEL_WITH_PROPERTIES {
         let properties = reader.variable()?;
@@ -59,18 +59,18 @@ fn read<'p>(reader: &mut Reader<'p>) -> Result<Connect<'p>, End> {
     Ok(Connect { protocol_name, level, client_id: reader.take(id_bytes)? })
 }
 
-/// Why nothing more can be read.
+/// Why parsing stops early.
 enum End {
-    /// It has not arrived.
+    /// More bytes are needed.
     Missing,
-    /// It cannot be.
+    /// Invalid packet.
     Wrong,
 }
 
-/// Takes bytes from the front, as many as there are and as the packet says it has.
+/// Reader that checks both the available bytes and the packet's own length.
 struct Reader<'p> {
     bytes: &'p [u8],
-    /// Bytes left of the packet.
+    /// Remaining bytes of the packet.
     limit: usize,
 }
 
@@ -89,13 +89,13 @@ impl<'p> Reader<'p> {
         self.take(1).map(|taken| taken[0])
     }
 
-    /// Two bytes, the high one first.
+    /// Reads a 16-bit length, high byte first.
     fn length(&mut self) -> Result<usize, End> {
         let bytes = self.take(2)?;
         Ok(usize::from(u16::from_be_bytes([bytes[0], bytes[1]])))
     }
 
-    /// Seven bits a byte, the low ones first.
+    /// Reads a variable-length integer: seven bits per byte, low bits first.
     fn variable(&mut self) -> Result<usize, End> {
         let mut value = 0;
         for index in 0..VARIABLE_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! What a route says, in APISIX's words.
+//! Configuration of `openid-connect`, with APISIX's field names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,156 +8,168 @@ use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::oidc::AssertionAlgorithm;
 
-/// What a route says.
+/// Configuration of `openid-connect`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The client's id at the provider.
+    /// Client id at the provider.
     pub client_id: String,
-    /// The client's secret.
+    /// Client secret at the provider. Required, unless the client needs none, for instance with
+    /// `use_pkce` or `private_key_jwt`.
     pub client_secret: Option<SecretText>,
-    /// Where the provider's discovery document is: `https://…/.well-known/openid-configuration`.
+    /// Address of the provider's discovery document: `https://…/.well-known/openid-configuration`.
     pub discovery: String,
-    /// What is asked for at log-in: words with spaces between them.
+    /// Scopes requested at login, separated by spaces; `openid` by default.
     #[serde(default = "default_scope")]
     pub scope: String,
-    /// Whether the provider's certificate is verified.
+    /// Whether the provider's TLS certificate is verified; on by default.
     #[serde(default = "default_true")]
     pub ssl_verify: bool,
-    /// Seconds that an answer of the provider is waited for.
+    /// Timeout for answers of the provider, in seconds; 3 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     pub timeout: u64,
-    /// What clients are told that the token is for.
+    /// Realm in `WWW-Authenticate`; `apisix` by default.
     #[serde(default = "default_realm")]
     pub realm: String,
-    /// Whether nobody logs in: only tokens count.
+    /// Whether only tokens are accepted and logins are off. Set it for APIs without browsers.
     #[serde(default)]
     pub bearer_only: bool,
-    /// What becomes of requests without a good token or session: they are sent to the provider (`auth`), refused
-    /// with 401 (`deny`), or pass as nobody's (`pass`).
+    /// Treatment of requests without a valid token or session: redirect to the provider (`auth`,
+    /// the default), refusal with 401 (`deny`), or pass without a user (`pass`).
     #[serde(default)]
     pub unauth_action: UnauthAction,
-    /// The public key that verifies tokens, as PEM.
+    /// Public key that verifies tokens, as PEM.
     pub public_key: Option<String>,
-    /// Whether tokens are verified by the keys that the provider publishes.
+    /// Whether tokens are verified with the keys that the provider publishes (JWKS); off by
+    /// default.
     #[serde(default)]
     pub use_jwks: bool,
-    /// Seconds after which published keys are fetched again.
+    /// Seconds after which published keys are fetched again; one day by default.
     #[serde(default = "default_jwk_expires_in")]
     #[schemars(range(min = 0))]
     pub jwk_expires_in: u64,
-    /// The algorithms that tokens may be signed by, such as `RS256`, with spaces between them.
+    /// Accepted signature algorithms, such as `RS256`, separated by spaces. Unset: all supported
+    /// ones.
     pub token_signing_alg_values_expected: Option<String>,
-    /// Whether an ID token may be unsigned where it comes from the provider itself.
+    /// Whether an unsigned ID token is accepted if it comes directly from the provider; off by
+    /// default.
     #[serde(default)]
     pub accept_none_alg: bool,
-    /// Changes nothing: tokens of algorithms that are not known are refused.
+    /// No effect: tokens with unknown algorithms are always refused.
     #[serde(default = "default_true")]
     pub accept_unsupported_alg: bool,
-    /// Seconds by which the provider's clock may differ.
+    /// Largest difference between the provider's and the gateway's clock, in seconds; 120 by
+    /// default.
     #[serde(default = "default_iat_slack")]
     #[schemars(range(min = 0))]
     pub iat_slack: u64,
-    /// Changes nothing: each token is verified.
+    /// No effect: each token is verified.
     #[serde(default)]
     pub jwt_verification_cache_ignore: bool,
-    /// Where the provider is asked about tokens; by default where its document says.
+    /// Introspection endpoint. Unset: the one in the provider's discovery document.
     pub introspection_endpoint: Option<String>,
-    /// How the client shows there who it is: `client_secret_basic`, `client_secret_post`, `client_secret_jwt` or
-    /// `private_key_jwt`.
+    /// Client authentication at the introspection endpoint: `client_secret_basic` (the default),
+    /// `client_secret_post`, `client_secret_jwt` or `private_key_jwt`.
     #[serde(default = "default_auth_method")]
     pub introspection_endpoint_auth_method: String,
-    /// Headers of a request that the provider gets when it is asked about its token.
+    /// Headers of the request that are also sent to the introspection endpoint.
     #[schemars(length(min = 1), inner(regex(pattern = "^[^:]+$")))]
     pub introspection_addon_headers: Option<Vec<String>>,
-    /// The claim that says until when an answer about a token counts.
+    /// Claim in introspection answers with the end of their validity; `exp` by default.
     #[serde(default = "default_expiry_claim")]
     pub introspection_expiry_claim: String,
-    /// Seconds that such an answer counts at most; 0 for as long as the token does.
+    /// Longest time for which an introspection answer is cached, in seconds. 0, the default, caches
+    /// it as long as the token is valid.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub introspection_interval: u64,
-    /// Keeps answers about tokens apart from those of other confs.
+    /// Namespace of cached introspection answers. Set it to separate them from those of other
+    /// confs.
     pub cache_segment: Option<String>,
-    /// Scopes that must have been granted.
+    /// Scopes that a token must have been granted.
     #[serde(default)]
     pub required_scopes: Vec<String>,
-    /// What claims of a token must be.
+    /// Requirements on the claims of a token.
     pub claim_validator: Option<ClaimValidator>,
-    /// A JSON schema: of a token's claims, or of `user`, `access_token` and `id_token` of who has logged in.
+    /// JSON Schema for the claims of a token, or for `user`, `access_token` and `id_token` of a
+    /// logged-in user.
     pub claim_schema: Option<Map<String, Value>>,
-    /// Where the provider sends browsers back to: a path of the route, or an address with one.
+    /// Address to which the provider sends browsers back: a path of the route, or a full URL.
+    /// Unset: the requested path followed by `/.apisix/redirect`.
     pub redirect_uri: Option<String>,
-    /// The path that ends a session.
+    /// Path that ends a session; `/logout` by default.
     #[serde(default = "default_logout_path")]
     pub logout_path: String,
-    /// Where browsers go after that.
+    /// Address to which browsers are redirected after a logout.
     pub post_logout_redirect_uri: Option<String>,
-    /// Whether the provider is told then that the tokens are of no use any more.
+    /// Whether a logout revokes the tokens at the provider; off by default.
     #[serde(default)]
     pub revoke_tokens_on_logout: bool,
-    /// Whether codes are bound to who was sent for them (PKCE).
+    /// Whether authorization codes are bound to the browser's login (PKCE); off by default.
     #[serde(default)]
     pub use_pkce: bool,
-    /// Whether ID tokens have to bring back the nonce that was sent along.
+    /// Whether ID tokens must return the nonce of the login; off by default.
     #[serde(default)]
     pub use_nonce: bool,
-    /// More parameters for the way to the provider.
+    /// Additional query parameters for the redirect to the provider.
     pub authorization_params: Option<Map<String, Value>>,
-    /// Parameters that go to the provider directly.
+    /// Pushed authorization requests: login parameters go to the provider directly instead of
+    /// through the browser.
     pub par: Option<Par>,
-    /// How the client shows who it is where it asks for tokens; as for introspection.
+    /// Client authentication at the token endpoint; same values as for introspection,
+    /// `client_secret_basic` by default.
     #[serde(default = "default_auth_method")]
     pub token_endpoint_auth_method: String,
-    /// The private key that the client signs with, as PEM.
+    /// Private key for `private_key_jwt`, as PEM.
     pub client_rsa_private_key: Option<SecretText>,
-    /// What the provider calls it.
+    /// Id of that key at the provider.
     pub client_rsa_private_key_id: Option<String>,
-    /// Seconds that what it has signed counts.
+    /// Lifetime of signed client assertions, in seconds; 60 by default.
     #[serde(default = "default_assertion_lifetime")]
     #[schemars(range(min = 1))]
     pub client_jwt_assertion_expires_in: u64,
-    /// The algorithm that it signs by.
+    /// Signature algorithm of client assertions.
     pub client_jwt_assertion_alg: Option<AssertionAlgorithm>,
-    /// For whom it signs; by default the endpoint.
+    /// Audience of client assertions. Unset: the endpoint.
     pub client_jwt_assertion_audience: Option<String>,
-    /// Sessions of users who have logged in; needed unless `bearer_only` is set.
+    /// Sessions of logged-in users; required unless `bearer_only` is set.
     pub session: Option<Session>,
-    /// Whether access tokens of sessions are renewed when they end.
+    /// Whether expired access tokens of sessions are renewed; on by default.
     #[serde(default = "default_true")]
     pub renew_access_token_on_expiry: bool,
-    /// Seconds that access tokens last where the provider does not say.
+    /// Lifetime of access tokens in seconds, if the provider does not report one.
     pub access_token_expires_in: Option<u64>,
-    /// Seconds before their end that they are renewed.
+    /// Seconds before their expiry at which access tokens are renewed; 0 by default.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub access_token_expires_leeway: u64,
-    /// Seconds after which the provider is asked again who the user is.
+    /// Seconds after which the provider is asked again who the user is. Unset: never.
     pub refresh_session_interval: Option<u64>,
-    /// Not built in.
+    /// Not supported.
     #[serde(default)]
     pub force_reauthorize: bool,
-    /// Whether nodes get the access token.
+    /// Whether nodes get the access token; on by default.
     #[serde(default = "default_true")]
     pub set_access_token_header: bool,
-    /// Whether they get it in `Authorization` instead of `X-Access-Token`.
+    /// Whether nodes get the access token in `Authorization` instead of `X-Access-Token`.
     #[serde(default)]
     pub access_token_in_authorization_header: bool,
-    /// Whether nodes get the claims of the ID token, as JSON in base64, in `X-ID-Token`.
+    /// Whether nodes get the claims of the ID token in `X-ID-Token`, as base64 of JSON; on by
+    /// default.
     #[serde(default = "default_true")]
     pub set_id_token_header: bool,
-    /// Whether nodes get the ID token as it was signed, in `X-Raw-ID-Token`.
+    /// Whether nodes get the signed ID token in `X-Raw-ID-Token`; off by default.
     #[serde(default)]
     pub set_raw_id_token_header: bool,
-    /// Whether nodes get what is known of the user, as JSON in base64, in `X-Userinfo`.
+    /// Whether nodes get the user's data in `X-Userinfo`, as base64 of JSON; on by default.
     #[serde(default = "default_true")]
     pub set_userinfo_header: bool,
-    /// Whether nodes get the refresh token in `X-Refresh-Token`.
+    /// Whether nodes get the refresh token in `X-Refresh-Token`; off by default.
     #[serde(default)]
     pub set_refresh_token_header: bool,
-    /// Not built in.
+    /// Not supported.
     pub dpop: Option<Dpop>,
-    /// Not built in.
+    /// Not supported.
     pub proxy_opts: Option<Map<String, Value>>,
 }
 
@@ -171,109 +183,112 @@ pub enum UnauthAction {
     Pass,
 }
 
-/// What claims of a token must be.
+/// Requirements on the claims of a token.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct ClaimValidator {
-    /// Who may have signed.
+    /// Accepted issuers.
     pub issuer: Option<IssuerRule>,
-    /// For whom it has to be.
+    /// Required audience.
     pub audience: Option<AudienceRule>,
 }
 
-/// Who may have signed.
+/// Accepted issuers.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct IssuerRule {
-    /// Issuers; the provider alone, where there are none.
+    /// Names of the issuers. Unset: only the provider.
     pub valid_issuers: Option<Vec<String>>,
 }
 
-/// For whom a token has to be.
+/// Required audience.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AudienceRule {
-    /// The claim that says it.
+    /// Claim that holds the audience; `aud` by default.
     #[serde(default = "default_audience_claim")]
     pub claim: String,
-    /// Whether it must be there.
+    /// Whether the claim must exist; off by default.
     #[serde(default)]
     pub required: bool,
-    /// Whether it must name this client.
+    /// Whether the claim must contain `client_id`; off by default. Set it if the provider also
+    /// issues tokens for other services.
     #[serde(default)]
     pub match_with_client_id: bool,
 }
 
-/// Parameters that go to the provider directly.
+/// Pushed authorization requests (RFC 9126).
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Par {
-    /// Whether they do.
+    /// Whether they are used; off by default.
     #[serde(default)]
     pub enabled: bool,
-    /// Where; by default where the provider's document says.
+    /// Endpoint for them. Unset: the one in the provider's discovery document.
     pub endpoint: Option<String>,
-    /// How the client shows there who it is; by default as where it asks for tokens.
+    /// Client authentication at that endpoint. Unset: the same as at the token endpoint.
     pub endpoint_auth_method: Option<String>,
 }
 
-/// Tokens that are bound to a key.
+/// Tokens bound to a key (DPoP). Not supported.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Dpop {
-    /// Not built in.
+    /// Not supported.
     #[serde(default)]
     pub enabled: bool,
-    /// The key.
+    /// Private key.
     pub private_key: Option<SecretText>,
 }
 
-/// Sessions of users who have logged in.
+/// Sessions of logged-in users.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Session {
-    /// What their cookies are sealed with.
+    /// Secret with which session cookies are sealed; the same on all gateways of a site.
     #[schemars(length(min = 16))]
     pub secret: SecretText,
-    /// Where they are kept: only `cookie` is built in.
+    /// Storage of sessions. Only `cookie`, the default, is supported.
     #[serde(default)]
     pub storage: Storage,
-    /// How long cookies count.
+    /// Lifetime of cookies.
     pub cookie: Option<Cookie>,
-    /// The name of the cookie, `session` by default.
+    /// Cookie name; `session` by default.
     #[schemars(length(min = 1))]
     pub cookie_name: Option<String>,
-    /// Its path, `/` by default.
+    /// Cookie path; `/` by default.
     pub cookie_path: Option<String>,
-    /// Its domain; by default the host that was asked, and no other.
+    /// Cookie domain. Unset: only the requested host.
     pub cookie_domain: Option<String>,
-    /// Whether it is kept from scripts, which it is by default.
+    /// Whether scripts are kept from the cookie (`HttpOnly`); on by default.
     pub cookie_http_only: Option<bool>,
-    /// Whether it travels over TLS alone; by default it does for who comes over TLS.
+    /// Whether the cookie is sent over TLS only (`Secure`). Unset: if the client uses TLS.
     pub cookie_secure: Option<bool>,
-    /// Whether browsers send it along from other sites; `Lax` by default. `Strict` keeps it from those who come back
-    /// from the provider, too.
+    /// Sending of the cookie with requests from other sites (`SameSite`); `Lax` by
+    /// default. `Strict` also withholds it on the return from the provider.
     #[schemars(extend("default" = "Lax"))]
     pub cookie_same_site: Option<SameSiteName>,
-    /// Seconds that a session lasts without being used, 900 by default; 0 for ever.
+    /// Seconds without use after which a session ends; 900 by default, 0 disables this limit.
     pub idling_timeout: Option<u64>,
-    /// Seconds that it lasts without being prolonged, which use does in the last quarter: 3600 by default.
+    /// Seconds after which a session ends unless it is extended; 3600 by default. Use in the last
+    /// quarter of that time extends it.
     pub rolling_timeout: Option<u64>,
-    /// Seconds that it lasts at all, 86400 by default.
+    /// Seconds after which a session ends in any case; 86400 by default.
     pub absolute_timeout: Option<u64>,
-    /// Not built in.
+    /// Not supported.
     pub redis: Option<Redis>,
 }
 
-/// See [`Session::cookie`].
+/// Lifetime of cookies; see [`Session::cookie`].
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Cookie {
-    /// Seconds; the same as `rolling_timeout`, and browsers keep the cookie as long.
+    /// Lifetime in seconds. Replaces the default of `rolling_timeout`; browsers keep the cookie as
+    /// long.
     pub lifetime: Option<u64>,
 }
 
-/// Where sessions would be kept.
+/// Redis storage of sessions. Not supported.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Redis {
-    /// Its password.
+    /// Password.
     pub password: Option<SecretText>,
 }
 
-/// Where sessions are kept.
+/// Storage of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Storage {

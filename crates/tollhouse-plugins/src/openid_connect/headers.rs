@@ -1,4 +1,4 @@
-//! What nodes are told of a user.
+//! Headers that describe the user to nodes.
 
 use serde_json::{Map, Value};
 use tollhouse_plugin::{Carrier, RequestContext};
@@ -7,11 +7,11 @@ use super::config::Config;
 use crate::shared::auth::base64::encode_base64;
 use crate::shared::oidc::Who;
 
-/// Bytes of one of these headers at most: servers refuse longer heads, and providers may say of somebody as much as
-/// they like.
+/// Longest value of one of these headers, in bytes. Servers refuse longer heads, and the provider
+/// controls the amount of user data.
 const VALUE_BYTES_MAX: usize = 32 << 10;
 
-/// Which of them are asked for.
+/// Selection of headers, from the conf.
 #[derive(Debug)]
 pub(super) struct Headers {
     access_token: bool,
@@ -22,7 +22,7 @@ pub(super) struct Headers {
     refresh_token: bool,
 }
 
-/// One is longer than any server takes.
+/// A header value exceeds `VALUE_BYTES_MAX`.
 #[derive(Debug)]
 pub(super) struct TooLong;
 
@@ -38,13 +38,13 @@ impl Headers {
         }
     }
 
-    /// Adds them.
+    /// Sets the headers on the request.
     ///
     /// # Errors
-    /// One is too long.
+    /// If a value is too long.
     pub(super) fn add(&self, cx: &mut RequestContext<'_>, who: &Who) -> Result<(), TooLong> {
         let encoded = |claims: &Map<String, Value>| {
-            // Whatever claims hold, in this form they are one word.
+            // Base64 turns any claims into one word.
             encode_base64(serde_json::to_string(claims).unwrap_or_default())
         };
         let access_token = who.access_token.as_ref().filter(|_| self.access_token);

@@ -1,4 +1,4 @@
-//! Makes an engine of a conf, or says what is wrong with it.
+//! Conversion of a conf to an engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,15 @@ use crate::shared::oidc::{
     SignerConf, Source,
 };
 
-/// Milliseconds were written for seconds once: such a number of seconds nobody means.
+/// Timeouts from this value on that are multiples of 1,000 are taken for milliseconds, which older
+/// confs used.
 const MILLISECONDS_FROM: u64 = 1_000;
 
 pub(super) fn engine(config: Config, scope: &Scope<'_>) -> Result<Engine, ConfError> {
     check(&config)?;
     let provider = provider(&config, scope);
     let token_auth = match config.bearer_only {
-        // It asks for no tokens.
+        // A conf with `bearer_only` never requests tokens.
         true => ClientAuth::Public,
         false => auth(&config, &config.token_endpoint_auth_method, "token_endpoint_auth_method")?,
     };
@@ -48,7 +49,7 @@ pub(super) fn engine(config: Config, scope: &Scope<'_>) -> Result<Engine, ConfEr
     })
 }
 
-/// What the schema cannot say.
+/// Checks rules that the schema cannot express.
 fn check(config: &Config) -> Result<(), ConfError> {
     if !config.bearer_only && config.session.is_none() {
         return Err("property \"session.secret\" is required when \"bearer_only\" is false".into());
@@ -84,7 +85,7 @@ fn check(config: &Config) -> Result<(), ConfError> {
     Ok(())
 }
 
-/// A warning where bearer tokens count that were issued for anything.
+/// Returns a warning if bearer tokens issued to any client are accepted.
 pub(super) fn remarks(conf: &Value) -> Vec<Remark> {
     let is = |value: &Value| value.as_bool() == Some(true);
     let takes_tokens = is(&conf["bearer_only"])
@@ -106,7 +107,7 @@ pub(super) fn remarks(conf: &Value) -> Vec<Remark> {
     }]
 }
 
-/// The provider, which confs that name the same share.
+/// Returns the provider, shared by all confs that name the same one.
 fn provider(config: &Config, scope: &Scope<'_>) -> Arc<Provider> {
     let is_in_ms = config.timeout >= MILLISECONDS_FROM && config.timeout.is_multiple_of(1_000);
     let timeout_ms = config.timeout.saturating_mul(if is_in_ms { 1 } else { 1_000 });
@@ -121,11 +122,11 @@ fn provider(config: &Config, scope: &Scope<'_>) -> Arc<Provider> {
 fn rules(config: &Config) -> Result<Rules, ConfError> {
     let key = match &config.public_key {
         None => None,
-        // What a reference stands for is not known yet; no token is taken until it is.
+        // The value behind a reference is not known yet. Tokens are refused until it is.
         Some(pem) => match PublicKey::read(pem) {
             None if is_reference(pem) => Some(PublicKey::unknown()),
             None => {
-                let text = "property \"public_key\" is no public key, as PEM";
+                let text = "property \"public_key\" is not a PEM public key";
                 return Err(ConfError::in_field("public_key", text));
             }
             key => key,
@@ -189,7 +190,7 @@ fn bearer(config: &Config, scope: &Scope<'_>) -> Result<Bearer, ConfError> {
     })))
 }
 
-/// How the client shows who it is.
+/// Builds the client authentication for one endpoint.
 fn auth(config: &Config, method: &str, field: &'static str) -> Result<ClientAuth, ConfError> {
     let wrong = |text: &str| {
         ConfError::in_field(field, format!("property \"{field}\" validation failed: {text}"))
@@ -265,7 +266,8 @@ fn login(config: &Config, session: &Session, scope: &Scope<'_>) -> Result<Login,
 
 fn jar(config: &Config, session: &Session) -> Result<Jar, ConfError> {
     let wrong = |name: &str| {
-        let text = format!("property \"session.{name}\" has characters that no cookie has");
+        let text =
+            format!("property \"session.{name}\" contains characters that are invalid in a cookie");
         ConfError::in_field("session", text)
     };
     let name = session.cookie_name.as_deref().unwrap_or("session");

@@ -133,7 +133,7 @@ fn bad_confs_are_refused() {
         (json!({}), "property \"session.secret\" is required when \"bearer_only\" is false"),
         (json!({"session": {}}), "property \"secret\" is required"),
         (json!({"session": {"secret": "short"}}), "string too short, expected at least 16, got 5"),
-        (json!({"bearer_only": true, "public_key": "x"}), "is no public key, as PEM"),
+        (json!({"bearer_only": true, "public_key": "x"}), "is not a PEM public key"),
         (
             json!({"bearer_only": true, "token_signing_alg_values_expected": "RS256 XX"}),
             "XX is not known",
@@ -152,12 +152,15 @@ fn bad_confs_are_refused() {
             json!({"session": session, "proxy_opts": {"http_proxy": "http://a"}}),
             "providers are asked without a proxy here",
         ),
-        (json!({"session": session, "redirect_uri": "a b"}), "it has characters that no address has"),
+        (
+            json!({"session": session, "redirect_uri": "a b"}),
+            "it contains characters that are invalid in an address",
+        ),
         (json!({"session": session, "claim_schema": {"type": 7}}), "check claim_schema failed"),
         (json!({"unauth_action": "x"}), "matches none of the enum values"),
         (
             json!({"session": {"secret": "a secret of sixteen letters", "cookie_name": "a;b"}}),
-            "characters that no cookie has",
+            "characters that are invalid in a cookie",
         ),
     ] {
         let refusal = Harness::refusal::<OpenidConnect>(&merged(good.clone(), more));

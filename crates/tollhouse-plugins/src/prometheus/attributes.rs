@@ -1,5 +1,5 @@
-//! Reads `plugin_attr.prometheus` of the bootstrap file. What cannot be used is left out with a
-//! warning: a wrong label must not keep the gateway from serving.
+//! Parser for `plugin_attr.prometheus` of the bootstrap file. Invalid settings are skipped with a
+//! warning, because a wrong label must not stop the gateway.
 
 use serde_json::{Map, Value};
 use tollhouse_plugin::{Plugin, Services};
@@ -9,7 +9,7 @@ use tollhouse_telemetry::apisix::{
 
 use super::Prometheus;
 
-/// The settings that the attributes come to.
+/// Returns the settings from the attributes; defaults for absent or invalid ones.
 pub(super) fn settings(services: &Services) -> Settings {
     let attribute = |name| services.attribute(Prometheus::NAME, name);
     let prefix = attribute("metric_prefix").and_then(Value::as_str);
@@ -37,11 +37,11 @@ fn family_settings(conf: &Map<String, Value>) -> FamilySettings {
     let labels = conf.get("extra_labels").and_then(Value::as_array).into_iter().flatten();
     let extra_labels = labels.filter_map(Value::as_object).filter_map(extra_label).collect();
     let expire_s = conf.get("expire").and_then(Value::as_f64).unwrap_or_default();
-    // Saturates: negative ones never expire, as 0 does.
+    // The cast saturates: negative values become 0, which never expires.
     FamilySettings { extra_labels, expire_s: expire_s as u64 }
 }
 
-/// `{name: $variable}`.
+/// Parses `{name: $variable}`.
 fn extra_label(label: &Map<String, Value>) -> Option<ExtraLabel> {
     let (name, value) = label.iter().next()?;
     let variable = value.as_str().and_then(|value| value.strip_prefix('$'));
@@ -56,7 +56,7 @@ fn extra_label(label: &Map<String, Value>) -> Option<ExtraLabel> {
     }
 }
 
-/// Whether Prometheus takes it as the beginning of a name.
+/// Whether the text is valid at the start of a metric name.
 fn is_name(text: &str) -> bool {
     let is_start = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     text.bytes().next().is_some_and(is_start)

@@ -1,27 +1,27 @@
-//! Ids of several shapes, made of random numbers and the time.
+//! Generators of ids, from random numbers and the time.
 
-/// Where random bits come from.
+/// Source of random bits.
 type Random<'a> = &'a dyn Fn() -> u64;
 
-/// Characters of a nanoid.
+/// Length of a nanoid.
 const NANOID_CHARS: usize = 21;
 
-/// Characters of a KSUID: 20 bytes, base 62.
+/// Length of a KSUID: 20 bytes in base 62.
 const KSUID_CHARS: usize = 27;
 
-/// When the time of KSUIDs begins, in Unix seconds.
+/// Start of KSUID time, in Unix seconds.
 const KSUID_EPOCH_SECONDS: u64 = 1_400_000_000;
 
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 const URL_SAFE: &[u8; 64] = b"_-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// A UUID of random bits (RFC 9562, version 4).
+/// Returns a random UUID (RFC 9562, version 4).
 pub(super) fn uuid_v4(random: Random<'_>) -> String {
     hyphenated(wide(random), 4)
 }
 
-/// A UUID that begins with the time (RFC 9562, version 7).
+/// Returns a UUID that begins with the time (RFC 9562, version 7).
 pub(super) fn uuid_v7(random: Random<'_>, unix_ms: u64) -> String {
     const TIME_BITS: u32 = 48;
     let time = u128::from(unix_ms) << (u128::BITS - TIME_BITS);
@@ -40,22 +40,22 @@ fn hyphenated(bits: u128, version: u128) -> String {
     format!("{a}-{b}-{c}-{}-{}", &digits[16..20], &digits[20..])
 }
 
-/// Random characters that need no escaping in addresses.
+/// Returns random characters that need no escaping in URLs.
 pub(super) fn nanoid(random: Random<'_>) -> String {
     (0..NANOID_CHARS).map(|_| char::from(URL_SAFE[random() as usize % URL_SAFE.len()])).collect()
 }
 
-/// Random characters of a set.
+/// Returns random characters of a set.
 pub(super) fn random_text(random: Random<'_>, characters: &[char], length: usize) -> String {
     (0..length).filter_map(|_| characters.get(below(random, characters.len()))).collect()
 }
 
-/// A number below `bound`, all of them alike.
+/// Returns a uniformly distributed number below `bound`.
 fn below(random: Random<'_>, bound: usize) -> usize {
     ((u128::from(random()) * bound as u128) >> u64::BITS) as usize
 }
 
-/// Seconds, then 128 random bits; sorts by time.
+/// Returns a KSUID: 32 bits of seconds, then 128 random bits. Sorts by time.
 pub(super) fn ksuid(random: Random<'_>, unix_ms: u64) -> String {
     let seconds = (unix_ms / 1000).saturating_sub(KSUID_EPOCH_SECONDS) as u32;
     let mut bytes = [0; 20];
@@ -64,7 +64,7 @@ pub(super) fn ksuid(random: Random<'_>, unix_ms: u64) -> String {
     base_62(bytes)
 }
 
-/// A big-endian number of 160 bits in base 62.
+/// Writes a big-endian 160-bit number in base 62.
 fn base_62(mut number: [u8; 20]) -> String {
     let mut digits = [0; KSUID_CHARS];
     for digit in digits.iter_mut().rev() {

@@ -1,4 +1,4 @@
-//! What happens to the bytes of a body: all of them are replaced, or some, once all are there.
+//! Body filters: a fixed body, and replacements in a complete body.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Filter, Reach};
 use crate::shared::confs::substitute;
 use crate::shared::messages::compression::Encoding;
 
-/// A body instead of the one that there is.
+/// Filter that replaces the whole body.
 pub(super) struct FixedBody(pub Arc<[u8]>);
 
 impl BodyFilter for FixedBody {
@@ -19,7 +19,7 @@ impl BodyFilter for FixedBody {
     }
 }
 
-/// Replacements in a body that is kept until it is whole.
+/// Filter that collects the body and applies the replacements at its end.
 pub(super) struct Filters {
     filters: Arc<[Filter]>,
     encoding: Option<Encoding>,
@@ -38,7 +38,7 @@ impl Filters {
         Filters { filters, encoding, body, bytes_max, is_unreadable: false }
     }
 
-    /// Replaces what each filter finds; `None` where a search takes too long to say.
+    /// Applies all replacements; `None` if a search takes too long.
     fn rewritten(&self, mut body: Vec<u8>) -> Option<Vec<u8>> {
         let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
         for Filter { pattern, replacement, reach } in self.filters.iter() {

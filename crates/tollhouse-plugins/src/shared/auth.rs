@@ -1,5 +1,5 @@
-//! What plugins that find out who asks have in common: reading credentials, keeping them secret, and
-//! what becomes of requests without good ones.
+//! Shared code of authentication plugins: parsing credentials, hiding them, and treating requests
+//! without valid ones.
 
 pub(crate) mod base64;
 pub(crate) mod credentials;

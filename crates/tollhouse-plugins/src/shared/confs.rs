@@ -1,5 +1,5 @@
-//! What confs of several plugins may say, read and made ready for requests: lists of addresses and
-//! patterns, conditions, statuses, header lines, texts with variables.
+//! Configuration fields that several plugins share, parsed for use with requests: lists of
+//! addresses and patterns, conditions, statuses, header lines, texts with variables.
 
 pub(crate) mod addresses;
 pub(crate) mod conditions;

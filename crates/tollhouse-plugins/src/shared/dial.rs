@@ -1,4 +1,4 @@
-//! Opens connections to other services: log servers, policy servers, brokers.
+//! Connections to other services, such as log servers, policy servers and brokers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,12 +7,12 @@ use std::sync::OnceLock;
 use tollhouse_net::Stream;
 use tollhouse_net::tls::{self, Connector, TlsError, Trust};
 
-/// Whether certificates of servers are checked.
+/// Verification of server certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verification {
-    /// Against the roots of the system.
+    /// Against the system's root certificates.
     System,
-    /// Any certificate will do.
+    /// Off: any certificate is accepted.
     Off,
 }
 
@@ -22,14 +22,14 @@ impl From<bool> for Verification {
     }
 }
 
-/// Reads the system's roots ahead of the first connection: it takes tens of milliseconds, which no request should
-/// wait for.
+/// Loads the system's root certificates before the first connection. Loading takes tens of
+/// milliseconds, for which no request should wait.
 pub(crate) fn prepare_tls(verification: Verification) {
-    // A failure shows again, with its reason, where a connection needs the connector.
+    // A failure is reported again, with its reason, by the first connection.
     let _ = connector(verification);
 }
 
-/// Connects to the first address of `host` that takes it, over TLS where `tls` says so.
+/// Connects to the first address of `host` that accepts, over TLS if `tls` is set.
 pub(crate) async fn dial(host: &str, port: u16, tls: Option<Verification>) -> io::Result<Stream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses(host, port).await? {
@@ -48,7 +48,7 @@ pub(crate) async fn dial(host: &str, port: u16, tls: Option<Verification>) -> io
     Err(failure)
 }
 
-/// Where a server may be reached, in the order to try.
+/// Resolves a host to addresses, in the order in which to try them.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);

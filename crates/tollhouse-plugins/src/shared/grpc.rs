@@ -1,4 +1,4 @@
-//! What plugins need of gRPC on the wire (PROTOCOL-HTTP2 and PROTOCOL-WEB of gRPC).
+//! Wire format of gRPC for plugins (PROTOCOL-HTTP2 and PROTOCOL-WEB of gRPC).
 
 pub(crate) mod frames;
 pub(crate) mod outcome;
@@ -6,7 +6,7 @@ pub(crate) mod outcome;
 /// `Content-Type` of calls.
 pub(crate) const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-/// Whether an answer is one of gRPC; that of grpc-web is not.
+/// Whether an answer is gRPC, and not grpc-web.
 pub(crate) fn is_answer(content_type: Option<&[u8]>) -> bool {
     content_type.is_some_and(|value| {
         let base = CONTENT_TYPE.len();

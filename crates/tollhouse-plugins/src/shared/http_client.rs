@@ -1,7 +1,7 @@
-//! Asks other services over HTTP/1.1: policy servers, log servers, mirrors.
+//! HTTP/1.1 client for other services, such as policy servers, log servers and mirrors.
 //!
-//! Answers are read whole, within a bound; connections are kept for the next request by the core
-//! that opened them (`http_client/pool.rs`). Requests of clients do not travel this way.
+//! Answers are read whole, up to a limit. Connections are reused by the core that opened them
+//! (`http_client/pool.rs`). Client requests are not proxied through here.
 
 use std::io;
 use std::time::Duration;
@@ -23,11 +23,11 @@ mod target;
 pub(crate) use self::target::{Scheme, Target, TargetError};
 use crate::shared::dial::{Verification, dial, prepare_tls};
 
-/// Most bytes of an answer's body: such services say yes, no, or a page; whatever is longer comes
+/// Longest answer body in bytes. Such services return a decision or a page; longer answers come
 /// from the wrong server.
 const REPLY_BYTES_MAX: usize = 8 << 20;
 
-/// Header lines that this client writes itself, and those that end at each connection.
+/// Headers that this client writes itself, and hop-by-hop headers.
 const OWN_HEADERS: [&str; 9] = [
     "connection",
     "content-length",
@@ -40,20 +40,20 @@ const OWN_HEADERS: [&str; 9] = [
     "upgrade",
 ];
 
-/// What becomes of a connection when the answer is there.
+/// Treatment of a connection after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// It is closed.
+    /// Closed.
     Never,
-    /// It waits for the next request.
+    /// Kept for the next request.
     For {
         idle: Duration,
-        /// How many of them a core keeps for one server.
+        /// Idle connections per server and core.
         connections_max: usize,
     },
 }
 
-/// How a plugin talks to one kind of service.
+/// Client for one kind of service.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     timeout: Duration,
@@ -68,27 +68,27 @@ impl std::fmt::Debug for HttpClient {
     }
 }
 
-/// A request; `Host`, length and framing are the client's to write.
+/// Request. The client adds `Host`, length and framing.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub method: Vec<u8>,
     /// Path and query.
     pub path: Vec<u8>,
-    /// Header lines; those that no header can carry are left out. `Host` replaces the target's.
+    /// Headers; invalid ones are skipped. `Host` replaces the target's.
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Bytes,
-    /// Whether it may be sent twice.
+    /// Permission to send the request twice.
     pub repeat: Repeat,
 }
 
-/// Whether a request that a server may have seen already may be sent again, when the kept connection
-/// that it went over breaks.
+/// Condition for sending a request again that the server may already have seen, if its reused
+/// connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Repeat {
-    /// Where the method is idempotent (RFC 9110 §9.2.2).
+    /// If the method is idempotent (RFC 9110 §9.2.2).
     #[default]
     ByMethod,
-    /// It is a question, whatever its method: asking twice does no harm.
+    /// Always, because the request is a mere query whatever its method.
     Always,
 }
 
@@ -103,62 +103,59 @@ impl Call {
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub status: u16,
-    /// Header lines.
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Reply {
-    /// Every value of a header, in order.
+    /// Returns every value of a header, in order.
     pub fn values<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r [u8]> + use<'r> {
-        // A name that no header can have has no values.
+        // An invalid name has no values.
         let name = HeaderName::try_from(name).ok();
         let values = name.map(|name| self.headers.get_all(name).into_iter());
         values.into_iter().flatten().map(HeaderValue::as_bytes)
     }
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// It took too long.
     #[error("timeout")]
     Timeout,
-    /// No connection.
     #[error("failed to connect: {0}")]
     Connect(#[source] io::Error),
-    /// The connection broke, or the answer was none.
+    /// Broken connection or invalid answer.
     #[error("failed to exchange: {0}")]
     Exchange(#[from] hyper::Error),
-    /// The request has a method or path that cannot be sent.
+    /// Method or path that cannot be sent.
     #[error("bad request: {0}")]
     Request(String),
-    /// The answer is longer than anybody needs.
+    /// Answer over the size limit.
     #[error("the answer is longer than {0} bytes")]
     TooLarge(usize),
 }
 
-/// Why a connection brought no answer.
+/// Failure on one connection.
 struct Broken {
     error: ClientError,
-    /// Whether the server cannot have seen anything of the request.
+    /// Whether the server cannot have received any part of the request.
     is_unsent: bool,
 }
 
 impl HttpClient {
-    /// A client that gives up after `timeout`.
+    /// Returns a client with this timeout.
     pub fn new(timeout: Duration, verification: Verification, reuse: Reuse) -> Self {
         Self { timeout, verification, reuse, reply_bytes_max: REPLY_BYTES_MAX }
     }
 
-    /// The same for answers with bodies of at most so many bytes.
+    /// Sets the largest size of an answer's body, in bytes.
     #[must_use]
     pub fn with_replies_up_to(self, bytes: usize) -> Self {
         Self { reply_bytes_max: bytes, ..self }
     }
 
-    /// Reads the system's roots ahead of the first request, where `target` needs them: it takes
-    /// tens of milliseconds, which no request should wait for.
+    /// Loads the system's root certificates before the first request if `target` uses TLS. Loading
+    /// takes tens of milliseconds, for which no request should wait.
     #[must_use]
     pub fn prepared_for(self, target: &Target) -> Self {
         if target.scheme == Scheme::Https {
@@ -170,7 +167,7 @@ impl HttpClient {
     /// Sends `call` and reads the answer.
     ///
     /// # Errors
-    /// When there is none within the time.
+    /// If the exchange fails or exceeds the timeout.
     pub async fn send(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
         let exchange = self.exchange(target, call);
         tokio::time::timeout(self.timeout, exchange).await.map_err(|_| ClientError::Timeout)?
@@ -179,8 +176,8 @@ impl HttpClient {
     async fn exchange(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
         let key = PoolKey::new(target, self.verification);
         while let Some(live) = pool::take(&key) {
-            // Servers close idle connections when they like; such a race is not the caller's, as
-            // long as the server cannot have acted upon the request, or may act upon it twice.
+            // Servers close idle connections at any time. The caller does not see such a race, as
+            // long as the server cannot have processed the request, or may process it twice.
             match self.converse(&key, live, request(target, call.clone())?).await {
                 Err(Broken { error: ClientError::Exchange(error), is_unsent })
                     if is_unsent || call.is_repeatable() =>
@@ -194,7 +191,7 @@ impl HttpClient {
         let stream = dial(&target.host, target.port, tls).await;
         let stream = stream.map_err(ClientError::Connect)?;
         let mut settings = http1::Builder::new();
-        // Some servers are particular about the case of names, though none should be.
+        // Some servers need title-case header names, although names are case-insensitive.
         settings.title_case_headers(true);
         let (sender, connection) = settings.handshake(HyperStream::new(stream)).await?;
         let live = Live::drive(sender, connection);
@@ -202,7 +199,7 @@ impl HttpClient {
         answered.map_err(|broken| broken.error)
     }
 
-    /// One request on a connection, which is kept for the next where it may.
+    /// Sends one request over a connection, which is then kept for the next one if possible.
     async fn converse(
         &self,
         key: &PoolKey,
@@ -212,7 +209,7 @@ impl HttpClient {
         let unsent = |error: hyper::Error| Broken { error: error.into(), is_unsent: true };
         live.sender.ready().await.map_err(unsent)?;
         let sent = live.sender.try_send_request(request).await.map_err(|mut error| {
-            // The request comes back where nothing of it was written.
+            // The request is returned if no part of it was written.
             let is_unsent = error.take_message().is_some();
             Broken { error: error.into_error().into(), is_unsent }
         });
@@ -227,7 +224,7 @@ impl HttpClient {
     }
 }
 
-/// `call` as the library takes it.
+/// Converts `call` to the library's type.
 fn request(target: &Target, call: Call) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
     let refused = |error: &dyn std::fmt::Display| ClientError::Request(error.to_string());
     let method = hyper::Method::from_bytes(&call.method).map_err(|error| refused(&error))?;

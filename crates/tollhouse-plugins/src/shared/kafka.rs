@@ -1,8 +1,9 @@
-//! A producer of Kafka's: finds who leads the partitions of a topic, and has batches of records kept there.
+//! Kafka producer: finds the leaders of a topic's partitions and writes batches of records to them.
 //!
-//! One caller at a time; nothing waits here and nothing is tried twice but once, at once, where what was known may be
-//! out of date. Each step has a time limit and each answer a bound, so that a hostile broker costs no more than them.
-//! What is sent twice, because an answer got lost, is kept twice.
+//! One call at a time. Nothing is queued here. A failed batch is sent again once, immediately, and
+//! only if outdated metadata may be the reason. Each step has a timeout and each answer a size
+//! limit, so that a hostile broker costs no more than that. A batch that is sent twice because an
+//! answer was lost is stored twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,27 +22,27 @@ use crate::shared::dial::Verification;
 mod connection;
 mod error;
 
-/// Connections that are kept, one a broker: more brokers lead a topic of logs hardly ever, and what is beyond connects
-/// anew.
+/// Largest number of open connections, one per broker. Topics for logs rarely have more leaders;
+/// further brokers are connected for each batch.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Brokers beside those of the conf that are asked who leads: where those that the conf names are all away, some of
-/// the others are there, or the cluster is not.
+/// Largest number of brokers outside the conf that are asked for metadata, in case all configured
+/// ones are down.
 const OTHERS_ASKED_MAX: usize = 8;
 
-/// Bytes of a broker's name, as the DNS has them at most: a longer one is none, and would fill the log.
+/// Longest host name of a broker in bytes, as in DNS. A longer one is invalid and would fill the
+/// log.
 const HOST_BYTES_MAX: usize = 255;
 
-/// What a broker asks of who connects.
+/// Security settings of a connection to a broker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Security {
-    /// TLS, and whether its certificate counts; `None` in the open.
+    /// TLS and its verification; `None` for a plain connection.
     pub tls: Option<Verification>,
-    /// Who we are; `None` where nobody is asked.
+    /// Login; `None` if the broker needs none.
     pub login: Option<Arc<Login>>,
 }
 
-/// Who we are.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Login {
     pub mechanism: Mechanism,
@@ -55,12 +56,11 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// A broker as a conf names it.
+/// Configured broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub host: String,
     pub port: u16,
-    /// What this one asks for.
     pub security: Security,
 }
 
@@ -70,40 +70,40 @@ impl Address {
     }
 }
 
-/// What a producer is told.
+/// Settings of a producer.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Whom to ask first.
+    /// Bootstrap brokers.
     pub brokers: Vec<Address>,
     pub topic: String,
     pub acks: Acks,
-    /// What each step may take: to connect and log in, to ask who leads, to have a batch kept.
+    /// Timeout of each step: connecting and logging in, asking for metadata, writing a batch.
     pub step_time_max: Duration,
-    /// How long it is believed who leads.
+    /// Time for which metadata is trusted.
     pub believed_for: Duration,
 }
 
-/// See the module.
+/// Producer for one topic.
 pub(crate) struct Producer {
     settings: Settings,
     cluster: Mutex<Cluster>,
 }
 
-/// What is known, and who is connected.
+/// Known metadata and open connections.
 #[derive(Default)]
 struct Cluster {
     known: Option<Known>,
-    /// By numbers of brokers, in the order in which they were made.
+    /// Connections by broker id, oldest first.
     connections: Vec<(i32, Connection)>,
-    /// Brokers that the cluster had when it was last known.
+    /// Brokers outside the conf, from the last metadata.
     others: Vec<Address>,
-    /// Whose turn it is among partitions.
+    /// Next partition for records without a key.
     turn: usize,
 }
 
 struct Known {
     metadata: Metadata,
-    /// What the broker asked for that told it.
+    /// Security settings of the broker that sent the metadata.
     security: Security,
     since: Instant,
 }
@@ -115,15 +115,15 @@ impl std::fmt::Debug for Producer {
 }
 
 impl Producer {
-    /// One that has connected to nobody yet.
+    /// Returns a producer without connections.
     pub(crate) fn new(settings: Settings) -> Self {
         Self { settings, cluster: Mutex::default() }
     }
 
-    /// Has records kept in one partition: that of `key`, or the next in turn.
+    /// Writes records to one partition: that of `key`, or the next in turn.
     ///
     /// # Errors
-    /// Why they are not, or may not be.
+    /// If the records are not stored, or their acknowledgement is missing.
     pub(crate) async fn send(
         &self,
         records: &[Record<'_>],
@@ -137,7 +137,7 @@ impl Producer {
         let mut cluster = self.cluster.lock().await;
         let was_known = cluster.known.is_some() || !cluster.connections.is_empty();
         match self.attempt(&mut cluster, &batch, key).await {
-            // Leaders move, and brokers close connections that nobody uses: what was known is asked for anew.
+            // Leaders change, and brokers close idle connections, so everything is looked up again.
             Err(error) if error.may_be_out_of_date() => {
                 cluster.forget();
                 if !was_known {
@@ -172,7 +172,8 @@ impl Producer {
             let acks = self.settings.acks;
             request::produce(id, &Produce { topic, partition, acks, timeout_ms, batch })
         };
-        // A connection on which something went wrong is dropped: what comes late must meet nobody.
+        // A connection with an error is dropped, so that a late answer is not taken for that of a
+        // later request.
         let (id, frame) = connection.ask(produce).await?;
         let code = answer::read_produced(&frame, id, (topic, partition))?;
         cluster.keep_connection(leader.id, connection);
@@ -183,7 +184,7 @@ impl Producer {
         KafkaError::Refused { topic: self.settings.topic.clone(), code }
     }
 
-    /// Asks who leads, unless that is known and believed.
+    /// Loads metadata, unless the stored one is still trusted.
     async fn learn(&self, cluster: &mut Cluster) -> Result<(), KafkaError> {
         if let Some(known) = &cluster.known
             && known.since.elapsed() < self.settings.believed_for
@@ -195,7 +196,7 @@ impl Producer {
         for address in self.settings.brokers.iter().chain(&others) {
             match self.ask_leaders(cluster, address).await {
                 Ok(()) => return Ok(()),
-                // Every broker would say the same.
+                // Every broker would answer the same.
                 Err(error @ KafkaError::Refused { .. }) => {
                     cluster.others = others;
                     return Err(error);
@@ -211,7 +212,8 @@ impl Producer {
         }
         cluster.others = others;
         match &mut cluster.known {
-            // It still holds, as far as anybody can tell; if not, the leader that was says so.
+            // Without an answer, the old metadata is used further. A former leader would refuse the
+            // records.
             Some(known) => {
                 known.since = Instant::now();
                 Ok(())
@@ -252,7 +254,7 @@ impl Producer {
         Ok(())
     }
 
-    /// The partition that records go to, and who leads it.
+    /// Returns the partition for records and its leader.
     fn choose(
         &self,
         cluster: &mut Cluster,
@@ -281,8 +283,8 @@ impl Producer {
         Ok((chosen.index, broker.ok_or_else(leaderless)?.clone()))
     }
 
-    /// Where a broker of the cluster is, and what it asks for: what the conf says of it, else what it says of the one
-    /// that told of it.
+    /// Returns the address and security settings of a broker: those in the conf, or else the
+    /// settings of the broker that sent the metadata.
     fn address(&self, cluster: &Cluster, broker: &Broker) -> Address {
         let named = self.settings.brokers.iter().find(|address| address.is(broker));
         let told = cluster.known.as_ref().map(|known| known.security.clone());

@@ -1,5 +1,5 @@
-//! What limiters have in common: by which key and how much is counted, the table that counts here,
-//! and how requests are turned away. Counting elsewhere is in `redis`.
+//! Shared code of limiters: keys, amounts, the local table of counts, and refusals. Counting in
+//! Redis is in `redis`.
 
 pub(crate) mod amount;
 pub(crate) mod key;

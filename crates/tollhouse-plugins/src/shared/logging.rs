@@ -1,6 +1,6 @@
-//! What plugins that log exchanges have in common: the entry and what a conf says about it
-//! (`entry.rs`, `format.rs`), bodies in entries (`bodies.rs`), and delivery in batches
-//! (`batch.rs`, within the bounds of `pending.rs`). Where entries go is each plugin's own.
+//! Shared code of logging plugins: log entries and their configuration (`entry.rs`, `format.rs`),
+//! bodies in entries (`bodies.rs`), and delivery in batches (`batch.rs`, bounded by `pending.rs`).
+//! Each plugin implements its own destination.
 
 use std::sync::OnceLock;
 
@@ -22,26 +22,30 @@ pub(crate) mod queue;
 
 pub(crate) use entry::Entries;
 
-/// What a conf says about bodies in entries.
+/// Configuration of bodies in entries.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BodyFields {
-    /// Whether entries have the request's body.
+    /// Whether entries contain the request's body; off by default.
     #[serde(default)]
     pub include_req_body: bool,
-    /// The same, only where this expression holds.
+    /// Expression that must hold for the request's body to be included. Unset: it is always
+    /// included if `include_req_body` is on.
     #[schemars(length(min = 1))]
     pub include_req_body_expr: Option<Vec<Vec<Value>>>,
-    /// Whether entries have the answer's body.
+    /// Whether entries contain the answer's body; off by default.
     #[serde(default)]
     pub include_resp_body: bool,
-    /// The same, only where this expression holds.
+    /// Expression that must hold for the answer's body to be included. Unset: it is always included
+    /// if `include_resp_body` is on.
     #[schemars(length(min = 1))]
     pub include_resp_body_expr: Option<Vec<Vec<Value>>>,
-    /// Most bytes of the request's body in an entry; what follows is cut off.
+    /// Longest part of the request's body in an entry, in bytes; 512 KiB by default. The rest is
+    /// cut off.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_req_body_bytes: u64,
-    /// Most bytes of the answer's body in an entry; what follows is cut off.
+    /// Longest part of the answer's body in an entry, in bytes; 512 KiB by default. The rest is cut
+    /// off.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_resp_body_bytes: u64,
@@ -55,58 +59,58 @@ defaults! {
     default_batch_max_size: u64 = 1_000;
 }
 
-/// What a conf says about the shape of entries.
+/// Configuration of the format of entries.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct FormatFields {
-    /// The entry, instead of the default one: values are texts, variables such as `$host`, or
-    /// objects of the same kind.
+    /// Format of entries instead of the default one. Values are texts, variables such as `$host`,
+    /// or nested objects of the same kind.
     pub log_format: Option<Map<String, Value>>,
-    /// Fields besides those of the entry.
+    /// Additional fields of entries.
     pub log_format_extra: Option<Map<String, Value>>,
 }
 
-/// What a conf says about batches.
+/// Configuration of batches.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct BatchFields {
-    /// A name for messages about the batches.
+    /// Name of the queue in log messages.
     #[serde(default)]
     pub name: String,
-    /// How often a batch is tried again before it is dropped.
+    /// Number of times a failed batch is sent again before it is dropped; 0 by default.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub max_retry_count: u64,
-    /// Seconds between tries.
+    /// Seconds between retries; 1 by default.
     #[serde(default = "default_retry_delay")]
     #[schemars(range(min = 0))]
     pub retry_delay: u64,
-    /// Seconds after which a batch goes out, however small it is.
+    /// Longest time for which a batch is collected, in seconds; 60 by default.
     #[serde(default = "default_buffer_duration")]
     #[schemars(range(min = 1))]
     pub buffer_duration: u64,
-    /// Seconds without a new entry after which a batch goes out.
+    /// Seconds without a new entry after which a batch is sent; 5 by default.
     #[serde(default = "default_inactive_timeout")]
     #[schemars(range(min = 1))]
     pub inactive_timeout: u64,
-    /// Entries that make a batch go out at once.
+    /// Number of entries at which a batch is sent at once; 1000 by default.
     #[serde(default = "default_batch_max_size")]
     #[schemars(range(min = 1))]
     pub batch_max_size: u64,
 }
 
-/// What plugin metadata says for every conf of a logger that delivers in batches.
+/// Plugin metadata of loggers that deliver in batches: defaults for every conf.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it is read by name; its schema is what counts")]
 pub struct BatchMetadata {
-    /// The entry, where a conf does not say.
+    /// Log format for confs that have none.
     pub log_format: Option<Map<String, Value>>,
-    /// Fields besides those of the entry, where a conf does not say.
+    /// Additional fields for confs that have none.
     pub log_format_extra: Option<Map<String, Value>>,
-    /// Most entries that wait for delivery; more are dropped.
+    /// Largest number of entries that wait for delivery. Further entries are dropped.
     #[schemars(range(min = 1), extend("default" = pending::ENTRIES_MAX))]
     pub max_pending_entries: Option<u64>,
 }
 
-/// The machine's name.
+/// Returns the host name of the machine; `localhost` if it is unknown.
 fn hostname() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {

@@ -1,5 +1,5 @@
 //! Parts of HTTP messages that several plugins read or write: bodies and their encodings, dates,
-//! targets, and a request as a document.
+//! targets, and requests as documents.
 
 pub(crate) mod answer_body;
 pub(crate) mod body;

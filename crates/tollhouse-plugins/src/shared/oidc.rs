@@ -1,8 +1,9 @@
-//! OpenID Connect and OAuth 2.0: who brings a token that is good passes, who has logged in at a provider passes, and
-//! who has not is sent there. One engine, which plugins of different dialects configure.
+//! OpenID Connect and OAuth 2.0: requests with a valid token or session pass, and other browsers
+//! are redirected to the identity provider. Plugins of several dialects configure this one engine.
 //!
-//! What is asked of the provider is bounded in time and bytes, and whatever comes instead of an answer lets nobody
-//! pass. What nodes are told of the user, and which answers clients get, is in `engine.rs`; the log-in is in `flow.rs`.
+//! Requests to the provider are bounded in time and size. If the provider fails, no request passes.
+//! `engine.rs` decides about requests and builds answers for clients; `flow.rs` implements the
+//! login.
 
 mod assertion;
 mod checks;

@@ -1,8 +1,8 @@
-//! Counters that live in Redis: connections per core, scripts, and time limits.
+//! Redis client for counters: connections per core, scripts, timeouts.
 //!
-//! What a conf says about servers is in `redis/conf.rs`. A request waits for an answer as long as
-//! `redis_timeout` says and no longer, connecting included; whatever goes wrong is one
-//! [`Unavailable`], since a limiter does the same about all of it.
+//! `redis/conf.rs` parses the settings of servers. A request waits at most `redis_timeout`,
+//! including the connection. Every failure is one [`Unavailable`], because limiters treat all
+//! failures alike.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,34 +18,34 @@ use tokio::sync::{Mutex, OnceCell};
 
 pub(crate) mod conf;
 
-/// Servers that one core is connected to; more than confs of one gateway name. What is beyond
-/// connects anew.
+/// Largest number of servers with an open connection per core; more than a gateway's confs use.
+/// Further ones reconnect each time.
 const POOLS_MAX: usize = 64;
 
-/// Redis did not answer, or not in time, or with an error.
+/// Error: Redis did not answer in time, or with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unavailable;
 
-/// The servers of one conf; connections are opened when first needed.
+/// Servers of one conf; connections are opened on first use.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    /// What tells these servers from others on a core.
+    /// Key of these servers in a core's pool.
     name: Arc<str>,
     kind: Kind,
     timeout: Duration,
 }
 
-/// How the server to ask is found.
+/// Kind of setup, which decides how the right server is found.
 enum Kind {
     Single(Client),
     Cluster(ClusterClient),
-    /// The client remembers which sentinel answered last.
+    /// The client remembers the sentinel that answered last.
     Sentinel(Mutex<SentinelClient>),
 }
 
 impl std::fmt::Debug for Kind {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Clients know passwords.
+        // Clients contain passwords.
         out.write_str(match self {
             Kind::Single(_) => "Single",
             Kind::Cluster(_) => "Cluster",
@@ -54,42 +54,39 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// An open connection, shared by all requests of a core.
+/// Open connection, shared by all requests of a core.
 #[derive(Clone)]
 enum Connection {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
-/// A connection, or the attempt to open one that several requests wait for.
+/// Connection, or a connection attempt that several requests wait for.
 type Slot = Arc<OnceCell<Connection>>;
 
 thread_local! {
     static POOL: RefCell<HashMap<Arc<str>, Slot>> = RefCell::new(HashMap::new());
 }
 
-/// A script for a key, with what it is called with.
+/// Script with its keys and arguments.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     pub(crate) key: &'a [u8],
-    /// One that lies on the same server of a cluster.
+    /// Second key, on the same server of a cluster.
     pub(crate) further_key: Option<&'a [u8]>,
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
-/// An argument of a script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Argument<'a> {
-    /// A whole number.
     Whole(u64),
-    /// Any number.
     Number(f64),
     Text(&'a str),
 }
 
 impl Servers {
-    /// Runs a script; at most as long as the conf allows.
+    /// Runs a script, within the timeout of the conf.
     pub(crate) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, Unavailable> {
         match tokio::time::timeout(self.timeout, self.attempts(call)).await {
             Ok(Ok(reply)) => Ok(reply),
@@ -99,15 +96,15 @@ impl Servers {
             }
             Err(_) => {
                 tracing::debug!(server = &*self.name, "redis did not answer in time");
-                // Answers that arrive later must not meet the next request's wait.
+                // The connection is dropped, so that late answers cannot delay the next request.
                 self.forget(None);
                 Err(Unavailable)
             }
         }
     }
 
-    /// A connection that was open before may have been closed by the server meanwhile, so one that
-    /// turns out broken gets a second chance.
+    /// Runs a script, and once more over a new connection if a reused one was broken, because the
+    /// server may have closed it.
     async fn attempts<T: FromRedisValue>(&self, call: &Call<'_>) -> RedisResult<T> {
         let (slot, was_open) = self.slot();
         match self.attempt(&slot, call).await {
@@ -160,7 +157,7 @@ impl Servers {
         }
     }
 
-    /// This core's connection, and whether it was open before.
+    /// Returns this core's connection, and whether it was already open.
     fn slot(&self) -> (Slot, bool) {
         POOL.with_borrow_mut(|pool| {
             if pool.len() >= POOLS_MAX && !pool.contains_key(&self.name) {
@@ -172,7 +169,7 @@ impl Servers {
         })
     }
 
-    /// The next request opens a connection anew; unless another one did, since `slot` was taken.
+    /// Drops the connection, unless another request has replaced `slot` since.
     fn forget(&self, slot: Option<&Slot>) {
         POOL.with_borrow_mut(|pool| {
             let is_other = |current: &Slot| slot.is_some_and(|slot| !Arc::ptr_eq(slot, current));

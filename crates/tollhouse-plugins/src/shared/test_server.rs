@@ -1,4 +1,4 @@
-//! A small HTTP server inside of a test: tells what it was asked, answers what the test says.
+//! Small HTTP server for tests: records requests and sends configured answers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,12 +7,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A test that waits longer than this for a request has failed.
+/// Longest wait for a request; a test that waits longer fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Answer = dyn Fn(&str) -> String + Send + Sync;
 
-/// The server; its threads end with their connections.
+/// Test server; its threads end with their connections.
 pub(crate) struct TestServer {
     address: SocketAddr,
     requests: Mutex<Receiver<String>>,
@@ -20,7 +20,8 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    /// Answers each request by `answer`: raw bytes; an empty text closes the connection.
+    /// Starts a server that answers each request with the bytes from `answer`. An empty text closes
+    /// the connection.
     pub(crate) fn start(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
@@ -37,41 +38,41 @@ impl TestServer {
         Self { address, requests: Mutex::new(requests), connections }
     }
 
-    /// Answers 200 with an empty body.
+    /// Starts a server that answers 200 with an empty body.
     pub(crate) fn ok() -> Self {
         Self::start(|_| reply(200, "", ""))
     }
 
-    /// `http://127.0.0.1:<port><path>`.
+    /// Returns `http://127.0.0.1:<port><path>`.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The next request as it arrived.
+    /// Returns the next request as it arrived.
     pub(crate) fn next_request(&self) -> String {
         let requests = self.requests.lock().expect("no test panicked here");
         requests.recv_timeout(PATIENCE).expect("a request")
     }
 
-    /// How many connections were made.
+    /// Returns the number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// An answer with more header lines, each ended by `\r\n`.
+/// Builds an answer with additional header lines, each ending with CRLF.
 pub(crate) fn reply(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
 }
 
-/// The value of a header of a request.
+/// Returns the value of a request's header.
 pub(crate) fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
     let head = request.split("\r\n\r\n").next().unwrap_or_default();
     let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     lines.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(crate) fn body(request: &str) -> &str {
     request.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
@@ -80,7 +81,7 @@ fn serve(mut stream: TcpStream, answer: &Arc<Answer>, sender: &Sender<String>) {
     let mut kept = Vec::new();
     while let Some(request) = next(&mut stream, &mut kept) {
         let answered = answer(&request);
-        // A test that does not look any more is over.
+        // The test may have ended already.
         let _ = sender.send(request);
         if answered.is_empty() || stream.write_all(answered.as_bytes()).is_err() {
             return;

@@ -1,4 +1,4 @@
-//! Connections to servers of Dubbo: kept per core, one call at a time on each.
+//! Connections to Dubbo servers: pooled per core, one call at a time on each.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,19 +12,20 @@ use tollhouse_dubbo::{Frames, Invocation, Message, REPLY_VALUES_MAX, read_reply,
 use tollhouse_shenyu_gateway::{CallError, CallResult};
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// Connections that one core has open at a time: each call holds one, and clients can make any number.
+/// Largest number of open connections per core. Each call occupies one, and clients can make any
+/// number of calls.
 const OPEN_MAX: usize = 1024;
 
-/// Connections to one server that one core keeps for later calls.
+/// Largest number of idle connections per server and core.
 const KEPT_MAX: usize = 64;
 
-/// How long a connection is kept without a call: less than the three minutes after which servers close it.
+/// Time for which an idle connection is kept. Servers close it after three minutes.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// What a value of JSON takes in memory, in bytes.
+/// Memory of a JSON value, in bytes.
 const VALUE_BYTES: u64 = 80;
 
-/// Bytes read at once.
+/// Size of one read, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
 struct Connection {
@@ -40,7 +41,7 @@ thread_local! {
     static OPEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A place among the connections of a core.
+/// Slot among the open connections of a core; freed on drop.
 struct Open;
 
 impl Open {
@@ -55,12 +56,12 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // At the end of a thread there may be nothing left to count in.
+        // At the end of a thread the counter may already be gone.
         let _ = OPEN.try_with(|open| open.set(open.get().saturating_sub(1)));
     }
 }
 
-/// Calls a method on a server, `host:port`. What it answers takes its bytes of `memory`.
+/// Calls a method on a server (`host:port`). The answer's bytes are reserved from `memory`.
 pub(super) async fn call(
     server: &str,
     call: &Invocation<'_>,
@@ -69,7 +70,8 @@ pub(super) async fn call(
     let timeout = Duration::from_millis(call.timeout_ms);
     match tokio::time::timeout(timeout, attempt(server, call, memory)).await {
         Ok(result) => result,
-        // With it goes the connection, so that a late answer meets nobody.
+        // The connection is dropped too, so that a late answer is not taken for that of another
+        // call.
         Err(_) => Err(CallError::TimedOut),
     }
 }
@@ -96,7 +98,7 @@ async fn attempt(
 }
 
 fn no_memory() -> CallError {
-    CallError::Failed("there is no memory for what the server answers".to_owned())
+    CallError::Failed("not enough memory for the server's answer".to_owned())
 }
 
 async fn connect(server: &str) -> Result<Connection, CallError> {
@@ -104,13 +106,13 @@ async fn connect(server: &str) -> Result<Connection, CallError> {
     let open = Open::take().ok_or_else(|| unreachable("too many connections".to_owned()))?;
     let stream =
         TcpStream::connect(server).await.map_err(|error| unreachable(error.to_string()))?;
-    // Requests are small and each waits for its answer.
+    // Requests are small, and each waits for its answer.
     let _ = stream.set_nodelay(true);
     let (frames, since) = (Frames::default(), Instant::now());
     Ok(Connection { stream, frames, next_id: 1, since, _open: open })
 }
 
-/// A connection that was kept, and that its server has not closed meanwhile.
+/// Returns an idle connection that the server has not closed.
 fn take(server: &str) -> Option<Connection> {
     loop {
         let kept = KEPT.with_borrow_mut(|kept| kept.get_mut(server)?.pop());
@@ -125,7 +127,7 @@ fn keep(server: &str, mut connection: Connection) {
     connection.since = Instant::now();
     KEPT.with_borrow_mut(|kept| {
         if !kept.contains_key(server) {
-            // A server that is new here is the time to forget those that are not asked any more.
+            // A new server is a good moment to drop connections that are idle for too long.
             kept.retain(|_, waiting| {
                 waiting.retain(|it| it.since.elapsed() < IDLE_MAX);
                 !waiting.is_empty()
@@ -139,7 +141,8 @@ fn keep(server: &str, mut connection: Connection) {
 }
 
 impl Connection {
-    /// Takes in what the server has said meanwhile: it may have asked whether somebody is there, or gone.
+    /// Whether the connection is still open. Reads pending messages, such as heartbeats, and
+    /// answers them.
     fn is_alive(&mut self) -> bool {
         let mut piece = [0; READ_BYTES];
         loop {
@@ -151,12 +154,12 @@ impl Connection {
             loop {
                 match self.frames.message() {
                     Ok(Some(Message::Heartbeat(answer))) => {
-                        // Where it cannot be sent at once, the connection is as good as gone.
+                        // If the answer cannot be sent at once, the connection counts as closed.
                         if self.stream.try_write(&answer).ok() != Some(answer.len()) {
                             return false;
                         }
                     }
-                    // A server says so before it goes.
+                    // A server sends a notice before it closes.
                     Ok(Some(Message::Notice)) | Err(_) => return false,
                     Ok(Some(Message::Reply { .. })) => {}
                     Ok(None) => break,
@@ -165,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// Status and body of the answer to a call.
+    /// Sends a call and returns the status and body of its answer.
     async fn exchange(
         &mut self,
         call: &Invocation<'_>,
@@ -187,14 +190,13 @@ impl Connection {
                         let sent = self.stream.write_all(&answer).await;
                         sent.map_err(|error| failed(&error))?;
                     }
-                    // The answer to a call that was given up: its number is not ours, and it is
-                    // passed over.
+                    // Answer to a call that timed out: its id differs, and it is ignored.
                     Message::Reply { .. } | Message::Notice => {}
                 }
             }
             match self.stream.read(&mut piece).await {
                 Ok(0) => return Err(failed(&"the server closed the connection")),
-                // Twice: as they come, and as a message.
+                // Counted twice: as received bytes and as a message.
                 Ok(count) if held.resize(held.bytes() + 2 * count as u64) => {
                     self.frames.push(&piece[..count]);
                 }
@@ -221,7 +223,7 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// Calls with as much memory as it takes.
+    /// Calls with unlimited memory.
     async fn call(server: &str, call: &Invocation<'_>) -> Result<serde_json::Value, CallError> {
         let result = super::call(server, call, &MemoryBudget::unlimited()).await;
         result.map(|result| result.value)
@@ -240,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Reads a frame; what the peer sends may come in pieces.
+    /// Reads a frame, which may arrive in pieces.
     fn frame(stream: &mut StdStream) -> Option<(u8, [u8; 8])> {
         let mut head = [0; 16];
         stream.read_exact(&mut head).ok()?;
@@ -268,7 +270,7 @@ mod tests {
             let mut flags = Vec::new();
             for number in [0x91, 0x92] {
                 let (call, id) = frame(&mut stream).expect("a call");
-                // A question of its own first.
+                // The server sends a heartbeat first.
                 let heartbeat = [0xda, 0xbb, 0xe2, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, b'N'];
                 stream.write_all(&heartbeat).expect("it is sent");
                 let (answer, answered) = frame(&mut stream).expect("an answer");
@@ -292,7 +294,7 @@ mod tests {
     fn an_answer_takes_its_bytes_of_the_budget_and_fails_where_there_are_none() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let server = listener.local_addr().expect("it is bound").to_string();
-        // A text of many bytes, in Hessian 2: `S` and its length.
+        // Long text in Hessian 2: `S` and its length.
         const LETTERS: u16 = 40_000;
         let serving = std::thread::spawn(move || {
             for _ in 0..2 {
@@ -301,7 +303,7 @@ mod tests {
                 let mut body = vec![0x91, b'S'];
                 body.extend(LETTERS.to_be_bytes());
                 body.resize(body.len() + usize::from(LETTERS), b'x');
-                // The client hangs up where it has no room.
+                // The client closes the connection if it has no memory.
                 let _ = stream.write_all(&reply(id, &body));
             }
         });

@@ -1,17 +1,17 @@
-//! Forms that are sent to a server while a request waits, such as a code that becomes a token.
-//! What is sent, and what an answer means, is known to the rule that asks.
+//! Forms that are posted while a request waits, such as a code exchanged for a token. The calling
+//! rule knows the meaning of the form and its answer.
 
 use std::time::Duration;
 
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a connection is kept, and how many for a server.
+/// Idle time and number of connections per server.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max: 2 };
 
-/// Sends forms.
+/// Sender of forms.
 #[derive(Debug)]
 pub(super) struct Forms(HttpClient);
 
@@ -22,7 +22,8 @@ impl Default for Forms {
 }
 
 impl Forms {
-    /// The body of the answer; `None` where there is none with a status below 300. What is sent is told to nobody.
+    /// Posts a form and returns the body of the answer; `None` unless its status is below 300. The
+    /// form is never logged, because it may hold secrets.
     pub(super) async fn post(&self, url: &str, form: String) -> Option<Vec<u8>> {
         let target = Target::parse(url)
             .inspect_err(|error| tracing::warn!(url, %error, "a form cannot be sent"))
@@ -33,7 +34,7 @@ impl Forms {
             path: target.path.clone().into_bytes(),
             headers: vec![("Content-Type".to_owned(), form_type)],
             body: form.into(),
-            // A code is good for one answer.
+            // A code can be used only once.
             repeat: Repeat::ByMethod,
         };
         match self.0.send(&target, call).await {

@@ -1,4 +1,4 @@
-//! Users who log in for `oauth2`, by the engine that `openid-connect` has too.
+//! Logins for the `oauth2` plugin of ShenYu, with the engine of `openid-connect`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use crate::shared::oidc::{
     Login, Otherwise, Provider, Renewals, Rules, Source, UsedStates,
 };
 
-/// How long a provider's answer may take.
+/// Timeout for answers of the provider.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// How far clocks may be apart, in seconds.
+/// Largest difference between clocks, in seconds.
 const LEEWAY_S: u64 = 120;
-/// How old a provider's keys may be.
+/// Time after which the provider's keys are fetched again.
 const KEYS_AGE_MAX_MS: u64 = 86_400_000;
-/// How long sessions last: as those of `openid-connect` where a conf does not say.
+/// Lifetimes of sessions: the defaults of `openid-connect`.
 const LIFETIMES: Lifetimes = Lifetimes { idle_s: 900, rolling_s: 3_600, absolute_s: 86_400 };
 
-/// What all log-ins have in common.
+/// State that the logins of all clients share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     used_states: Arc<UsedStates>,
     renewals: Arc<Renewals>,
 }
 
-/// Those of one client.
+/// Logins of one client.
 #[derive(Debug)]
 struct ClientLogins(Engine);
 
 impl Shared {
-    /// What logs users in for a client.
+    /// Builds the login engine of a client.
     pub(super) fn client(&self, client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError> {
         let callback = Callback::read(Some(&client.redirect_uri));
         let callback = callback
@@ -77,7 +77,7 @@ impl Shared {
                 renewal_leeway_s: 0,
                 access_lasts_s: None,
                 verify_interval_s: None,
-                // Nodes get the token alone, and can ask themselves.
+                // Nodes get only the token, and can ask for the user's data themselves.
                 wants_userinfo: false,
                 revokes: false,
                 used_states: Arc::clone(&self.used_states),
@@ -87,7 +87,7 @@ impl Shared {
     }
 }
 
-/// Where the provider's addresses come from, and what tells it from others.
+/// Returns the source of the provider's addresses, and a name that identifies the provider.
 fn source(provider: &OAuth2Provider) -> (Source, String) {
     match provider {
         OAuth2Provider::Issuer(issuer) => (Source::issuer(issuer), issuer.clone()),
@@ -113,7 +113,8 @@ impl Logins for ClientLogins {
             match self.0.admit(cx, None).await {
                 Admission::Answered(answer) => Err(answer),
                 Admission::Passes(who, cookies) => {
-                    // Whoever passes is somebody; nothing else is ever asked of the engine here.
+                    // A request that passes always has a user, because unauthenticated ones are
+                    // redirected.
                     let who = who.ok_or_else(|| Box::new(Answer::status(401)))?;
                     who.note(cx, "oauth2");
                     let token = who.access_token.ok_or_else(|| Box::new(Answer::status(401)))?;
@@ -137,7 +138,7 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000;
 
-    /// Status, place and cookies of an answer.
+    /// Status, `Location` and cookies of an answer.
     type Sent = (u16, String, Vec<String>);
 
     fn admit(

@@ -1,5 +1,5 @@
-//! Records of exchanges for Elasticsearch, ClickHouse and Kafka, in batches, by what delivers those of loggers here.
-//! What a record holds is decided where it is taken; here it is only brought away.
+//! Delivery of exchange records to Elasticsearch, ClickHouse and Kafka, in batches, through the
+//! queues of the loggers. The content of a record is decided elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use crate::shared::logging::BatchFields;
 use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure, Outlet};
 use crate::shared::logging::kafka::{Form, Topic};
 
-/// How long a delivery may take.
+/// Timeout of a delivery.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a connection is kept: deliveries follow one another.
+/// Idle time and number of connections. One is enough, because deliveries follow each other.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(60), connections_max: 1 };
 
-/// What metrics take for the object that such queues belong to.
+/// Owner of these queues in metrics.
 const OWNER: &str = "shenyu";
 
-/// Bytes of records in a request to Kafka: what brokers and topics take that were told nothing.
+/// Longest request to Kafka in bytes: the default limit of brokers and topics.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Records in one.
+/// Largest number of records in a request.
 const REQUESTED_MAX: usize = 500;
-/// How long a step towards a broker may take, and how long it is believed who leads: less than Kafka's own clients
-/// have, since a broker that does not answer holds up all that waits.
+/// Timeout of a step with a broker, and time for which its metadata is trusted. Shorter than in
+/// Kafka's own clients, because a silent broker delays the whole queue.
 const STEP_TIME_MAX: Duration = Duration::from_secs(10);
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
-/// When batches go out: soon, as ShenYu sends them.
+/// Batching settings: short delays, like ShenYu's.
 fn fields(name: &str) -> BatchFields {
     BatchFields {
         name: name.to_owned(),
@@ -50,7 +50,7 @@ fn fields(name: &str) -> BatchFields {
     }
 }
 
-/// What takes records there.
+/// Builds the sink for a place.
 pub(super) fn sink(place: &RecordPlace, outlet: Outlet) -> Arc<dyn RecordSink> {
     let outlet = (outlet, OWNER);
     match place {
@@ -70,8 +70,8 @@ pub(super) fn sink(place: &RecordPlace, outlet: Outlet) -> Arc<dyn RecordSink> {
     }
 }
 
-/// A record each, without a key, once its partition's leader and all in step with it have it: as the producer of
-/// ShenYu's does that is told nothing of that.
+/// Builds the Kafka target: one entry per record, without a key, acknowledged by all in-sync
+/// replicas. These are the defaults of ShenYu's producer.
 fn deliveries(topic: &KafkaTopic) -> Topic {
     let login = topic.login.as_ref().map(|login| {
         let KafkaLogin { mechanism, user, password } = login.clone();
@@ -99,7 +99,7 @@ fn deliveries(topic: &KafkaTopic) -> Topic {
     }
 }
 
-/// What takes the records of a place.
+/// Queue of the records for one place.
 struct Sink<D: Delivery> {
     batches: Batches<D>,
 }
@@ -129,7 +129,8 @@ impl Server {
         let RecordStore { kind, host, port, user, password, database, .. } = store;
         let path = match kind {
             StoreKind::Elasticsearch => "/_bulk".to_owned(),
-            // What the table has no column for is left out. The name has nothing that would have to be encoded.
+            // Fields without a column are skipped. The database name contains no characters that
+            // need encoding.
             StoreKind::ClickHouse => format!(
                 "/?input_format_skip_unknown_fields=1&query=\
                  INSERT%20INTO%20%60{database}%60.{CLICKHOUSE_TABLE}%20FORMAT%20JSONEachRow"
@@ -160,7 +161,7 @@ impl Server {
         }
     }
 
-    /// The lines of a batch.
+    /// Joins a batch to the lines of a request.
     fn put_together(&self, batch: &[String]) -> String {
         let mut text = String::new();
         for row in batch {
@@ -219,7 +220,7 @@ mod tests {
         let sink = sink(&RecordPlace::Store(store(kind, &server.url(""))), outlet);
         sink.push(r#"{"path":"/a"}"#.to_owned());
         sink.push(r#"{"path":"/b"}"#.to_owned());
-        // The last of what waits goes out when nobody can add to it.
+        // The last batch is sent once the queue is closed.
         drop(sink);
         server.next_request()
     }

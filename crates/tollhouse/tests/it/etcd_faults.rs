@@ -175,7 +175,7 @@ fn marks_of_folders_that_were_removed_are_put_back() {
     let there: Vec<&str> = there.lines().filter(|key| !key.is_empty()).collect();
     assert_eq!(there, ["/apisix/routes/", "/apisix/routes/2"], "the mark, and all objects");
     wait_for("the route", || (gateway.client().get("/").text() == "a").then_some(()));
-    let text = "had been removed, and are there again";
+    let text = "had been removed, and were put back";
     wait_for(text, || gateway.output().text().contains(text).then_some(()));
 }
 

@@ -182,7 +182,7 @@ fn a_store_is_sealed_anew_by_one_command_that_may_be_killed() {
     }
     let ran = wait_for("whoever was killed to be forgotten", || {
         let ran = command(folder.path(), &line("reseal", &both));
-        (!ran.text.contains("somebody else seals the store anew")).then_some(ran)
+        (!ran.text.contains("another process is sealing the store again")).then_some(ran)
     });
     assert!(ran.status.success(), "{}", ran.text);
     assert!(ran.text.contains("nothing needs the older keys any more"), "{}", ran.text);

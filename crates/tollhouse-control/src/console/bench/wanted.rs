@@ -1,19 +1,18 @@
-//! What somebody wants to have measured: how it is read, what of it is too much, and which targets are allowed. Starts
-//! nothing.
+//! Requested load test: parsing, limits, and allowed targets.
 
 use std::net::IpAddr;
 
 use serde::Deserialize;
 
-/// The longest that all of one measurement may take, and the most connections it opens.
+/// Limits of one load test: total seconds, and connections.
 pub(super) const SECONDS_MAX: u64 = 600;
 pub(super) const CONNECTIONS_MAX: u32 = 2_000;
 const REPEAT_MAX: u64 = 10;
 
-/// Longest address.
+/// Longest accepted URL, in bytes.
 const URL_BYTES_MAX: usize = 2_000;
 
-/// What is to be measured.
+/// A requested load test.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
@@ -26,7 +25,7 @@ pub(super) struct Wanted {
     pub(super) seconds: u64,
     #[serde(default = "Wanted::repeat")]
     pub(super) repeat: u64,
-    /// Requests a second in all; at most as many as come where it is not said.
+    /// Total requests per second; as fast as possible if unset.
     #[serde(default)]
     pub(super) rate: Option<u64>,
 }
@@ -44,20 +43,20 @@ impl Wanted {
         3
     }
 
-    /// The arguments of `tollhouse bench`, but for where the result goes. The name is none of them: cases are compared
-    /// by what they are, whatever somebody called them.
+    /// Arguments of `tollhouse bench`, without the path of the result. The name is not an argument,
+    /// because comparisons match cases by their parameters and not by their names.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all: Vec<String> = ["bench", "http"].map(str::to_owned).into();
         all.extend(["--connections".into(), self.connections.to_string()]);
         all.extend(["--duration".into(), format!("{}s", self.seconds)]);
         all.extend(["--repeat".into(), self.repeat.to_string()]);
         all.extend(self.rate.into_iter().flat_map(|rate| ["--rate".into(), rate.to_string()]));
-        // What follows is no option, whatever it begins with.
+        // The URL follows `--`, so that it is never read as an option.
         all.extend(["--".into(), self.url.clone()]);
         all
     }
 
-    /// Refuses what is too much, and targets that nobody allowed.
+    /// Rejects values above the limits, and targets that are not allowed.
     pub(super) fn check(&self, targets: &[String]) -> Result<(), String> {
         let within = |name: &str, value: u64, max: u64| match value {
             0 => Err(format!("{name}: is at least 1")),
@@ -77,7 +76,7 @@ impl Wanted {
             return Err("name: is at most 100 bytes of one line".to_owned());
         }
         let (host, authority) = authority_of(&self.url)?;
-        // A page must not become a way to put load on anybody whom the operator has not named.
+        // The console must not direct load at machines that the operator has not allowed.
         let is_here = host == "localhost"
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         let is_named = targets.iter().any(|target| *target == authority || *target == host);
@@ -90,13 +89,13 @@ impl Wanted {
     }
 }
 
-/// The host of an address, and the host with its port.
+/// Host, and host with port, of a URL.
 fn authority_of(url: &str) -> Result<(String, String), String> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let rest = rest.ok_or("url: begins with http:// or https://")?;
     if url.len() > URL_BYTES_MAX || url.chars().any(|it| it.is_control() || it == ' ' || it == '\\')
     {
-        return Err("url: is no address".to_owned());
+        return Err("url: not a valid URL".to_owned());
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
     if authority.is_empty() || authority.contains('@') {
@@ -131,7 +130,7 @@ mod tests {
             (json!({"url": "http://10.0.0.1/"}), Some("neither on this machine")),
             (json!({"url": "http://127.0.0.1@10.0.0.1/"}), Some("no user")),
             (json!({"url": "http://127.0.0.1.example/"}), Some("neither on this machine")),
-            (json!({"url": "http://localhost\\@10.0.0.1/"}), Some("no address")),
+            (json!({"url": "http://localhost\\@10.0.0.1/"}), Some("not a valid URL")),
             (json!({"url": "file:///etc/passwd"}), Some("begins with http")),
             (json!({"url": "--json"}), Some("begins with http")),
             (json!({"url": "http://localhost/", "seconds": 601}), Some("at most 600")),

@@ -1,4 +1,5 @@
-//! The question as an exchange, for conditions that plugins have of their own.
+//! [`Exchange`] for a question, so that conditions of plugins can be evaluated without a
+//! connection.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

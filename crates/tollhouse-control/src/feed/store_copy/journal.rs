@@ -1,8 +1,9 @@
-//! Changes since a copy of the store was made, in a file that is only ever appended to: a change costs its own size, not
-//! that of all objects.
+//! Append-only file of changes since a copy of the store, so that recording a change costs only its
+//! own size.
 //!
-//! The first line says whether the journal goes on from the one before it. Each further line is a record behind its
-//! checksum. A record that is not whole ends a journal: the process was killed while it wrote.
+//! The first line says whether the journal continues the previous one. Each further line is a
+//! checksum and a record. An incomplete record ends the journal: the process was killed while
+//! writing it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{StoreCopy, UnusableCopy, hex, parse, private_file};
 
-/// Letters of a checksum.
+/// Length of a checksum in hexadecimal digits.
 const CHECKSUM_LETTERS: usize = 16;
 
-/// The first line.
+/// First line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     /// Whether the journal continues the previous journal, rather than a copy that may be unfinished.
@@ -27,11 +28,11 @@ struct Header {
 /// Changes that went into service together.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct Record {
-    /// The store's revision with them.
+    /// Revision of the store after the changes.
     pub(super) revision: u64,
     /// Time, in seconds since 1970.
     pub(super) at: u64,
-    /// Keys with their values; without one where the key is gone.
+    /// Keys with their new values; `None` for a deleted key.
     pub(super) changes: Vec<(String, Option<String>)>,
 }
 
@@ -44,19 +45,19 @@ pub(super) enum Base {
     Copy,
 }
 
-/// A journal that is written.
+/// A journal open for writing.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: Arc<File>,
-    /// Bytes of whole records.
+    /// Size of all complete records, including the header.
     pub(super) bytes: u64,
 }
 
 impl Journal {
-    /// Begins one.
+    /// Creates a journal file.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// If the file cannot be created.
     pub(super) fn begin(copy: &StoreCopy, number: u64, base: Base) -> io::Result<Self> {
         let mut file = private_file().append(true).open(copy.journal_path(number))?;
         file.set_len(0)?;
@@ -66,15 +67,16 @@ impl Journal {
         Ok(Self { file: Arc::new(file), bytes })
     }
 
-    /// Appends a record, whole or not at all. It outlasts the process; a loss of power only once it is flushed.
+    /// Appends a record, completely or not at all. The record survives a crash of the process at
+    /// once, and a power failure once the file is flushed.
     ///
     /// # Errors
-    /// The disk is full, or fails.
+    /// If the disk is full or fails.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         let record = serde_json::to_string(record)?;
         let line = format!("{} {record}\n", checksum(&record));
         if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
-            // What is left of it would end the journal for whoever reads it, too.
+            // Removes a partial record, because it would end the journal for readers.
             let _ = self.file.set_len(self.bytes);
             return Err(error);
         }
@@ -82,16 +84,17 @@ impl Journal {
         Ok(())
     }
 
-    /// The file, to be flushed.
+    /// The file, for flushing.
     pub(super) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 }
 
-/// Reads the journal that a copy names, and those that go on from it, as far as they are whole.
+/// Replays the first journal in `numbers` and those that continue it, up to the first incomplete
+/// record.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// If a journal cannot be read.
 pub(super) fn replay(
     copy: &StoreCopy,
     numbers: Range<u64>,
@@ -99,7 +102,7 @@ pub(super) fn replay(
 ) -> Result<(), UnusableCopy> {
     let first = numbers.start;
     if first == 0 {
-        // Copies of the first format have none.
+        // Copies in format 1 have no journal.
         return Ok(());
     }
     for number in numbers {
@@ -115,7 +118,7 @@ pub(super) fn replay(
     Ok(())
 }
 
-/// How a journal ends.
+/// State of a journal's last record.
 #[derive(PartialEq, Eq)]
 enum Ending {
     Whole,

@@ -1,9 +1,11 @@
-//! Keeps the copy of a shared store up to date. A change is in the journal before it serves, and so before the call that
-//! made it is answered: a gateway that is killed and starts while the store is away serves it. The journal is flushed
-//! within a second; only a loss of power can cost what it had in that time.
+//! Writer of the local copy of a shared store. A change is written to the journal before it goes
+//! into service, and so before the call that made it is answered. A gateway that is killed and
+//! restarts during an outage of the store therefore still serves it. The journal is flushed within
+//! one second; only a power failure can lose the changes of that second.
 //!
-//! A copy as a whole is written at a start, whenever the store is read anew, and once the journal has as many bytes as
-//! the copy, out of both: each byte of a change is written a bounded number of times.
+//! A full copy is written at the start, after each full reading of the store, and once the journal
+//! is as large as the copy. In the last case copy and journal are merged. So each byte of a change
+//! is written a bounded number of times.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,28 +20,29 @@ use tollhouse_telemetry::Metrics;
 use super::journal::{Base, Journal, Record};
 use super::{Copied, StoreCopy};
 
-/// Bytes of a journal up to which it is not folded into the copy, however small that is.
+/// Journals below this size in bytes are not merged into the copy, however small the copy is.
 const JOURNAL_BYTES_MIN: u64 = 1024 * 1024;
 
-/// How many times the bytes after which they are folded journals may have, where folding fails.
+/// Limit of unmerged journals, as a multiple of the merge threshold. It applies if merging fails
+/// repeatedly.
 const JOURNALS_MAX: u64 = 4;
 
-/// Longest time until what was written to the journal is flushed.
+/// Longest delay before journal writes are flushed to disk.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// Wait before a copy is made anew that could not be written.
+/// Delay before a failed copy is retried.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// State of the copy and its journals.
 #[derive(Debug)]
 pub struct CopyKeeper {
     copy: StoreCopy,
     metrics: Arc<Metrics>,
     /// `None` before the first copy, and after a write to the disk has failed: the stored copy then stays as it is.
     journal: Option<Journal>,
-    /// The number of the newest journal.
+    /// Number of the newest journal.
     number: u64,
-    /// Bytes of the journals that go on from the copy on the disk, without the newest.
+    /// Size in bytes of the unmerged journals, without the newest.
     older_bytes: u64,
     copy_bytes: u64,
     writing: Option<Writing>,
@@ -51,12 +54,12 @@ pub struct CopyKeeper {
 #[derive(Debug)]
 struct Writing {
     base: Base,
-    /// Gives its bytes.
+    /// Returns the size of the copy in bytes.
     task: JoinHandle<io::Result<u64>>,
 }
 
 impl CopyKeeper {
-    /// Of a copy, about which nothing has been done yet.
+    /// Starts idle; the first copy is written by `replace`.
     pub fn new(copy: StoreCopy, metrics: Arc<Metrics>) -> Self {
         Self {
             copy,
@@ -71,12 +74,12 @@ impl CopyKeeper {
         }
     }
 
-    /// The newest revision that a former process has kept.
+    /// Newest revision that an earlier process has saved.
     pub fn newest(&self) -> Option<Revision> {
         self.copy.newest()
     }
 
-    /// Begins to write a copy of all there is.
+    /// Starts writing a full copy of a listing.
     pub async fn replace(&mut self, listing: &Listing) {
         self.finish_writing().await;
         self.retry_at = None;
@@ -84,7 +87,7 @@ impl CopyKeeper {
             self.number = self.copy.last_number();
         }
         let entries = listing.entries.iter().filter(|entry| self.copy.is_copied(&entry.key));
-        // What is no text is no object either.
+        // A value that is not UTF-8 is not an object.
         let entries = entries.filter_map(|entry| {
             Some((entry.key.to_string(), std::str::from_utf8(&entry.value).ok()?.to_owned()))
         });
@@ -95,9 +98,9 @@ impl CopyKeeper {
         }
     }
 
-    /// Takes note of changes up to a revision that are about to serve.
+    /// Appends changes that are about to go into service.
     pub async fn note(&mut self, events: &[Event], revision: Revision) {
-        // They go on from a copy that is on the disk.
+        // The journal continues a copy, so that the copy must be on disk first.
         if self.writing.as_ref().is_some_and(|it| it.base == Base::Copy || it.task.is_finished()) {
             self.finish_writing().await;
         }
@@ -126,7 +129,7 @@ impl CopyKeeper {
         }
     }
 
-    /// Waits until a copy that could not be written is to be made anew. Dropping the future loses nothing.
+    /// Waits until a failed copy is due for a retry. Cancel safe.
     pub async fn retry(&self) {
         match self.retry_at {
             Some(at) => tokio::time::sleep_until(at).await,
@@ -162,7 +165,7 @@ impl CopyKeeper {
         }
     }
 
-    /// Has a copy written on another thread, from which the newest journal goes on.
+    /// Starts writing a copy on a blocking thread. The newest journal continues it.
     fn write(
         &mut self,
         base: Base,
@@ -181,12 +184,12 @@ impl CopyKeeper {
         self.writing = Some(Writing { base, task });
     }
 
-    /// Waits for the end of a copy that is being written.
+    /// Waits for the copy that is being written.
     pub(super) async fn finish_writing(&mut self) {
         let Some(Writing { base, task }) = self.writing.take() else { return };
         match task.await.map_err(io::Error::other).flatten() {
             Ok(bytes) => (self.copy_bytes, self.older_bytes) = (bytes, 0),
-            // The former copy and all journals from it on are there.
+            // The previous copy and all its journals are still intact.
             Err(error) if base == Base::Journal => {
                 tracing::warn!(%error, "the journal of the store's copy cannot be folded into it");
             }
@@ -200,7 +203,7 @@ impl CopyKeeper {
         let file = journal.file();
         self.flush = Some(tokio::spawn(async move {
             tokio::time::sleep(FLUSH_WAIT).await;
-            // Its failure is seen at the next write at the latest.
+            // A failure shows again at the next write.
             let _ = tokio::task::spawn_blocking(move || file.sync_data()).await;
         }));
     }
@@ -218,7 +221,7 @@ impl CopyKeeper {
 }
 
 impl StoreCopy {
-    /// The highest number of a journal that there is, or that a copy names.
+    /// Highest journal number among the files and the copy's header.
     fn last_number(&self) -> u64 {
         let named = self.header().map_or(0, |header| header.journal);
         self.journals().max().unwrap_or(0).max(named)
@@ -226,7 +229,7 @@ impl StoreCopy {
 
     fn remove_journals_before(&self, number: u64) {
         for old in self.journals().filter(|old| *old < number) {
-            // One that stays is not read any more.
+            // A journal that cannot be removed is never read again.
             let _ = std::fs::remove_file(self.journal_path(old));
         }
     }
@@ -239,7 +242,7 @@ impl StoreCopy {
     }
 }
 
-/// The value from now on; none where the key is gone, or holds no text.
+/// New value of the key; `None` if the key was deleted or the value is not UTF-8.
 fn text_of(event: &Event) -> Option<String> {
     match event {
         Event::Put(entry) => std::str::from_utf8(&entry.value).ok().map(str::to_owned),

@@ -1,5 +1,5 @@
-//! Whether an import is under way in a store that is followed: what its commits bring is held back until all
-//! of them are there.
+//! Detection of imports in a followed store: the commits of an import are held back until all are
+//! there.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tollhouse_store::{Event, Listing};
 
 use crate::feed::import_marker::ImportMarker;
 
-/// How long an import whose importer has died may be taken up again before what there is of it is served.
+/// Time that an interrupted import may be resumed before its incomplete result is served.
 const RESUMPTION_WAIT: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// Import state of a store.
 #[derive(Debug)]
 pub(super) struct Import {
     marker: ImportMarker,
@@ -20,22 +20,22 @@ pub(super) struct Import {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// There is none, or it has been given up.
+    /// No import, or an abandoned one.
     None,
-    /// Somebody writes.
+    /// An importer is writing.
     UnderWay,
-    /// Nobody has written since; until when somebody may go on.
+    /// The importer died; another may resume until this time.
     BrokenOff(Instant),
 }
 
-/// What a commit has to do with an import.
+/// Relation of a commit to an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Nothing.
+    /// Not part of an import.
     None,
-    /// It is a part of one that is not whole yet.
+    /// Part of an incomplete import.
     Held,
-    /// It makes one whole.
+    /// The last commit of an import.
     Last,
 }
 
@@ -44,7 +44,7 @@ impl Import {
         Self { marker, state: State::None }
     }
 
-    /// Takes note of a commit.
+    /// Classifies a commit, and updates the state.
     pub(super) fn note(&mut self, events: &[Event]) -> Part {
         let mut part = None;
         for event in events {
@@ -68,7 +68,8 @@ impl Import {
         })
     }
 
-    /// Takes note of all there is. Whether it is half of something: then what came before it is the better.
+    /// Classifies a full listing, and updates the state. If the listing is not complete, the
+    /// previous configuration should stay.
     pub(super) fn read(&mut self, listing: &Listing) -> Whole {
         let has = |key: &str| listing.entries.iter().any(|entry| *entry.key == *key);
         let (is_begun, is_alive) = (has(&self.marker.begun), has(&self.marker.alive));
@@ -85,7 +86,7 @@ impl Import {
         }
     }
 
-    /// When an import that was broken off is waited for no more.
+    /// Time at which an interrupted import is abandoned.
     pub(super) fn given_up_at(&self) -> Option<Instant> {
         match self.state {
             State::BrokenOff(until) => Some(until),
@@ -93,23 +94,23 @@ impl Import {
         }
     }
 
-    /// Waits no more.
+    /// Abandons the import, so that its objects are served as they are.
     pub(super) fn give_up(&mut self) {
         self.state = State::None;
     }
 
-    /// Whether what is in service is older than the store on purpose.
+    /// Whether the configuration in service is deliberately older than the store.
     pub(super) fn is_held(&self) -> bool {
         self.state != State::None
     }
 }
 
-/// Whether a listing is whole.
+/// Completeness of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whole {
     Yes,
-    /// An import is under way, or may be taken up again.
+    /// An import is running, or may still be resumed.
     NotYet,
-    /// An import was broken off, long ago.
+    /// An import was interrupted and not resumed in time.
     GivenUp,
 }

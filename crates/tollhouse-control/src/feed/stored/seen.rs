@@ -1,33 +1,33 @@
-//! What was read of a store: the keys of its objects with the revisions of their values, and in what a listing
-//! differs from that. What is to be done about a difference is not decided here.
+//! Record of the keys and revisions that were read from a store, and its comparison with a listing.
+//! Callers decide how to handle differences.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 use tollhouse_store::{Event, Listing, Revision};
 
-/// See the module.
+/// Revision of each object's value, by key.
 #[derive(Debug, Default)]
 pub(super) struct Seen(HashMap<Box<str>, Revision>);
 
-/// A key whose value was read otherwise than it is listed.
+/// A key whose last read revision differs from the listed one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Difference {
     pub(super) key: Box<str>,
-    /// The revision of the value that was read; none where there was none.
+    /// Last revision that was read; `None` if the key was not read.
     seen: Option<Revision>,
-    /// The one of the listing.
+    /// Revision in the listing; `None` if the key is not listed.
     listed: Option<Revision>,
 }
 
 impl Seen {
-    /// All objects of a listing.
+    /// Records the objects of a listing.
     pub(super) fn from_listing(listing: &Listing, is_object: impl Fn(&str) -> bool) -> Self {
         let objects = listing.entries.iter().filter(|entry| is_object(&entry.key));
         Self(objects.map(|entry| (entry.key.clone(), entry.mod_revision)).collect())
     }
 
-    /// Takes note of a commit.
+    /// Updates the record by a commit.
     pub(super) fn note(&mut self, events: &[Event], is_object: impl Fn(&str) -> bool) {
         for event in events.iter().filter(|event| is_object(event.key())) {
             match event {
@@ -37,18 +37,17 @@ impl Seen {
         }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many of them a newer listing does not have.
+    /// Number of recorded keys that a newer listing lacks.
     pub(super) fn missing_in(&self, newer: &Self) -> usize {
         self.0.keys().filter(|key| !newer.0.contains_key(*key)).count()
     }
 
-    /// In what a listing differs. What it cannot know of yet is no difference; what it knows and has not been
-    /// read yet is one, until it has.
+    /// Differences from a listing. A change newer than the listing does not count. A listed change
+    /// that has not been read yet counts until it is read.
     pub(super) fn differences(&self, listed: &Self, listed_at: Revision) -> BTreeSet<Difference> {
         let new = |key: &str, seen, listed| Difference { key: key.into(), seen, listed };
         let not_read = listed.0.iter().filter_map(|(key, revision)| {

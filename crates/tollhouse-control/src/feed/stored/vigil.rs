@@ -1,6 +1,6 @@
-//! What is looked after of a store that others write too: whether it still is this cluster's, whether what it lists
-//! can be true, whether an import is under way in it, and, every ten minutes, whether what was read of it is what it
-//! holds. Reading the store and telling what has changed is the follower's.
+//! Safety checks for a store that others write too. They detect a store of another cluster, an
+//! implausible listing, and a running import. About every ten minutes an audit compares the objects
+//! that were read with the store. The follower reads the store and computes changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::feed::import_marker::ImportMarker;
 use crate::feed::store_copy::{CopyKeeper, StoreCopy};
 use crate::outages::{Outages, Part};
 
-/// How often what was read is compared with the store: lost events are a fault of some versions of etcd, which
-/// this bounds. By chance up to a fifth more, so that of many gateways not all read at once.
+/// Interval between audits, plus up to a fifth at random, so that many gateways do not read at
+/// once. Audits bound the effect of etcd versions that lose events.
 const AUDIT_INTERVAL: Duration = Duration::from_secs(540);
 
-/// When a doubt is looked into again. An event that is on its way arrives by then.
+/// Wait before a doubtful result is checked again, so that events in flight can arrive.
 const SECOND_LOOK: Duration = Duration::from_secs(10);
 
-/// When marks of folders are tried to be put back again that could not be.
+/// Wait before a failed restoration of folder markers is retried.
 const MARKS_RETRY: Duration = Duration::from_secs(60);
 
-/// Keys that are named of those that differ.
+/// Limit of differing keys that a message names.
 const KEYS_NAMED_MAX: usize = 5;
 
-/// What there is to know of a store that is shared.
+/// Data about a shared store.
 #[derive(Debug, Clone)]
 pub struct SharedStore {
-    /// The cluster that it is of.
+    /// The store's cluster.
     pub cluster: ClusterId,
-    /// Where differences are counted.
+    /// Counters of differences and rewinds.
     pub metrics: Arc<Metrics>,
     /// Copy of the objects on the disk, for starts without the store.
     pub copy: Option<StoreCopy>,
@@ -51,33 +51,33 @@ impl SharedStore {
     }
 }
 
-/// Reading the store for an audit.
+/// State of the periodic audit.
 struct Audit {
     due: Instant,
     reading: Option<BoxFuture<'static, Result<Listing, StoreError>>>,
-    /// Differences that may be events on their way.
+    /// Differences found once; they may be events in flight.
     suspects: BTreeSet<Difference>,
 }
 
-/// The marks of folders, and what has to be done about them.
+/// Folder markers, and their pending restoration.
 struct Marks {
     marks: FolderMarks,
     /// Whether all of them have been seen once. Marks that never existed are not created here.
     were_there: bool,
-    /// When those that are missing are put back.
+    /// Time of the next restoration; `None` if no marker is missing.
     due: Option<Instant>,
     putting: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
-/// A store that is at an earlier revision than it was.
+/// The store's revision is lower than one it had before.
 struct Rewind {
     /// Newest revision before the rewind.
     from: Revision,
-    /// The report of it.
+    /// Message for the outage report.
     reason: String,
 }
 
-/// See the module.
+/// State of the checks for one followed folder.
 pub(super) struct Vigil {
     store: Arc<dyn Store>,
     prefix: String,
@@ -88,13 +88,13 @@ pub(super) struct Vigil {
     seen: Seen,
     import: Import,
     audit: Audit,
-    /// Where it is the whole prefix that is followed.
+    /// `Some` only if the whole prefix is followed.
     marks: Option<Marks>,
-    /// Whether the last listing lacked most of what there was.
+    /// Whether the last listing lacked most objects.
     doubted: bool,
-    /// The newest revision that the store is known to have had.
+    /// Highest revision that the store is known to have had.
     newest: Revision,
-    /// That it has gone back, until it has come past where it was.
+    /// Set until the store has passed its earlier revision.
     rewind: Option<Rewind>,
     random: Random,
 }
@@ -102,27 +102,27 @@ pub(super) struct Vigil {
 /// Treatment of a commit by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// To be put into service.
+    /// Put it into service.
     Serve,
-    /// To be left aside: everything is read anew once more has come.
+    /// Hold it back; a full reading follows once the import is complete.
     Hold,
-    /// Everything is to be read anew now.
+    /// Read everything again now.
     ReadAnew,
 }
 
-/// What a listing is.
+/// Treatment of a listing by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// To be put into service.
+    /// Put it into service.
     Serve,
-    /// Half of something: to be left aside, and followed from there.
+    /// Hold it back because of an incomplete import, and watch from there.
     Hold,
-    /// Not to be believed yet: to be asked for again after this time.
+    /// Implausible; list again after this time.
     AskAgain(Duration),
 }
 
 impl Vigil {
-    /// Over what lies in this folder of a store; which keys are those of objects is given.
+    /// Creates the checks for one folder of a store. `is_object` accepts the keys of objects.
     pub(super) fn new(
         (store, outages): (Arc<dyn Store>, Arc<Outages>),
         shared: SharedStore,
@@ -150,12 +150,12 @@ impl Vigil {
         vigil
     }
 
-    /// Judges all there is; what is to be served is taken note of.
+    /// Judges a full listing. A listing to serve is recorded for the next audit.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub(super) async fn examine(&mut self, listing: &Listing) -> Result<Judgement, StoreError> {
-        // Asked after it was listed: a store is not emptied and filled again between the two.
+        // Checked after listing, because a store is not emptied and refilled between the two reads.
         let there = cluster_id::find(self.store.as_ref(), &self.prefix).await?;
         if there.as_ref() != Some(&self.shared.cluster) {
             let there = there.map_or("none".to_owned(), |there| there.to_string());
@@ -176,8 +176,8 @@ impl Vigil {
         let lacks_most = missing * 2 > all;
         if lacks_most && !std::mem::replace(&mut self.doubted, true) {
             self.doubt(&format!(
-                "the store lists {missing} of {all} objects no more, and nobody was seen to delete them: it is \
-                 asked once more before they go out of service"
+                "the store no longer lists {missing} of {all} objects, though no deletion was seen: it is \
+                 read once more before they go out of service"
             ));
             return Ok(Judgement::AskAgain(SECOND_LOOK));
         }
@@ -197,14 +197,15 @@ impl Vigil {
         Ok(Judgement::Serve)
     }
 
-    /// Takes note of a commit.
+    /// Judges a commit, and records it.
     pub(super) fn note(&mut self, changes: &Changes) -> Verdict {
         self.newest = self.newest.max(changes.revision);
         if self.rewind.as_ref().is_some_and(|rewind| rewind.from < changes.revision) {
             self.rewind = None;
             self.outages.clear(Part::StoreContents);
         }
-        // Of those that wait too: what they delete is not missing from the next listing.
+        // Records held commits too, so that their deletions do not count as missing in the next
+        // listing.
         self.seen.note(&changes.events, &*self.is_object);
         if let Some(marks) = &mut self.marks {
             marks.note(&changes.events);
@@ -216,16 +217,17 @@ impl Vigil {
         }
     }
 
-    /// Takes note of a revision that the store had before this process.
+    /// Records a revision that the store had before this process started.
     pub(super) fn had(&mut self, revision: Revision) {
         self.newest = self.newest.max(revision);
     }
 
-    /// A revision below one that was read: the store was put back to an older snapshot, or has lost commits that it had
-    /// confirmed. Revisions that were forgotten are another thing: they are below the newest one, which rises.
+    /// Reports a revision below an earlier one: the store was restored from an older snapshot, or
+    /// lost confirmed commits. Compaction does not trigger this, because it leaves the newest
+    /// revision unchanged.
     fn look_for_rewind(&mut self, now: Revision, missing: usize) {
         let before = std::mem::replace(&mut self.newest, now);
-        // Of two that follow the store, the one of all objects tells it.
+        // Two followers share the store; only the one of all objects reports.
         if now >= before || self.marks.is_none() {
             return;
         }
@@ -239,13 +241,13 @@ impl Vigil {
         self.rewind = Some(Rewind { from: before, reason });
     }
 
-    /// Whether what comes is left aside for now.
+    /// Whether commits are currently held back.
     pub(super) fn is_held(&self) -> bool {
         self.import.is_held()
     }
 
-    /// Waits until everything has to be read anew without anything having come. Dropping the future loses
-    /// nothing.
+    /// Waits until a full reading is needed for a reason other than an event, such as an audit.
+    /// Cancel safe.
     pub(super) async fn alarm(&mut self) {
         loop {
             if let Some(reading) = &mut self.audit.reading {
@@ -272,7 +274,7 @@ impl Vigil {
                 return;
             }
             if self.import.is_held() {
-                // What is in service is older on purpose.
+                // During an import the configuration in service is deliberately older.
                 self.audit_later();
                 continue;
             }
@@ -281,7 +283,8 @@ impl Vigil {
         }
     }
 
-    /// Whether what was read is not what is listed, nor about to be: differences that were there before.
+    /// Whether the listing has differences that the previous audit found too, so that they are not
+    /// events in flight.
     fn differs(&mut self, listing: &Listing) -> bool {
         let listed = Seen::from_listing(listing, &*self.is_object);
         let found = self.seen.differences(&listed, listing.revision);
@@ -301,7 +304,7 @@ impl Vigil {
         tracing::error!(
             differences,
             keys = keys.join(", "),
-            "what is in service differs from what the store holds, though nothing was heard of it: it is read anew"
+            "the configuration in service differs from the store, though no change was reported: the store is read again"
         );
         let count = u64::try_from(differences).unwrap_or(u64::MAX);
         self.shared.metrics.process().store_differences.add(count);
@@ -322,7 +325,7 @@ impl Vigil {
 
     fn doubt_import(&self) {
         self.doubt(
-            "an import was broken off and not taken up again: what there is of it is in service; repeat the import",
+            "an import was interrupted and not resumed: its incomplete result is in service; repeat the import",
         );
     }
 }
@@ -347,10 +350,10 @@ impl Marks {
         }
     }
 
-    /// Puts back what is missing; when it is to be tried again. Dropping the future loses nothing.
+    /// Restores missing markers, and returns the time of a retry. Cancel safe.
     async fn put_back(&mut self, store: &Arc<dyn Store>) -> Option<Instant> {
         if self.putting.is_none() && self.due? <= Instant::now() {
-            // What goes missing from now on is another time's.
+            // Markers that are deleted from now on set it again.
             self.due = None;
             let (marks, store) = (self.marks.clone(), Arc::clone(store));
             self.putting = Some(Box::pin(async move { marks.put(store.as_ref()).await }));
@@ -360,10 +363,10 @@ impl Marks {
             self.putting = None;
             match put {
                 Ok(()) => tracing::warn!(
-                    "keys that APISIX's nodes need in their folders had been removed, and are there again"
+                    "folder marks that APISIX's nodes need had been removed, and were put back"
                 ),
                 Err(error) => {
-                    tracing::warn!(%error, "keys that APISIX's nodes need in their folders cannot be put back");
+                    tracing::warn!(%error, "folder marks that APISIX's nodes need cannot be put back");
                     self.due = Some(Instant::now() + MARKS_RETRY);
                 }
             }

@@ -16,13 +16,13 @@ enum LocalInstances {
     Refused,
 }
 
-/// See the module.
+/// Limits on the addresses of instances.
 #[derive(Debug)]
 pub struct Reach {
     local: LocalInstances,
-    /// Listeners for operators and of the registry, as they are configured.
+    /// Configured addresses of listeners for operators and of the registry.
     configured: Vec<SocketAddr>,
-    /// The same as the kernel has them.
+    /// Bound addresses of the same listeners.
     bound: Arc<BoundAddresses>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Reach {
 }
 
 impl Reach {
-    /// Of a process with these settings.
+    /// Limits for the settings of this process.
     pub fn new(bootstrap: &Bootstrap, bound: Arc<BoundAddresses>) -> Self {
         let listen = &bootstrap.listen;
         let mut registry = listen.registry_grpc.iter().chain(&listen.registry_http);
@@ -55,8 +55,8 @@ impl Reach {
         Self { local, configured: configured.into_iter().flatten().copied().collect(), bound }
     }
 
-    /// Whether an instance must not serve, because of where it leads. Names are not looked up here, and may lead
-    /// anywhere at any time: one with the port of an own listener is refused.
+    /// Whether an instance must not serve because of its address. Host names are not resolved here
+    /// and can change at any time, so that a name with the port of an own listener is refused.
     pub(super) fn forbids(&self, host: &str, port: u16) -> bool {
         match host.parse::<IpAddr>() {
             Ok(ip) => {
@@ -81,7 +81,7 @@ impl Reach {
     }
 }
 
-/// Whether an address is on this machine or its link, wherever it is used.
+/// Whether an address always refers to this machine or its link.
 fn is_near(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
@@ -91,7 +91,7 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether a listener is reached at this address of its port.
+/// Whether a connection to `ip`, on the listener's port, reaches the listener `own`.
 fn is_of(own: SocketAddr, ip: IpAddr) -> bool {
     let listens = own.ip().to_canonical();
     listens == ip
@@ -100,7 +100,7 @@ fn is_of(own: SocketAddr, ip: IpAddr) -> bool {
         || (listens.is_loopback() && ip.is_loopback())
 }
 
-/// Whether this machine has the address: only then a socket can be bound to it.
+/// Whether the address is this machine's, tested by binding a socket to it.
 fn is_own_address(ip: IpAddr) -> bool {
     let unspecified = match ip {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -109,13 +109,14 @@ fn is_own_address(ip: IpAddr) -> bool {
     ip == unspecified || ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// `localhost` and names below it, which mean this machine everywhere (RFC 6761 §6.3).
+/// Whether the name is `localhost` or below it; these always refer to this machine (RFC 6761 §6.3).
 fn is_local_name(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Whether the last label is a number: `127.1` and `0x7f000001` are addresses to some resolvers, and no names to DNS.
+/// Whether the last label is numeric: some resolvers read `127.1` and `0x7f000001` as addresses,
+/// although DNS has no such names.
 fn ends_in_number(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let is_hex = last.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x"));

@@ -1,75 +1,70 @@
-//! What is told about upstreams of the registry: to the log when something turns, to the control
-//! API when it asks.
+//! State of upstreams with registry nodes: log lines when it changes, and reports for the control
+//! API.
 
 use serde::Serialize;
 
 use super::select::{Counts, Selected};
 use super::{Followed, Found, RegistryNodes};
 
-/// An upstream whose nodes come from the registry.
+/// State of an upstream whose nodes come from the registry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceReport {
-    /// The object that holds it, such as `routes/1`.
+    /// The object that holds the upstream, such as `routes/1`.
     pub upstream: String,
     /// The service, as `namespace/name`.
     pub service: String,
-    /// How it stands, in one word.
     pub state: SourceState,
-    /// Why it stands so; what clients are refused for where it has no nodes.
+    /// Reason of the state; without nodes, also the reason why requests are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The revision of the service that serves, as 32 hexadecimal digits.
+    /// Revision of the service in use, as 32 hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// How many nodes it has.
     pub node_count: usize,
-    /// Instances of the service by what became of them.
+    /// Instances of the service, counted by use.
     pub instances: Counts,
-    /// The nodes, where they are asked for.
+    /// The nodes, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeReport>>,
 }
 
-/// A node of such an upstream.
+/// A node of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeReport {
-    /// Its host.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// Its weight.
     pub weight: u32,
-    /// How much of its weight it has by now; below 100 in slow start.
+    /// Effective weight in percent of `weight`; below 100 during slow start.
     pub weight_percent: u8,
 }
 
-/// How an upstream of the registry stands.
+/// State of an upstream with registry nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
     /// Healthy instances serve.
     Serving,
-    /// Unhealthy ones serve too: too few are healthy.
+    /// Unhealthy instances serve too, because too few are healthy.
     Protected,
-    /// The service has no instance that may serve.
+    /// No instance of the service may serve.
     Empty,
     /// The service does not exist.
     Missing,
-    /// There is no registry in this process.
+    /// No registry is running in this process.
     Off,
 }
 
-/// How much is told.
+/// Level of detail of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// Numbers only.
     Counts,
-    /// Every node.
+    /// Numbers and all nodes.
     Nodes,
 }
 
 impl RegistryNodes {
-    /// How every upstream of the registry stands.
+    /// State of all upstreams with registry nodes.
     pub fn report(&self, detail: Detail) -> Vec<SourceReport> {
         self.lock().values().map(|entry| report(entry, detail)).collect()
     }
@@ -112,7 +107,7 @@ fn nodes(entry: &Followed) -> Vec<NodeReport> {
     nodes
 }
 
-/// How it stands, and why.
+/// State of an upstream, with the reason.
 fn standing(entry: &Followed, found: Option<&Found>) -> (SourceState, Option<String>) {
     let service = &entry.service;
     match found {
@@ -150,14 +145,14 @@ fn why_empty(selected: &Selected) -> String {
         (isolated, "isolated"),
         (weightless, "of weight 0"),
         (unreachable, "without a usable host and port"),
-        (forbidden, "on this machine, where they may not be (registry.local_instances)"),
+        (forbidden, "on this machine, which is not allowed (registry.local_instances)"),
     ];
     let reasons = parts.iter().filter(|(count, _)| *count > 0);
     let reasons: Vec<String> = reasons.map(|(count, what)| format!("{count} {what}")).collect();
     format!("none of its {total} instances may serve: {}", reasons.join(", "))
 }
 
-/// Writes to the log when an upstream stands otherwise than before, and only then.
+/// Logs a change of an upstream's state.
 pub(super) fn log_turn(entry: &Followed, found: &Found) {
     let before = entry.found.as_ref().map(|found| standing(entry, Some(found)).0);
     let (state, reason) = standing(entry, Some(found));
@@ -171,7 +166,7 @@ pub(super) fn log_turn(entry: &Followed, found: &Found) {
         SourceState::Empty | SourceState::Missing | SourceState::Off => {
             tracing::warn!(upstream, service, reason, "upstream has no node from the registry");
         }
-        // A good beginning needs no words.
+        // An upstream that serves from the start is not logged.
         SourceState::Serving if before.is_none() => {}
         SourceState::Serving => {
             tracing::info!(upstream, service, "upstream has nodes from the registry again");

@@ -1,8 +1,9 @@
-//! Which instances of a service serve, and with what weight: pure, from what the registry shows.
+//! Selection of the instances of a service that serve, with their weights. Pure functions over the
+//! registry's data.
 //!
-//! Isolated instances and those of weight 0 never serve. Unhealthy ones are left out unless too few
-//! are healthy, since all of them expiring at once says more about the network between them and the
-//! registry than about them.
+//! Isolated instances and those of weight 0 never serve. Unhealthy instances are left out, unless
+//! too few are healthy: if all expire at once, the network between them and the registry is more
+//! likely broken than the instances.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,61 +14,60 @@ use tollhouse_upstream::PublishedNode;
 
 use super::reach::Reach;
 
-/// Longest host that is taken, in characters: a name of DNS.
+/// Longest accepted host in characters, the limit of a DNS name.
 const HOST_CHARS_MAX: usize = 253;
 
-/// What is known of an instance.
+/// Facts about an instance.
 #[derive(Clone, Copy)]
 pub struct InstanceFacts<'a> {
-    /// A name or an address.
+    /// Host name or IP address.
     pub host: &'a str,
-    /// Its port.
     pub port: u32,
-    /// Its share of the traffic.
+    /// Share of the traffic, relative to other instances.
     pub weight: u32,
-    /// Whether its heartbeats come.
+    /// Whether its heartbeats arrive.
     pub is_healthy: bool,
-    /// Whether people keep it out of traffic.
+    /// Whether an operator has taken it out of traffic.
     pub is_isolated: bool,
-    /// Its version; empty where it has none.
+    /// Version; empty if it has none.
     pub version: &'a str,
-    /// Whether its metadata has this key with this value.
+    /// Whether its metadata contains this key with this value.
     pub has_pair: &'a dyn Fn(&str, &str) -> bool,
-    /// For how long it has been registered.
+    /// Time since its registration.
     pub age: Duration,
 }
 
-/// Instances by what became of them. Each counts once, under the first that holds.
+/// Number of instances by use. Each instance counts once, in the first category that applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// All of them.
     pub total: usize,
-    /// Without the metadata or the version that is asked for.
+    /// Without the requested metadata or version.
     pub filtered_out: usize,
-    /// Kept out of traffic by people.
+    /// Taken out of traffic by an operator.
     pub isolated: usize,
-    /// Of weight 0.
+    /// With weight 0.
     pub weightless: usize,
-    /// Without a port or a host that can be connected to.
+    /// Without a usable host or port.
     pub unreachable: usize,
-    /// At a listener of this gateway, or at an address of this machine that the registry's clients may not name.
+    /// With the address of a listener of this gateway, or an address of this machine that registry
+    /// clients may not use.
     pub forbidden: usize,
-    /// Whose heartbeats do not come.
+    /// Without heartbeats.
     pub unhealthy: usize,
-    /// The rest.
+    /// All others.
     pub healthy: usize,
 }
 
-/// What came of a selection.
+/// Result of a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Selected {
     pub(super) counts: Counts,
-    /// Whether unhealthy instances serve, for want of healthy ones.
+    /// Whether unhealthy instances serve, because too few are healthy.
     pub(super) is_protected: bool,
     pub(super) nodes: usize,
 }
 
-/// A selection under way.
+/// A selection in progress.
 pub(super) struct Selection<'s> {
     service: &'s RegistryService,
     ages: Ages,
@@ -94,7 +94,7 @@ impl<'s> Selection<'s> {
         Self { service, ages, reach, counts: Counts::default(), candidates: Vec::new() }
     }
 
-    /// Takes an instance into account.
+    /// Adds an instance to the selection.
     pub(super) fn take(&mut self, facts: &InstanceFacts<'_>) {
         let counts = &mut self.counts;
         counts.total += 1;
@@ -122,7 +122,7 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// The nodes that serve, in the registry's order, each address once.
+    /// The nodes that serve, in the registry's order and without duplicate addresses.
     pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, Selected) {
         let Counts { healthy, unhealthy, .. } = self.counts;
         let enough = protect_threshold.clamp(0.0, 1.0) * (healthy + unhealthy) as f64;
@@ -140,7 +140,8 @@ impl<'s> Selection<'s> {
     }
 }
 
-/// Two instances of one address are one server: a second attempt must not go there again.
+/// Removes duplicate addresses: two instances at one address are one server, and a retry must not
+/// try it again.
 fn drop_doubles(nodes: &mut Vec<PublishedNode>) {
     let mut seen = HashSet::with_capacity(nodes.len());
     let is_first: Vec<bool> = nodes
@@ -164,7 +165,7 @@ fn without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
-/// The registry takes any text for a host.
+/// Whether the host is plausible. The registry accepts any text as a host.
 fn can_be_connected_to(host: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
     (1..=HOST_CHARS_MAX).contains(&host.len()) && host.bytes().all(letter)

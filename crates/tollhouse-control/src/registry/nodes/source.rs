@@ -8,8 +8,7 @@ use tollhouse_registry::{Instance, Registry, ServiceRef};
 
 use super::{InstanceFacts, ServiceLookup, ServiceSource};
 
-/// The part of healthy instances below which unhealthy ones serve too, where a service sets none:
-/// none is healthy.
+/// Default protection threshold of a service: unhealthy instances serve only if none is healthy.
 const PROTECT_THRESHOLD_DEFAULT: f64 = 0.0;
 
 impl ServiceSource for Registry {

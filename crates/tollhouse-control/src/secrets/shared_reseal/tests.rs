@@ -157,7 +157,7 @@ async fn only_one_is_at_it_and_no_longer_than_it_lives() {
     let begin = Transaction::new().put_under(lease, "/apisix/tollhouse/reseal", "{}");
     at_once(place.store.commit(begin)).expect("memory");
     let refused = place.reseal(ApisixNodes::Respected, |_, _| {}).await.expect_err("refused");
-    assert!(refused.contains("somebody else seals the store anew"), "{refused}");
+    assert!(refused.contains("another process is sealing the store again"), "{refused}");
     at_once(place.store.revoke(lease)).expect("memory");
     place.reseal(ApisixNodes::Respected, |_, _| {}).await.expect("it is done");
 }

@@ -69,10 +69,10 @@ async fn what_is_no_answer_says_what_it_was() {
         (with_length("404 Not Found", b"none"), "status 404"),
         (redirect.to_vec(), "status 302"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec(), "cannot be read"),
-        (b"SSH-2.0-OpenSSH\r\n".to_vec(), "cut or none"),
-        (Vec::new(), "cut or none"),
-        (many_lines.into_bytes(), "cut or none"),
-        (long_line.into_bytes(), "cut or none"),
+        (b"SSH-2.0-OpenSSH\r\n".to_vec(), "missing or incomplete"),
+        (Vec::new(), "missing or incomplete"),
+        (many_lines.into_bytes(), "missing or incomplete"),
+        (long_line.into_bytes(), "missing or incomplete"),
     ] {
         let shown = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
         let refused = ask(answer, false).await.expect_err("it is none");

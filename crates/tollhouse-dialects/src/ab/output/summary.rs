@@ -1,10 +1,10 @@
-//! The block of figures above the table of times, as names with values.
+//! Block of figures above the table of times, as names with values.
 
 use crate::ab::options::AbCommand;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::CaseResult;
 
-/// What is printed above the times.
+/// Block of figures for one result.
 pub(super) struct Summary<'a> {
     command: &'a AbCommand,
     result: &'a CaseResult,
@@ -16,14 +16,14 @@ impl<'a> Summary<'a> {
         Self { command, result, seconds: result.elapsed_ns as f64 / 1e9 }
     }
 
-    /// The value of the server's `Server` line, up to its first blank.
+    /// Returns the value of the `Server` header, up to its first blank.
     fn server_software(&self) -> &'a str {
         let head = self.result.first_head.iter();
         let server = head.filter(|(name, _)| name.eq_ignore_ascii_case("server")).map(|(_, v)| v);
         server.flat_map(|value| value.split_whitespace()).next().unwrap_or_default()
     }
 
-    /// The length of the document, which varies when it may.
+    /// Returns the length of the document, or `Variable` with `-l`.
     fn document_length(&self) -> String {
         if self.command.sheet.variable_length {
             return "Variable".into();
@@ -31,7 +31,7 @@ impl<'a> Summary<'a> {
         format!("{} bytes", self.result.counts.first_body_bytes)
     }
 
-    /// Connect, receive, length and exceptions.
+    /// Returns the failures of connecting, receiving, length, and exceptions.
     fn failures(&self) -> [u64; 4] {
         use FailureClass::{Check, Closed, Connect, Malformed, Reset, Status, Timeout, Tls};
         let of = |classes: &[FailureClass]| -> u64 {
@@ -51,10 +51,10 @@ impl<'a> Summary<'a> {
         statuses.filter(|(status, _)| !status.starts_with('2')).map(|(_, count)| count).sum()
     }
 
-    /// Requests whose connection could be, or was, used again.
+    /// Returns the number of requests on connections that were kept open.
     fn kept_alive(&self) -> u64 {
         let counts = &self.result.counts;
-        // ab counts the first request of a connection as well when the server agreed to keep it.
+        // ab also counts the first request of a connection if the server agreed to keep it open.
         let first = counts.connections_opened.min(self.result.concurrency);
         if counts.reused == 0 { 0 } else { (counts.reused + first).min(counts.completed) }
     }
@@ -67,7 +67,6 @@ impl<'a> Summary<'a> {
         self.per_second(bytes) / 1024.0
     }
 
-    /// The block as text.
     pub(super) fn text(&self) -> String {
         let address = &self.command.address;
         let mut out = String::new();
@@ -116,7 +115,7 @@ impl<'a> Summary<'a> {
             line("Total body sent:", counts.sent_bytes.to_string());
         }
         line("HTML transferred:", format!("{} bytes", counts.body_bytes));
-        // The one line whose value follows its name at once.
+        // The only line without padding after its name.
         out.replace("   (Connect:            ", "   (Connect: ")
     }
 

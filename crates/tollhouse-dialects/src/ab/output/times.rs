@@ -1,14 +1,14 @@
-//! ab's table of connection times and its percentiles: in whole milliseconds, from the single samples
-//! when there is one for each request, from the distributions otherwise.
+//! ab's table of connection times and percentiles, in whole milliseconds. Computed from single
+//! samples if every request has one, otherwise from the distributions.
 
 use tollhouse_load::distribution::Distribution;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{CaseResult, Sample};
 
-/// What the table of percentiles lists.
+/// Listed percentiles.
 const PERCENTILES: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
-/// Minimum, mean, deviation, median and maximum in nanoseconds.
+/// Row of the table, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Row {
     min: f64,
@@ -18,7 +18,7 @@ struct Row {
     max: f64,
 }
 
-/// The rows of the table, and what a percentile is looked up in.
+/// Rows of the table, and the data for percentiles.
 pub(super) struct Times {
     connect: Row,
     processing: Row,
@@ -27,11 +27,11 @@ pub(super) struct Times {
     totals: Totals,
 }
 
-/// Times from the beginning of a connection to the last byte.
+/// Times from the start of a connection to the last byte.
 enum Totals {
-    /// Each of them, sorted.
+    /// Single times, sorted.
     Each(Vec<u64>),
-    /// Their distribution, with what connecting added on average.
+    /// Distribution of response times, and the median connect time in nanoseconds.
     Spread(Distribution, f64),
 }
 
@@ -76,7 +76,7 @@ impl Times {
         }
     }
 
-    /// How many requests have a time.
+    /// Returns the number of requests with a time.
     pub(super) fn count(&self) -> u64 {
         match &self.totals {
             Totals::Each(times) => times.len() as u64,
@@ -84,7 +84,7 @@ impl Times {
         }
     }
 
-    /// How long a share of the requests took at most, in nanoseconds.
+    /// Returns the time within which this percentage of requests completed, in nanoseconds.
     pub(super) fn percentile_ns(&self, percent: u64) -> f64 {
         match &self.totals {
             Totals::Each(times) => {
@@ -107,7 +107,7 @@ impl Times {
         ]
     }
 
-    /// The table without what tells how sure the means are.
+    /// Returns the table without deviations and medians.
     pub(super) fn short_table(&self) -> String {
         let mut out = String::from("\nConnection Times (ms)\n              min   avg   max\n");
         for (name, row) in self.rows() {
@@ -117,7 +117,7 @@ impl Times {
         out
     }
 
-    /// The table with deviations, medians, and doubts about them.
+    /// Returns the table with deviations, medians, and warnings.
     pub(super) fn table(&self) -> String {
         let mut out =
             String::from("\nConnection Times (ms)\n              min  mean[+/-sd] median   max\n");
@@ -130,7 +130,7 @@ impl Times {
         out
     }
 
-    /// Warnings about means that are far from their medians.
+    /// Returns warnings about means that are far from their medians.
     fn doubts(&self) -> String {
         let what = ["initial connection", "processing", "waiting", "total"];
         let mut out = String::new();
@@ -152,7 +152,6 @@ impl Times {
         out
     }
 
-    /// The table of percentiles.
     pub(super) fn percentiles(&self) -> String {
         let mut out =
             String::from("\nPercentage of the requests served within a certain time (ms)\n");
@@ -166,7 +165,7 @@ impl Times {
 }
 
 impl Row {
-    /// Of sorted times.
+    /// Computes a row from sorted times.
     fn from_sorted(sorted: &[u64]) -> Self {
         let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else {
             return Self::default();
@@ -190,8 +189,8 @@ impl Row {
         }
     }
 
-    /// Of the connections that were opened, over all requests: those on a connection that was open
-    /// already did not wait for one.
+    /// Computes the connect times over all requests from those of the opened connections. Requests
+    /// on a connection that was already open did not wait.
     fn from_connects(opened: &Distribution, requests: u64) -> Self {
         if opened.count >= requests {
             return Self::from_distribution(opened);
@@ -209,12 +208,12 @@ impl Row {
     }
 }
 
-/// From the beginning of its connection, if it opened one, to the last byte.
+/// Returns the time from the start of the connection, if the request opened one, to the last byte.
 fn total_ns(sample: &Sample) -> u64 {
     sample.connect_ns + sample.response_ns
 }
 
-/// Whole milliseconds, rounded.
+/// Rounds to whole milliseconds.
 fn ms(nanoseconds: f64) -> u64 {
     (nanoseconds / 1e6).round() as u64
 }

@@ -1,6 +1,6 @@
-//! The figures of ghz's reports, computed as ghz does: of single requests when they were kept, of the
-//! distribution otherwise. Seconds are floating point here because they are there, down to the
-//! nanosecond that rounding costs.
+//! Figures of ghz's reports, computed like ghz: from single requests if they were kept, otherwise
+//! from the distribution. Seconds are floating-point numbers as in ghz, with the same rounding down
+//! to the nanosecond.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use go_template::golang::date;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{CaseResult, End, Sample};
 
-/// The percentiles that ghz shows.
+/// Percentiles in ghz's reports.
 const PERCENTILES: [u32; 7] = [10, 25, 50, 75, 90, 95, 99];
-/// Steps of its histogram; there is one mark more.
+/// Number of histogram steps; the number of marks is one higher.
 const STEPS: usize = 10;
 const NANOSECONDS: f64 = 1e9;
 
@@ -21,12 +21,12 @@ const DEADLINE_EXCEEDED: u16 = 4;
 const INTERNAL: u16 = 13;
 const UNAVAILABLE: u16 = 14;
 
-/// What is printed.
+/// Figures of one report.
 pub(super) struct Figures<'a> {
     pub(super) options: &'a GhzOptions,
-    /// `normal`, `timeout` or `cancel`.
+    /// Reason for the end: `normal`, `timeout` or `cancel`.
     pub(super) end_reason: &'static str,
-    /// When the run ended, in nanoseconds of Unix time.
+    /// End of the run, in nanoseconds of Unix time.
     pub(super) ended_ns: i64,
     pub(super) count: u64,
     pub(super) total_ns: u64,
@@ -36,27 +36,27 @@ pub(super) struct Figures<'a> {
     pub(super) rate: f64,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) statuses: BTreeMap<String, u64>,
-    /// Percentage and time.
+    /// Percentages with times in nanoseconds.
     pub(super) latencies: Vec<(u32, u64)>,
     pub(super) histogram: Vec<Bucket>,
     pub(super) details: Vec<Detail>,
 }
 
-/// A step of the histogram.
+/// Step of the histogram.
 pub(super) struct Bucket {
-    /// Its upper end in seconds.
+    /// Upper bound in seconds.
     pub(super) mark: f64,
     pub(super) count: u64,
-    /// Its share of all.
+    /// Fraction of all requests.
     pub(super) frequency: f64,
 }
 
-/// One request.
+/// Single request.
 pub(super) struct Detail {
-    /// When it ended, in nanoseconds of Unix time.
+    /// End of the request, in nanoseconds of Unix time.
     pub(super) ended_ns: i64,
     pub(super) latency_ns: u64,
-    /// Empty when it succeeded.
+    /// Error message; empty on success.
     pub(super) error: String,
     pub(super) status: String,
 }
@@ -64,7 +64,8 @@ pub(super) struct Detail {
 impl<'a> Figures<'a> {
     pub(super) fn new(result: &CaseResult, options: &'a GhzOptions) -> Self {
         let details = details(result, options);
-        // ghz counts over the details where it has them, which leaves out what they leave out.
+        // ghz computes figures from the details if it has them, so skipped requests are missing in
+        // both.
         let seen = if details.is_empty() {
             Seen::from_counts(result)
         } else {
@@ -92,26 +93,26 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// When the run ended, as RFC 3339.
+    /// Returns the end of the run in RFC 3339.
     pub(super) fn date(&self) -> String {
         let mut out = String::new();
         date::format(self.ended_ns, date::RFC_3339, &mut out);
         out
     }
 
-    /// Failed requests.
+    /// Returns the number of failed requests.
     pub(super) fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
 }
 
-/// What was seen, whichever way it was recorded.
+/// Collected values, from details or counts.
 struct Seen {
     count: u64,
     average_seconds: f64,
     errors: BTreeMap<String, u64>,
     statuses: BTreeMap<String, u64>,
-    /// Times in seconds and how often, rising.
+    /// Times in seconds with their numbers, in ascending order.
     times: Vec<(f64, u64)>,
 }
 
@@ -158,7 +159,7 @@ impl Seen {
     }
 }
 
-/// Single requests in the order in which they ended, without those to be left out.
+/// Returns single requests in the order of their ends, without the skipped ones.
 fn details(result: &CaseResult, options: &GhzOptions) -> Vec<Detail> {
     let mut samples: Vec<&Sample> = result.samples.iter().collect();
     samples.sort_by_key(|sample| sample.at_ns.saturating_add(sample.response_ns));
@@ -181,8 +182,8 @@ fn detail(result: &CaseResult, sample: &Sample, begun_ns: i64) -> Detail {
     }
 }
 
-/// The message of a failure. Samples keep its class and status only; the message is found again when a
-/// single one fits.
+/// Returns the message of a failure. Samples only contain its class and status; a message is used
+/// if exactly one matches.
 fn error_text(result: &CaseResult, class: FailureClass, code: u16) -> String {
     let name = code_name(code);
     let messages = &result.counts.messages;
@@ -195,7 +196,7 @@ fn error_text(result: &CaseResult, class: FailureClass, code: u16) -> String {
     }
 }
 
-/// The status that a client of gRPC makes of a failure without an answer.
+/// Returns the gRPC status that a client reports for a failure without an answer.
 fn code_of(class: FailureClass) -> u16 {
     match class {
         FailureClass::Timeout => DEADLINE_EXCEEDED,
@@ -222,13 +223,13 @@ fn end_reason(result: &CaseResult) -> &'static str {
     }
 }
 
-/// Seconds, split as Go splits them so that the last digit is the same.
+/// Converts to seconds in the same two steps as Go, so that the last digit is equal.
 fn seconds(nanoseconds: u64) -> f64 {
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     whole as f64 + rest as f64 / NANOSECONDS
 }
 
-/// Nanoseconds, cut off.
+/// Converts to nanoseconds, truncated.
 fn whole(seconds: f64) -> u64 {
     (seconds * NANOSECONDS) as u64
 }

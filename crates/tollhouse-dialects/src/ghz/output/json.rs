@@ -1,4 +1,4 @@
-//! ghz's JSON: the same keys in the same order, absent and `null` where they are there.
+//! JSON report of ghz: the same keys in the same order, with the same fields absent or `null`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::figures::Figures;
 use crate::ghz::Options;
 use go_template::golang::date;
 
-/// How time stamps of requests are laid out.
+/// Go layout of the timestamps of requests.
 const TIMESTAMP: &str = "2006-01-02T15:04:05.999999999Z07:00";
 
 #[derive(Serialize)]
@@ -76,7 +76,7 @@ impl<'a> Report<'a> {
             rps: figures.rate,
             errors: &figures.errors,
             statuses: &figures.statuses,
-            // A list without entries is null in ghz's output, and absent is something else to its readers.
+            // ghz writes an empty list as `null`, which its readers distinguish from an absent one.
             latencies: present(latencies.map(|(percentage, latency)| Latency {
                 percentage: *percentage,
                 latency: *latency,
@@ -101,7 +101,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A list without elements is `null`.
+/// Returns `None` for an empty list, which becomes `null`.
 fn present<T>(elements: impl Iterator<Item = T>) -> Option<Vec<T>> {
     let list: Vec<T> = elements.collect();
     (!list.is_empty()).then_some(list)

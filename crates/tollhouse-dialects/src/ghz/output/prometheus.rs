@@ -1,5 +1,5 @@
-//! The text exposition of Prometheus, with the names of ghz. Labels are in alphabetical order, and the
-//! buckets add up as the format demands; ghz writes neither so.
+//! Prometheus text format with ghz's names. In contrast to ghz, labels are in alphabetical order
+//! and buckets are cumulative, as the format requires.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::figures::Figures;
 use go_template::golang::float;
 
-/// Labels that are there also when nothing was said.
+/// Labels with default values, which are always present.
 const ALWAYS: [(&str, &str); 12] = [
     ("import-paths", ""),
     ("skipTLS", "false"),
@@ -25,7 +25,6 @@ const ALWAYS: [(&str, &str); 12] = [
     ("keepalive", "0"),
 ];
 
-/// The metrics.
 pub(super) fn text(figures: &Figures<'_>) -> String {
     let mut out = Exposition { labels: labels(figures), text: String::new() };
     out.gauge("ghz_run_count", figures.count as f64);
@@ -79,7 +78,8 @@ impl Exposition {
     }
 }
 
-/// What was asked for, as labels. Data and metadata are none: they may be long, and secret.
+/// Returns the settings as labels. Data and metadata are omitted, because they may be long or
+/// secret.
 fn labels(figures: &Figures<'_>) -> String {
     let echo = &figures.options.echo;
     let mut labels: BTreeMap<String, String> =
@@ -102,7 +102,7 @@ fn labels(figures: &Figures<'_>) -> String {
     for (schedule, kind) in
         [(&echo.concurrency_schedule, "concurrency-"), (&echo.load_schedule, "load-")]
     {
-        // ghz leaves out the keys of a schedule that is none.
+        // ghz omits the keys of a schedule that is not used.
         if schedule == "const" {
             labels.retain(|name, _| !name.starts_with(kind));
         }

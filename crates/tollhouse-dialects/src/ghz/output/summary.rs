@@ -1,17 +1,16 @@
-//! The text for people, and the list of requests as CSV.
+//! Summary for people, and the list of requests as CSV.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::figures::{Bucket, Figures};
 
-/// The longest bar of the histogram.
+/// Length of the longest histogram bar.
 const BAR_CHARS: u64 = 40;
 const BAR: &str = "∎";
-/// Spaces between columns.
+/// Number of spaces between columns.
 const COLUMN_GAP: usize = 3;
 
-/// The summary.
 pub(super) fn text(figures: &Figures<'_>) -> String {
     let mut out = String::from("\nSummary:\n");
     if !figures.options.name.is_empty() {
@@ -48,7 +47,7 @@ pub(super) fn text(figures: &Figures<'_>) -> String {
     out
 }
 
-/// A line a request: milliseconds, status, error.
+/// Returns one line per request: milliseconds, status, error.
 pub(super) fn csv(figures: &Figures<'_>) -> String {
     let mut out = String::from("\nduration (ms),status,error");
     for detail in &figures.details {
@@ -91,14 +90,14 @@ fn bars(buckets: &[Bucket]) -> String {
     out
 }
 
-/// The most frequent first, so that the same result prints the same text.
+/// Sorts by count in descending order, so that the same result gives the same text.
 fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&String, &u64)> {
     let mut rows: Vec<_> = counts.iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     rows.into_iter()
 }
 
-/// Two columns, each as wide as its widest cell and a gap.
+/// Formats two columns, each as wide as its widest cell plus a gap.
 fn columns(rows: impl Iterator<Item = [String; 2]>) -> String {
     let rows: Vec<[String; 2]> = rows.collect();
     let width = |column: usize| {

@@ -1,9 +1,9 @@
-//! wrk's units: a value moves to the next unit when it is worth more than 85 % of it.
+//! Units of wrk: a value uses the next unit if it exceeds 85 % of it.
 
-/// The part of the next unit from which on that unit is used.
+/// Fraction of a unit from which on that unit is used.
 const NEXT_UNIT_FROM: f64 = 0.85;
 
-/// A time of which the fine parts matter: `139.00us`, `0.91ms`, `1.07s`.
+/// Formats a short time: `139.00us`, `0.91ms`, `1.07s`.
 pub(crate) fn microseconds(value: f64) -> String {
     if value >= 1e6 {
         return scaled(value / 1e6, 60.0, "s", &["m"], 2);
@@ -11,17 +11,17 @@ pub(crate) fn microseconds(value: f64) -> String {
     scaled(value, 1e3, "us", &["ms"], 2)
 }
 
-/// A time of a whole run: `30s`, `2m`.
+/// Formats the time of a run: `30s`, `2m`.
 pub(crate) fn seconds(value: f64) -> String {
     scaled(value, 60.0, "s", &["m"], 0)
 }
 
-/// A count: `24.51k`.
+/// Formats a count: `24.51k`.
 pub(crate) fn metric(value: f64) -> String {
     scaled(value, 1e3, "", &["k", "M", "G", "T"], 2)
 }
 
-/// Bytes, without the `B`: `14.05M`.
+/// Formats bytes without the `B`: `14.05M`.
 pub(crate) fn binary(value: f64) -> String {
     scaled(value, 1024.0, "", &["K", "M", "G", "T"], 2)
 }
@@ -38,8 +38,8 @@ fn scaled(value: f64, scale: f64, base: &str, units: &[&str], digits: usize) -> 
     format!("{value:.digits$}{unit}")
 }
 
-/// Right-aligned so that the digits stand below each other: units shorter than two letters are followed
-/// by blanks.
+/// Aligns to the right so that digits are below each other. Units with fewer than two letters are
+/// followed by blanks.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     let letters = text.bytes().rev().take(2).filter(u8::is_ascii_alphabetic).count();
     let blanks = 2 - letters;

@@ -62,7 +62,7 @@ fn what_is_no_good_token_is_told_so() {
     let forged = encoded(&json!({"iss": provider.issuer(), "sub": "root"}));
     let critical = encoded(&json!({"alg": "ES256", "crit": ["b64"]}));
     let malformed = "the token is not a JSON Web Token";
-    let algorithm = "the token is signed by an algorithm that is not taken";
+    let algorithm = "the token is signed by an algorithm that is not accepted";
     let bad = "the token's signature is not good";
     for (token, reason) in [
         ("x".to_owned(), malformed),
@@ -169,14 +169,14 @@ fn a_public_key_verifies_without_the_provider_where_the_conf_says_who_signs() {
     for expected in ["PS256", "ES256,EdDSA"] {
         let more = json!({"token_signing_alg_values_expected": expected});
         let refused = challenge(&bring(&mut harness(&conf(more)), token));
-        assert!(refused.contains("an algorithm that is not taken"), "{refused}");
+        assert!(refused.contains("an algorithm that is not accepted"), "{refused}");
     }
     // What is public signs nothing: the key is no secret that both sides have.
     let text = format!("{}.{}", encoded(&json!({"alg": "HS256"})), encoded(&json!({"iss": "me"})));
     let key = hmac::Key::new(hmac::HMAC_SHA256, pem.as_bytes());
     let tag = URL_SAFE_NO_PAD.encode(hmac::sign(&key, text.as_bytes()));
     let refused = challenge(&bring(&mut harness(&conf(json!({}))), &format!("{text}.{tag}")));
-    assert!(refused.contains("an algorithm that is not taken"), "{refused}");
+    assert!(refused.contains("an algorithm that is not accepted"), "{refused}");
 }
 
 /// A token that the provider knows, and has not signed.

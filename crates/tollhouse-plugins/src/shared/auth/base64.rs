@@ -1,4 +1,4 @@
-//! Base64 as APISIX reads it: padding may be missing, and nothing counts after it.
+//! Base64 as APISIX reads it: padding is optional, and anything after it is ignored.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -17,7 +17,7 @@ pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     LENIENT.decode(&text[..end]).ok()
 }
 
-/// Decodes the alphabet for URLs, and the standard one as well.
+/// Decodes the URL-safe alphabet and the standard one.
 pub(crate) fn decode_base64_url(text: &[u8]) -> Option<Vec<u8>> {
     let standard = |byte: &u8| match byte {
         b'-' => b'+',

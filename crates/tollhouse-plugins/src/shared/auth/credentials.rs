@@ -1,9 +1,9 @@
-//! Taking credentials out of a request before it goes to a node.
+//! Removal of credentials from a request before a node gets it.
 
 use tollhouse_model::variable::query_argument;
 use tollhouse_plugin::RequestContext;
 
-/// Removes every argument of that name from the query that the node gets.
+/// Removes every argument with this name from the node's query.
 pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
     let uri = match cx.edits().upstream_uri() {
         Some(uri) => uri.to_vec(),
@@ -11,7 +11,7 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
     };
     let Some(at) = uri.iter().position(|&byte| byte == b'?') else { return };
     let (path, query) = (&uri[..at], &uri[at + 1..]);
-    // Whatever would be found by that name must go, however the name is encoded.
+    // Arguments are compared by their decoded name, so that encoding cannot hide one.
     let kept: Vec<&[u8]> = query
         .split(|&byte| byte == b'&')
         .filter(|argument| query_argument(argument, name).is_none())
@@ -24,12 +24,12 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
     cx.edits().set_upstream_uri(&next);
 }
 
-/// Removes every cookie of that name.
+/// Removes every cookie with this name.
 pub(crate) fn hide_cookie(cx: &mut RequestContext<'_>, name: &str) {
     hide_cookies(cx, |key| key == name.as_bytes());
 }
 
-/// Removes every cookie whose name is one of those.
+/// Removes every cookie whose name satisfies `is_hidden`.
 pub(crate) fn hide_cookies(cx: &mut RequestContext<'_>, is_hidden: impl Fn(&[u8]) -> bool) {
     let lines = cx.headers_named("cookie");
     if lines.is_empty() {

@@ -1,13 +1,13 @@
-//! What every auth plugin does with a request that it does not know: the challenge, and the
-//! anonymous consumer that may step in.
+//! Treatment of unauthenticated requests in all auth plugins: the challenge, or the anonymous
+//! consumer.
 
 use tollhouse_plugin::{Answer, RequestContext, Step};
 
-/// Realms consist of printable characters other than `"` and `\`, which would end the quotes that
-/// they stand in.
+/// Pattern of realms: printable characters except `"` and `\`, which would end the quotes around
+/// them.
 pub(crate) const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\x5D-\x7E]+$";
 
-/// Who is turned away, and with what words.
+/// Treatment of unauthenticated requests.
 #[derive(Debug)]
 pub(crate) struct Gate {
     challenge: String,
@@ -15,15 +15,16 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// For clients that should authenticate by `scheme`.
+    /// Returns a gate whose challenge asks for `scheme`.
     pub(crate) fn new(scheme: &str, realm: &str, anonymous_consumer: Option<String>) -> Self {
         Self { challenge: format!("{scheme} realm=\"{realm}\""), anonymous_consumer }
     }
 
-    /// Lets the request pass as the anonymous consumer's.
+    /// Admits the request as the anonymous consumer.
     ///
     /// # Errors
-    /// What to tell the client: `message`, when nobody may pass unknown.
+    /// If no anonymous consumer is configured (the error is `message`), or it does not exist. The
+    /// error is the text for the client.
     pub(crate) fn admit_anonymous(
         &self,
         cx: &mut RequestContext<'_>,
@@ -42,7 +43,7 @@ impl Gate {
         Answer::message(401, message).with_header("WWW-Authenticate", self.challenge.as_bytes())
     }
 
-    /// The anonymous consumer's pass, or the refusal.
+    /// Admits the request as the anonymous consumer, or refuses it.
     pub(crate) fn turn_away<'a>(
         &'a self,
         cx: &mut RequestContext<'_>,

@@ -1,14 +1,15 @@
-//! Digests of what an identity may see, as `Identity::grant` has them: no secret is in a key or a log.
+//! Digests of the rights of an identity, for `Identity::grant`. A digest keeps secrets out of keys
+//! and logs.
 
 use aws_lc_rs::digest;
 use serde_json::{Map, Value};
 use tollhouse_plugin::{Identity, RequestContext};
 
-/// Claims that differ from token to token of the same user.
+/// Claims that differ between tokens of the same user.
 const OF_ONE_TOKEN: [&str; 10] =
     ["exp", "iat", "nbf", "jti", "nonce", "auth_time", "at_hash", "c_hash", "sid", "session_state"];
 
-/// A digest of parts, with their lengths.
+/// Returns the SHA-256 of the parts and their lengths.
 pub(crate) fn digest_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> digest::Digest {
     let mut context = digest::Context::new(&digest::SHA256);
     for part in parts {
@@ -18,7 +19,8 @@ pub(crate) fn digest_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> digest
     context.finish()
 }
 
-/// Notes whose claims have let the request in; the grant is all that they say, but for the token itself.
+/// Records the identity of a token's claims. The grant covers all claims, except those that differ
+/// between tokens of one user.
 pub(crate) fn note_claims(
     cx: &mut RequestContext<'_>,
     by: &'static str,

@@ -1,5 +1,5 @@
-//! JSON Web Tokens (RFC 7519): taking them apart, and verifying their signatures. Whose keys are good for
-//! what, and which claims must hold, is said by those who ask.
+//! JSON Web Tokens (RFC 7519): parsing, and verification of signatures. Callers decide which keys
+//! are trusted and which claims must hold.
 
 pub(crate) mod key_set;
 pub(crate) mod keys;

@@ -1,6 +1,7 @@
 //! Schemes of `Authorization` (RFC 9110 §11.4).
 
-/// The credentials behind this scheme, whose case does not count; `None` where the header is of another scheme.
+/// Returns the credentials after this scheme, ignoring its case; `None` if the header has another
+/// scheme.
 pub(crate) fn credentials<'h>(header: &'h [u8], scheme: &str) -> Option<&'h [u8]> {
     let (name, rest) = header.split_at_checked(scheme.len())?;
     let is_meant = name.eq_ignore_ascii_case(scheme.as_bytes()) && rest.first() == Some(&b' ');

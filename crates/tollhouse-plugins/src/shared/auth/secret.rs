@@ -1,4 +1,4 @@
-//! Texts that nobody may read in a log: passwords, keys, secrets of confs.
+//! Texts that must not appear in logs: passwords, keys and other secrets of confs.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,15 @@ use serde::Deserialize;
 pub struct SecretText(String);
 
 impl SecretText {
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 
-    /// Whether `other` is the same; takes as long wherever they differ.
+    /// Whether `other` is equal. The time depends only on the length.
     pub fn is(&self, other: &[u8]) -> bool {
         are_equal(self.as_bytes(), other)
     }
@@ -39,7 +37,7 @@ impl std::fmt::Debug for SecretText {
     }
 }
 
-/// To a schema it is a string like any other.
+/// In a schema, a secret is an ordinary string.
 impl JsonSchema for SecretText {
     fn schema_name() -> Cow<'static, str> {
         String::schema_name()
@@ -54,7 +52,7 @@ impl JsonSchema for SecretText {
     }
 }
 
-/// Compares in a time that tells nothing but whether the lengths differ.
+/// Compares in constant time; only a difference in length may show.
 pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Lists of addresses and networks, as access lists and lists of trusted proxies have them.
+//! Lists of addresses and networks, for access lists and trusted proxies.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tollhouse_model::network;
 use tollhouse_plugin::ConfError;
 
-/// An address or a network, as written.
+/// Address or network, as written.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct AddressText(String);
@@ -52,18 +52,18 @@ const IPV4_NETWORK: &str = concat!(
     r"([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])/([12]?[0-9]|3[0-2])$",
 );
 
-/// Roughly an IPv6 network: what passes though it is none is refused when it is read.
+/// Approximate pattern of IPv6 networks. The parser refuses the invalid ones that pass it.
 const IPV6_NETWORK: &str = r"^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4}|([0-9]{1,3}\.){3}[0-9]{1,3})?/[0-9]{1,3}$";
 
-/// A set of addresses; finding one costs a binary search, however many networks there are.
+/// Set of addresses. A look-up costs one binary search, regardless of the number of networks.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
-    /// First and last address of each range; sorted, apart from each other. IPv4 ones are mapped.
+    /// First and last address of each range; sorted and disjoint. IPv4 addresses are mapped to
+    /// IPv6.
     ranges: Box<[(u128, u128)]>,
 }
 
 impl Addresses {
-    /// Reads addresses and networks.
     pub(crate) fn parse(texts: &[AddressText]) -> Result<Self, ConfError> {
         let ranges: Result<Vec<_>, ConfError> = texts.iter().map(range).collect();
         let mut ranges = ranges?;
@@ -78,7 +78,7 @@ impl Addresses {
         Ok(Self { ranges: ranges.into() })
     }
 
-    /// Whether an address is one of them.
+    /// Whether the set contains an address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let number = number(address);
         let after = self.ranges.partition_point(|(first, _)| *first <= number);

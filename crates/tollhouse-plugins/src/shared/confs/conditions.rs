@@ -1,4 +1,4 @@
-//! Expressions in the confs of plugins.
+//! Expressions in confs of plugins.
 
 use serde_json::Value;
 use tollhouse_model::Problems;
@@ -6,34 +6,32 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::Lookup;
 use tollhouse_plugin::ConfError;
 
-/// What problems of expressions begin with in objects; confs of plugins say the rest alone.
+/// Prefix of problems with expressions in objects, which confs of plugins omit.
 const OBJECT_PREFIX: &str = "failed to validate the 'vars' expression: ";
 
-/// Expressions of which one must hold.
+/// Expressions, at least one of which must hold.
 #[derive(Debug)]
 pub(crate) struct AnyOf(Box<[Expr]>);
 
 impl AnyOf {
-    /// Reads a list of expressions.
     pub(crate) fn parse(list: &[Value]) -> Result<Self, ConfError> {
         let expressions: Result<Vec<Expr>, ConfError> = list.iter().map(parse).collect();
         Ok(Self(expressions?.into()))
     }
 
-    /// Whether they need the request's body to have been read.
+    /// Whether an expression reads the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         self.0.iter().any(Expr::reads_body)
     }
 
-    /// Whether one of them holds.
+    /// Whether at least one expression holds.
     pub(crate) fn matches(&self, request: &dyn Lookup) -> bool {
         self.0.iter().any(|expression| expression.matches(request))
     }
 }
 
-/// Reads an expression, or says what is wrong with it.
 pub(crate) fn parse(value: &Value) -> Result<Expr, ConfError> {
-    // An empty list arrives as an empty object where its writer has one type for both.
+    // An empty list arrives as an empty object from clients in languages with one type for both.
     let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
     let value = if is_empty { &Value::Array(Vec::new()) } else { value };
     let mut problems = Problems::new();

@@ -1,6 +1,6 @@
-//! What fields of confs are where a conf does not say: serde asks for a function by its name.
+//! Default values of configuration fields. Serde takes each as the name of a function.
 
-/// Functions that give a field's value, a line each.
+/// Defines functions that return a default value, one per line.
 macro_rules! defaults {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $value:expr;)+) => {
         $($(#[$doc])* fn $name() -> $type {
@@ -11,7 +11,7 @@ macro_rules! defaults {
 
 pub(crate) use defaults;
 
-/// For a switch that is on unless a conf says otherwise.
+/// Default of switches that are on.
 pub(crate) fn default_true() -> bool {
     true
 }

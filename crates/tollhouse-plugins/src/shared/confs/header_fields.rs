@@ -1,4 +1,4 @@
-//! Header lines that a conf gives for answers of the gateway's own: a map from name to value.
+//! Header lines from a conf for the gateway's own answers: a map from name to value.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,12 @@ use tollhouse_plugin::Answer;
 
 use super::text::Text;
 
-/// Header lines, ready to be added to answers.
+/// Parsed header lines, added to answers.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderFields(Box<[(Box<str>, Text)]>);
 
 impl HeaderFields {
-    /// Reads a map that satisfies [`rules`].
+    /// Parses a map that satisfies [`rules`].
     pub(crate) fn read(fields: Option<&Map<String, Value>>) -> Self {
         let text = |value: &Value| match value {
             Value::String(text) => Text::parse(text),
@@ -23,12 +23,12 @@ impl HeaderFields {
         Self(fields.map(|(name, value)| (name.as_str().into(), text(value))).collect())
     }
 
-    /// Whether they need the request's body to have been read.
+    /// Whether a value reads the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         self.0.iter().any(|(_, value)| value.reads_body())
     }
 
-    /// Appends them to an answer.
+    /// Appends the lines to an answer.
     pub(crate) fn add_to<'a>(&'a self, answer: &mut Answer<'a>, request: &dyn Lookup) {
         for (name, value) in &self.0 {
             answer.headers.push((Cow::Borrowed(name), value.for_request(request)));
@@ -36,7 +36,7 @@ impl HeaderFields {
     }
 }
 
-/// What the schema of such a map says, apart from its description.
+/// Adds the schema rules of such a map to its description.
 pub(crate) fn rules(schema: &mut Value) {
     schema["type"] = json!("object");
     schema["minProperties"] = json!(1);

@@ -1,24 +1,24 @@
-//! Header lines that a conf asks to add, set and remove, for requests and for answers alike: either
-//! `{"add": …, "set": …, "remove": […]}`, or the older map of names to values, which sets.
+//! Header changes in a conf, for requests and answers: either `{"add": …, "set": …, "remove":
+//! […]}`, or the older form, a map of headers to set.
 
 use serde_json::{Map, Value};
 use tollhouse_plugin::ConfError;
 
 use crate::shared::confs::lua_number::lua_number;
 
-/// Whether a conf is of the newer form.
+/// Whether a conf has the newer form.
 pub(crate) fn is_structured(headers: &Map<String, Value>) -> bool {
     let is_table = |name| headers.get(name).is_some_and(|v: &Value| v.is_object() || v.is_array());
     is_table("add") || is_table("set") || is_table("remove")
 }
 
-/// Names with values; what is neither text nor number has no place in a header.
+/// Returns names with values; values that are neither text nor number are skipped.
 pub(crate) fn pairs(map: Option<&Value>) -> Vec<(String, String)> {
     let map = map.and_then(Value::as_object).into_iter().flatten();
     map.filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
 }
 
-/// Names, each with its values: one, or those of a list.
+/// Returns names, each with its value or list of values.
 pub(crate) fn lists(map: Option<&Value>) -> Vec<(String, Vec<String>)> {
     let map = map.and_then(Value::as_object).into_iter().flatten();
     let values = |value: &Value| match value {
@@ -28,7 +28,7 @@ pub(crate) fn lists(map: Option<&Value>) -> Vec<(String, Vec<String>)> {
     map.map(|(name, value)| (name.clone(), values(value))).collect()
 }
 
-/// A header's value as a conf writes it.
+/// Returns a header's value as text, with numbers as Lua prints them.
 pub(crate) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -37,13 +37,13 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// The names in a list.
+/// Returns the names in a list.
 pub(crate) fn names(list: Option<&Value>) -> Vec<String> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// What the schema cannot say about a map of the older form.
+/// Checks a map of the older form for faults that the schema cannot express.
 pub(crate) fn check_map(headers: &Map<String, Value>) -> Result<(), ConfError> {
     for (name, value) in headers {
         if text_of(value).is_none() {
@@ -56,17 +56,17 @@ pub(crate) fn check_map(headers: &Map<String, Value>) -> Result<(), ConfError> {
     Ok(())
 }
 
-/// Whether a name may stand before the colon of a header line.
+/// Whether a name is valid in a header line.
 pub(crate) fn is_name(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
 }
 
-/// Whether a value may stand behind it.
+/// Whether a value is valid in a header line.
 pub(crate) fn is_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-/// The schema of a map of names to texts or numbers.
+/// Returns the schema of a map from names to texts or numbers.
 pub(crate) fn map_schema() -> Value {
     serde_json::json!({
         "type": "object",
@@ -77,7 +77,7 @@ pub(crate) fn map_schema() -> Value {
     })
 }
 
-/// The schema of a map of names to one text or number, or to a list of such.
+/// Returns the schema of a map from names to a text, a number, or a list of these.
 pub(crate) fn lists_schema() -> Value {
     let one = serde_json::json!([{ "type": "string" }, { "type": "number" }]);
     let list = serde_json::json!({ "type": "array", "minItems": 1, "items": { "oneOf": one } });
@@ -88,7 +88,7 @@ pub(crate) fn lists_schema() -> Value {
     })
 }
 
-/// The schema of a list of names.
+/// Returns the schema of a list of names.
 pub(crate) fn names_schema() -> Value {
     serde_json::json!({
         "type": "array",

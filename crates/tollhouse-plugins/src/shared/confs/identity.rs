@@ -1,17 +1,18 @@
-//! What tells one conf from another in state that several processes share, such as keys in Redis.
+//! Identity of a conf in state that several processes share, such as keys in Redis.
 
 use serde_json::Value;
 use tollhouse_plugin::Scope;
 
-/// `routes/1:0123456789abcdef`: where a conf stands, and a digest of what it says. The same in
-/// every process, whatever the order of the fields; other fields of the object do not count.
+/// Returns `routes/1:0123456789abcdef`: the owner of a conf, and a digest of the conf. It is the
+/// same in every process and for any order of fields. Other fields of the object do not matter.
 pub(crate) fn identity(scope: &Scope<'_>) -> String {
     let mut digest = Digest::default();
     digest.value(scope.conf);
     format!("{}:{:016x}", scope.owner, digest.0)
 }
 
-/// FNV-1a, 64 bits: confs of one object are few, and nobody gains from making two of them meet.
+/// FNV-1a, 64 bits. A collision-resistant hash is not needed, because an object has few confs and
+/// an operator gains nothing from a collision.
 struct Digest(u64);
 
 impl Default for Digest {

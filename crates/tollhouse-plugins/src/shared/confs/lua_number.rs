@@ -1,9 +1,9 @@
-//! Numbers in the text that Lua gives them, for signatures over such texts.
+//! Numbers in Lua's text form, for signatures over such texts.
 
-/// Significant digits that Lua writes.
+/// Significant digits that Lua prints.
 const DIGITS: i32 = 14;
 
-/// `number` with at most 14 significant digits: C's `%.14g`.
+/// Formats a number with at most 14 significant digits, like C's `%.14g`.
 pub(crate) fn lua_number(number: f64) -> String {
     if !number.is_finite() {
         return number.to_string().to_lowercase();
@@ -19,7 +19,7 @@ pub(crate) fn lua_number(number: f64) -> String {
     format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.unsigned_abs())
 }
 
-/// Without the zeros, and the point, that a fraction ends with.
+/// Removes trailing zeros of a fraction, and its point if nothing is left.
 fn without_zeros(text: &str) -> &str {
     if !text.contains('.') {
         return text;

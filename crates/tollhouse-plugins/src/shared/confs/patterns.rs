@@ -1,12 +1,12 @@
-//! Lists of regular expressions, any of which may match.
+//! Lists of regular expressions, one of which must match.
 
 use tollhouse_model::expr::pattern::{Case, Exhausted, Pattern};
 use tollhouse_plugin::ConfError;
 
-/// Regular expressions; matches where any of them does.
+/// Regular expressions; a match of one is a match of the list.
 #[derive(Debug)]
 pub(crate) struct Patterns {
-    /// One that joins all, where that is not too large; else each by itself.
+    /// A single joined pattern if it is not too large, otherwise all patterns separately.
     any: Box<[Pattern]>,
 }
 
@@ -15,7 +15,7 @@ impl Patterns {
         let each: Result<Vec<Pattern>, ConfError> =
             texts.iter().map(|text| compile(text, case)).collect();
         let each = each?;
-        // Groups are numbered anew in a joined pattern, which only matters to those that look back.
+        // Joining renumbers the groups, which matters only for patterns with backreferences.
         let may_join = each.iter().all(|pattern| matches!(pattern, Pattern::Linear(_)));
         if each.len() > 1 && may_join {
             let joined = texts.iter().map(|text| format!("(?:{text})")).collect::<Vec<_>>();
@@ -26,10 +26,10 @@ impl Patterns {
         Ok(Self { any: each.into() })
     }
 
-    /// Whether any of them occurs in a value.
+    /// Whether a pattern occurs in the value.
     ///
     /// # Errors
-    /// None does, and one of the searches was given up.
+    /// If no pattern matches and a search was aborted.
     pub(crate) fn is_match(&self, value: &[u8]) -> Result<bool, Exhausted> {
         let mut verdict = Ok(false);
         for pattern in &self.any {
@@ -43,7 +43,7 @@ impl Patterns {
     }
 }
 
-/// Compiles a regular expression, or says what is wrong in the words that users know.
+/// Compiles a regular expression. Errors use the words of PCRE2, which users know.
 pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, ConfError> {
     Pattern::compile(text, case).map_err(|error| {
         let reason = match error.reason() {

@@ -1,7 +1,7 @@
-//! Statuses of answers as confs give them.
+//! Status codes in confs.
 
-/// The status that `code` stands for. Schemas have no upper bound where APISIX has none; what no
-/// status line can carry becomes 500.
+/// Converts a configured status. Schemas have no upper bound if APISIX has none, so codes outside
+/// 200 to 999 become 500.
 pub(crate) fn status_of(code: i64) -> u16 {
     const STATUS_MAX: u16 = 999;
     u16::try_from(code).ok().filter(|status| (200..=STATUS_MAX).contains(status)).unwrap_or(500)

@@ -1,10 +1,10 @@
-//! Replacing what a regular expression finds, the way nginx's Lua module does: `$1`, `${1}` and
-//! `$0` stand for groups, `$$` for a dollar.
+//! Replacement of matches of a regular expression, like nginx's Lua module: `$1`, `${1}` and `$0`
+//! stand for groups, `$$` for a dollar sign.
 
 use tollhouse_model::expr::pattern::{Exhausted, Groups, Pattern};
 use tollhouse_plugin::ConfError;
 
-/// What takes the place of an occurrence.
+/// Parsed replacement text.
 #[derive(Debug, Clone)]
 pub(crate) struct Replacement {
     parts: Box<[Part]>,
@@ -17,10 +17,10 @@ enum Part {
 }
 
 impl Replacement {
-    /// Takes a text apart.
+    /// Parses a replacement.
     ///
     /// # Errors
-    /// A dollar that begins no group, in the words of that module.
+    /// If a dollar sign is not followed by a group. The text is that of nginx's module.
     pub(crate) fn parse(text: &str) -> Result<Replacement, ConfError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -58,12 +58,12 @@ impl Replacement {
     }
 }
 
-/// A part of a text in which something was replaced.
+/// Part of a text with replacements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Written<'a> {
-    /// Of the replacement.
+    /// Literal text of the replacement.
     Text(&'a [u8]),
-    /// Of the value that was searched.
+    /// Part of the searched value.
     Value(&'a [u8]),
 }
 
@@ -75,13 +75,13 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What a group found; empty where it has no part in the occurrence, or does not exist.
+/// Returns the text of a group; empty if the group did not match or does not exist.
 pub(crate) fn group<'v>(value: &'v [u8], groups: &Groups, number: usize) -> &'v [u8] {
     let range = groups.get(number).cloned().flatten();
     range.and_then(|range| value.get(range)).unwrap_or_default()
 }
 
-/// The number of a group behind a dollar, in braces or without, and what follows.
+/// Parses the number of a group after a dollar sign, with or without braces, and returns the rest.
 pub(crate) fn group_number(text: &str) -> Option<(usize, &str)> {
     let digits = |text: &str| text.find(|letter: char| !letter.is_ascii_digit());
     if let Some(inside) = text.strip_prefix('{') {
@@ -92,10 +92,10 @@ pub(crate) fn group_number(text: &str) -> Option<(usize, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// Replaces the first occurrence; `None` where there is none.
+/// Replaces the first match; `None` without a match.
 ///
 /// # Errors
-/// The search was given up.
+/// If the search was aborted.
 pub(crate) fn first(
     pattern: &Pattern,
     value: &[u8],
@@ -106,10 +106,10 @@ pub(crate) fn first(
     Ok(first_in_parts(pattern, value, replacement, write)?.map(|groups| (out, groups)))
 }
 
-/// The same, part by part.
+/// Replaces the first match and passes the result to `write` part by part; `None` without a match.
 ///
 /// # Errors
-/// The search was given up.
+/// If the search was aborted.
 pub(crate) fn first_in_parts(
     pattern: &Pattern,
     value: &[u8],
@@ -124,10 +124,10 @@ pub(crate) fn first_in_parts(
     Ok(Some(groups))
 }
 
-/// Replaces every occurrence, as far as `out_bytes_max` allows: what follows then stays.
+/// Replaces every match until the output exceeds `out_bytes_max`; the rest is copied unchanged.
 ///
 /// # Errors
-/// The search was given up.
+/// If the search was aborted.
 pub(crate) fn every(
     pattern: &Pattern,
     value: &[u8],
@@ -135,7 +135,7 @@ pub(crate) fn every(
     out_bytes_max: usize,
 ) -> Result<Vec<u8>, Exhausted> {
     let mut out = Vec::with_capacity(value.len());
-    // Behind the last occurrence, and where the next search begins: one further for an empty one.
+    // End of the last match, and start of the next search: one byte further after an empty match.
     let (mut copied, mut from) = (0, 0);
     while from <= value.len() && out.len() <= out_bytes_max {
         let Some(groups) = pattern.groups_at(value, from)? else { break };

@@ -1,4 +1,4 @@
-//! Texts of confs that may name variables: those that name none are never rendered.
+//! Texts of confs that may contain variables. Texts without variables are never rendered.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -8,14 +8,13 @@ use tollhouse_model::variable::{Lookup, Variable};
 
 #[derive(Debug)]
 pub(crate) enum Text {
-    /// Names no variables; what stands here is final.
+    /// Text without variables, in its final form.
     Fixed(Box<[u8]>),
-    /// Differs from request to request.
+    /// Text with variables.
     Varying(Template),
 }
 
 impl Text {
-    /// Takes a text apart.
     pub(crate) fn parse(text: &str) -> Self {
         let template = Template::parse(text);
         let probe = Probe::default();
@@ -24,12 +23,12 @@ impl Text {
         if probe.was_asked.get() { Text::Varying(template) } else { Text::Fixed(fixed.into()) }
     }
 
-    /// Whether it needs the request's body to have been read.
+    /// Whether a variable reads the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         matches!(self, Text::Varying(template) if template.reads_body())
     }
 
-    /// The text for a request; costs nothing where it is fixed.
+    /// Returns the text for a request; free of cost if it is fixed.
     pub(crate) fn for_request(&self, request: &dyn Lookup) -> Cow<'_, [u8]> {
         match self {
             Text::Fixed(text) => Cow::Borrowed(text),
@@ -42,7 +41,7 @@ impl Text {
     }
 }
 
-/// Notices that it is asked.
+/// Lookup that records whether it was asked.
 #[derive(Default)]
 struct Probe {
     was_asked: Cell<bool>,

@@ -1,18 +1,18 @@
-//! Messages in their frames: a byte of flags, four of length, the message.
+//! Frames of gRPC messages: one byte of flags, four bytes of length, the message.
 
 use std::sync::Arc;
 
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// Flags and length.
+/// Size of flags and length.
 const HEAD_BYTES: usize = 5;
 
-/// The message is compressed.
+/// Flag of a compressed message.
 const COMPRESSED: u8 = 1;
 
 /// Appends `message` in a frame with `flags`.
 pub(crate) fn append_frame(flags: u8, message: &[u8], out: &mut Vec<u8>) {
-    // Whoever builds messages bounds them far below 4 GiB.
+    // Callers bound messages far below 4 GiB.
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     out.push(flags);
     out.extend_from_slice(&length.to_be_bytes());
@@ -22,43 +22,43 @@ pub(crate) fn append_frame(flags: u8, message: &[u8], out: &mut Vec<u8>) {
 /// Why frames cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    /// Longer than is allowed, by what the frame declares.
+    /// The declared length exceeds the limit.
     #[error("a message is longer than max_resp_body_size")]
     TooLong,
-    /// Compressed, though nobody has asked for that.
+    /// A compressed message, although compression was not requested.
     #[error("a message is compressed, which was not asked for")]
     Compressed,
-    /// There is no memory for it.
-    #[error("there is no memory for a message")]
+    /// The memory budget is exhausted.
+    #[error("not enough memory for a message")]
     NoMemory,
-    /// It ends in the middle.
+    /// The body ends within a message.
     #[error("the answer ends in the middle of a message")]
     Truncated,
 }
 
-/// Takes messages out of bytes that come in pieces.
+/// Decoder of messages from a body that arrives in pieces.
 #[derive(Debug)]
 pub(crate) struct Deframer {
     buffer: Vec<u8>,
-    /// How far messages have been taken out.
+    /// End of the messages returned so far.
     read: usize,
     message_bytes_max: usize,
-    /// What the buffer takes of the process' memory; `None` before anything is held.
+    /// Reservation for the buffer; `None` until the first piece.
     held: Option<Reservation>,
     memory: Arc<MemoryBudget>,
 }
 
 impl Deframer {
-    /// For messages of at most `message_bytes_max` bytes.
+    /// Returns a decoder for messages of at most `message_bytes_max` bytes.
     pub(crate) fn new(message_bytes_max: u64, memory: Arc<MemoryBudget>) -> Self {
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
         Self { buffer: Vec::new(), read: 0, message_bytes_max, held: None, memory }
     }
 
-    /// Takes the next piece of the body, to be read by [`Self::message`].
+    /// Appends the next piece of the body, for [`Self::message`].
     ///
     /// # Errors
-    /// There is no memory for what waits for its end.
+    /// If the memory budget is exhausted.
     pub(crate) fn push(&mut self, input: &[u8]) -> Result<(), FrameError> {
         self.buffer.drain(..self.read);
         self.read = 0;
@@ -77,10 +77,10 @@ impl Deframer {
         Ok(())
     }
 
-    /// The next message that is whole; `None` until there is one.
+    /// Returns the next complete message; `None` until one has arrived.
     ///
     /// # Errors
-    /// It is too long, or compressed.
+    /// If the message is too long or compressed.
     pub(crate) fn message(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let rest = &self.buffer[self.read..];
         let Some(([flags, a, b, c, d], rest)) = rest.split_first_chunk::<HEAD_BYTES>() else {
@@ -98,7 +98,8 @@ impl Deframer {
         Ok(Some(message))
     }
 
-    /// How many bytes wait, with `input_bytes` more, for which a message is whole that has begun earlier.
+    /// Returns the number of buffered bytes after `input_bytes` more, if they complete a message
+    /// that began earlier.
     pub(crate) fn bytes_with(&self, input_bytes: usize) -> Option<usize> {
         let rest = &self.buffer[self.read..];
         let [_, a, b, c, d] = rest.first_chunk::<HEAD_BYTES>()?;
@@ -107,10 +108,10 @@ impl Deframer {
         (length <= self.message_bytes_max && bytes >= HEAD_BYTES + length).then_some(bytes)
     }
 
-    /// Whether nothing is left.
+    /// Checks that the body ends after a message.
     ///
     /// # Errors
-    /// A message has begun and not ended.
+    /// If the last message is incomplete.
     pub(crate) fn finish(&self) -> Result<(), FrameError> {
         if self.read == self.buffer.len() { Ok(()) } else { Err(FrameError::Truncated) }
     }
@@ -120,7 +121,7 @@ impl Deframer {
 mod tests {
     use super::*;
 
-    /// What comes out of `bytes` in pieces of `piece_bytes`.
+    /// Decodes `bytes`, passed in pieces of `piece_bytes`.
     fn read(bytes: &[u8], piece_bytes: usize) -> Result<Vec<Vec<u8>>, FrameError> {
         let mut frames = Deframer::new(10, MemoryBudget::new(100));
         let mut messages = Vec::new();

@@ -1,21 +1,21 @@
-//! What came of a call: its status, where heads or trailers say it.
+//! Status of a finished call, from heads or trailers.
 
-/// The HTTP status of a code that has none.
+/// HTTP status of an unknown code.
 const UNKNOWN_CODE: u16 = 599;
 
-/// A call's status as it is sent.
+/// Status of a call as sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// `grpc-status`; `None` where it is no number.
+    /// `grpc-status`; `None` if it is not a number.
     pub(crate) code: Option<u32>,
     /// `grpc-message`, decoded.
     pub(crate) message: String,
-    /// `grpc-status-details-bin` as it stands.
+    /// `grpc-status-details-bin`, still encoded.
     pub(crate) details: Option<Vec<u8>>,
 }
 
 impl Outcome {
-    /// The status among lines that `find` finds by name; `None` where there is no `grpc-status`.
+    /// Reads the status from lines that `find` returns by name; `None` without `grpc-status`.
     pub(crate) fn find_in<'l>(find: impl Fn(&str) -> Option<&'l [u8]>) -> Option<Self> {
         let code = std::str::from_utf8(find("grpc-status")?).ok();
         Some(Self {
@@ -25,18 +25,17 @@ impl Outcome {
         })
     }
 
-    /// The status in a trailer section.
+    /// Reads the status from a trailer section.
     pub(crate) fn from_trailers(section: &[u8]) -> Option<Self> {
         Self::find_in(|name| find_line(section, name))
     }
 
-    /// Whether the call has done what it was to do.
     pub(crate) fn is_ok(&self) -> bool {
         self.code == Some(0)
     }
 }
 
-/// The value of the first line of that name in a trailer section.
+/// Returns the value of the first line with this name in a trailer section.
 fn find_line<'s>(section: &'s [u8], name: &str) -> Option<&'s [u8]> {
     section.split(|&byte| byte == b'\n').find_map(|line| {
         let colon = line.iter().position(|&byte| byte == b':')?;
@@ -45,7 +44,7 @@ fn find_line<'s>(section: &'s [u8], name: &str) -> Option<&'s [u8]> {
     })
 }
 
-/// The HTTP status that a code stands for, in the table of APISIX.
+/// Returns the HTTP status for a code, as in APISIX's table.
 pub(crate) fn http_status(code: Option<u32>) -> u16 {
     match code {
         Some(0) => 200,
@@ -64,7 +63,7 @@ pub(crate) fn http_status(code: Option<u32>) -> u16 {
     }
 }
 
-/// A `grpc-message`, whose unusual bytes are percent-encoded.
+/// Decodes the percent-encoding of a `grpc-message`.
 fn decode_message(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! Connections that wait for their next request, on the core that opened them.
+//! Idle connections, per core.
 //!
-//! A connection is driven by a task of its own, which ends it when the server does, when it has
-//! been idle for too long, or when nobody holds the sending side any more.
+//! Each connection is driven by a separate task. The task ends when the server closes the
+//! connection, when the connection is idle for too long, or when the sending side is dropped.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,15 +17,15 @@ use super::stream::HyperStream;
 use super::target::{Scheme, Target};
 use crate::shared::dial::Verification;
 
-/// Most connections that one core keeps, whatever confs say: each holds a descriptor and buffers,
-/// and services that plugins ask are few.
+/// Largest number of idle connections per core, whatever confs say. Each takes a descriptor and
+/// buffers, and plugins use few services.
 const KEPT_MAX: usize = 256;
 
 thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// What connections are shared by.
+/// Properties that two requests must share to use the same connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     scheme: Scheme,
@@ -41,14 +41,14 @@ impl PoolKey {
 }
 
 pub(super) struct Live {
-    /// The sending side.
+    /// Sending side.
     pub sender: SendRequest<Full<Bytes>>,
-    /// Tells the driving task until when the connection may be idle.
+    /// Sends the idle deadline to the driving task.
     idle_until: watch::Sender<Option<Instant>>,
 }
 
 impl Live {
-    /// Starts driving `connection`.
+    /// Starts a task that drives `connection`.
     pub fn drive(
         sender: SendRequest<Full<Bytes>>,
         connection: Connection<HyperStream, Full<Bytes>>,
@@ -84,7 +84,7 @@ struct Pool {
     kept: usize,
 }
 
-/// A connection that waits for a request, the one used last.
+/// Returns the most recently used idle connection.
 pub(super) fn take(key: &PoolKey) -> Option<Live> {
     POOL.with_borrow_mut(|pool| {
         loop {
@@ -102,7 +102,7 @@ pub(super) fn take(key: &PoolKey) -> Option<Live> {
     })
 }
 
-/// Keeps a connection for `idle`; where there are enough already it is closed.
+/// Keeps a connection for `idle`, or closes it if there are enough.
 pub(super) fn keep(key: &PoolKey, live: Live, idle: Duration, connections_max: usize) {
     POOL.with_borrow_mut(|pool| {
         if pool.kept >= KEPT_MAX {
@@ -119,7 +119,7 @@ pub(super) fn keep(key: &PoolKey, live: Live, idle: Duration, connections_max: u
 }
 
 impl Pool {
-    /// Forgets connections that have ended.
+    /// Removes closed connections.
     fn sweep(&mut self) {
         self.idle.retain(|_, waiting| {
             waiting.retain(|live| !live.sender.is_closed());

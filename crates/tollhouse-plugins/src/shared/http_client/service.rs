@@ -1,10 +1,10 @@
-//! A service that a conf names and that requests depend on, such as a policy server.
+//! Service that a conf names and that requests depend on, such as a policy server.
 
 use std::time::Duration;
 
 use super::{Call, ClientError, HttpClient, Reply, Reuse, Target, TargetError};
 
-/// What a conf says of it.
+/// Configuration of a service.
 #[derive(Debug)]
 pub(crate) struct ServiceConf<'c> {
     pub uri: &'c str,
@@ -15,26 +15,26 @@ pub(crate) struct ServiceConf<'c> {
     pub keepalive_pool: u64,
 }
 
-/// Milliseconds that an answer is waited for, where a conf does not say.
+/// Default timeout for an answer, in milliseconds.
 pub(crate) fn default_timeout() -> u64 {
     3_000
 }
 
-/// Milliseconds that an idle connection is kept, where a conf does not say.
+/// Default lifetime of an idle connection, in milliseconds.
 pub(crate) fn default_keepalive_timeout() -> u64 {
     60_000
 }
 
-/// Idle connections that each core keeps, where a conf does not say.
+/// Default number of idle connections per core.
 pub(crate) fn default_keepalive_pool() -> u64 {
     5
 }
 
-/// The service, ready to be asked.
+/// Client with the address of its service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// An address that cannot be understood is an error of each request, not of the conf: so the
-    /// service may be named by a placeholder that is filled in later.
+    /// An invalid address is an error of each request and not of the conf, because the address may
+    /// be a placeholder that is filled in later.
     target: Result<Target, TargetError>,
     client: HttpClient,
 }
@@ -54,10 +54,10 @@ impl Service {
         Self { target, client }
     }
 
-    /// Asks it for what `call` says, at the path that the conf names.
+    /// Sends `call` to the path that the conf names.
     ///
     /// # Errors
-    /// When there is no answer within the time, or the conf's address is none.
+    /// If the service does not answer in time, or the conf's address is invalid.
     pub async fn ask(&self, call: Call) -> Result<Reply, ClientError> {
         let refused = |error: &TargetError| ClientError::Request(error.to_string());
         let target = self.target.as_ref().map_err(refused)?;

@@ -1,4 +1,4 @@
-//! Lends a [`Stream`] to the HTTP library, which has traits of its own for reading and writing.
+//! Adapter from [`Stream`] to the reading and writing traits of the HTTP library.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tollhouse_net::Stream;
 
-/// Most bytes read at once: the library's buffer is filled by a copy, so more would only cost
+/// Largest read in bytes. The data is copied into the library's buffer, so more would only cost
 /// stack.
 const READ_BYTES_MAX: usize = 8 << 10;
 
-/// A stream as the library wants it.
+/// Stream with the library's traits.
 pub(super) struct HyperStream(Stream);
 
 impl HyperStream {

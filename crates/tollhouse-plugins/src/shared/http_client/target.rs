@@ -1,11 +1,9 @@
-//! Where a service is: the parts of an `http://` or `https://` address.
+//! Parser for the `http://` or `https://` address of a service.
 
-/// How to speak to it.
+/// Protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
-    /// In the open.
     Http,
-    /// Over TLS.
     Https,
 }
 
@@ -18,21 +16,20 @@ impl Scheme {
     }
 }
 
-/// A service's address, taken apart.
+/// Parsed address of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// How to speak to it.
     pub scheme: Scheme,
-    /// A name or an address; IPv6 addresses without brackets.
+    /// Name or address; IPv6 without brackets.
     pub host: String,
     pub port: u16,
-    /// Host and port as `Host` says them: the scheme's own port is left out.
+    /// Value of `Host`: host and port, without the scheme's default port.
     pub authority: String,
     /// Path and query; at least `/`.
     pub path: String,
 }
 
-/// Why a text is no service's address.
+/// Why the address of a service is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad uri {uri:?}: {reason}")]
 pub(crate) struct TargetError {
@@ -41,10 +38,10 @@ pub(crate) struct TargetError {
 }
 
 impl Target {
-    /// Takes an address apart.
+    /// Parses an address.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the address is invalid.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let refused = |reason| TargetError { uri: text.to_owned(), reason };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| refused("no scheme"))?;
@@ -70,7 +67,7 @@ impl Target {
     }
 }
 
-/// Host without brackets, and the port if there is one; `None` when the port is no number.
+/// Splits host (without brackets) and port; `None` if the port is not a number.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     if let Some((host, rest)) = authority.strip_prefix('[').and_then(|text| text.split_once(']')) {
         return match rest.strip_prefix(':') {

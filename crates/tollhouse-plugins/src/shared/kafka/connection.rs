@@ -1,4 +1,4 @@
-//! A connection to a broker: opened, logged in, and asked one thing after the other.
+//! Connection to a broker: connecting, logging in, and one request at a time.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
@@ -16,17 +16,17 @@ use tollhouse_net::Stream;
 use super::{Address, KafkaError, Login};
 use crate::shared::dial::dial;
 
-/// Most bytes of an answer. The longest tells of a topic's partitions and of all brokers: ten thousand of the former
-/// with three replicas each take 420,000.
+/// Longest answer in bytes. The longest ones are metadata: ten thousand partitions with three
+/// replicas each take 420,000 bytes.
 const ANSWER_BYTES_MAX: i32 = 2 << 20;
 
-/// Bytes read at once.
+/// Size of one read, in bytes.
 const READ_BYTES: usize = 8 << 10;
 
-/// Random bytes of a log-in: no two may be alike, nor be guessed.
+/// Random bytes of a login nonce, which must be unique and unpredictable.
 const NONCE_BYTES: usize = 24;
 
-/// Names of mechanisms that a message about them shows.
+/// Number of offered mechanisms that an error message lists.
 const OFFERED_MAX: usize = 8;
 
 pub(super) struct Connection {
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, sees what the broker serves, and logs in, all in `step_time_max`.
+    /// Connects, checks the broker's API versions, and logs in, all within `step_time_max`.
     pub(super) async fn open(
         address: &Address,
         step_time_max: Duration,
@@ -66,7 +66,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends a request, made for its number, and gives that and the answer.
+    /// Sends a request built for its correlation id. Returns the id and the answer.
     pub(super) async fn ask(
         &mut self,
         request: impl FnOnce(i32) -> Vec<u8>,
@@ -104,7 +104,7 @@ impl Connection {
         Ok(proof.check(&answer)?)
     }
 
-    /// Sends a message of a log-in and gives the broker's.
+    /// Sends a login message and returns the broker's reply.
     async fn say(&mut self, message: &[u8]) -> Result<Vec<u8>, KafkaError> {
         let (id, frame) = self.exchange(|id| request::sasl_authenticate(id, message)).await?;
         let SaslAnswer { code, reason, message } = SaslAnswer::read(&frame, id)?;
@@ -146,7 +146,7 @@ impl Connection {
         Ok(frame)
     }
 
-    /// Reads until there are `count` bytes. Room grows with what arrives, not with what is announced.
+    /// Reads `count` bytes. Memory grows with the received bytes, not with the announced length.
     async fn read(&mut self, bytes: &mut Vec<u8>, count: usize) -> io::Result<()> {
         let mut piece = vec![0; READ_BYTES.min(count)];
         while bytes.len() < count {

@@ -1,5 +1,4 @@
-//! A whole number that a conf gives as such, or as a text with variables that each request has its
-//! own values for.
+//! Integer in a conf: either a number, or a text with variables that is resolved for each request.
 
 use std::borrow::Cow;
 
@@ -9,29 +8,29 @@ use serde_json::Value;
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::Lookup;
 
-/// The greatest whole number below which a double tells all apart: what APISIX accepts.
+/// Largest amount, as in APISIX: integers up to it have an exact double.
 const AMOUNT_MAX: u64 = (1 << 53) - 1;
 
-/// A number of at least `MIN`.
+/// Integer of at least `MIN`.
 #[derive(Debug, Clone)]
 pub enum Amount<const MIN: u64> {
-    /// The same for all requests.
+    /// Same for all requests.
     Fixed(u64),
-    /// What the request's variables make of it.
+    /// Template that is rendered for each request.
     Of(Template),
 }
 
-/// What a request made of an amount is no number, too small or too great.
+/// Error: the rendered text is not an integer in range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoAmount;
 
 impl<const MIN: u64> Amount<MIN> {
-    /// Whether the request's body must have been read.
+    /// Whether a variable reads the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         matches!(self, Amount::Of(template) if template.reads_body())
     }
 
-    /// The number for this request.
+    /// Returns the amount for this request.
     #[inline]
     pub(crate) fn resolve(&self, request: &dyn Lookup) -> Result<u64, NoAmount> {
         match self {
@@ -45,7 +44,7 @@ impl<const MIN: u64> Amount<MIN> {
     }
 }
 
-/// Reads a whole number as Lua's `tonumber` would: blanks around it, `10.0` and `1e3` included.
+/// Parses an integer like Lua's `tonumber`: surrounding blanks, `10.0` and `1e3` are accepted.
 fn number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     if text.bytes().all(|byte| byte.is_ascii_digit()) {

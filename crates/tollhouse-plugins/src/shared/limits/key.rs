@@ -1,32 +1,32 @@
-//! What a limiter counts by: a variable, a combination of variables, or a constant; the client's
-//! address where the request has nothing of it.
+//! Key by which a limiter counts: a variable, a combination of variables, or a constant. If the
+//! request has none of the variables, the client's address is used.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
 
-/// How `key` is read.
+/// Meaning of `key`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyType {
-    /// The name of a variable, such as `remote_addr`.
+    /// Name of a variable, such as `remote_addr`.
     #[default]
     Var,
-    /// A text with variables in it, such as `$remote_addr $consumer_name`.
+    /// Text with variables, such as `$remote_addr $consumer_name`.
     VarCombination,
-    /// As it stands.
+    /// Literal text.
     Constant,
 }
 
-/// The same for plugins that have no constants.
+/// Meaning of `key`, in plugins without constants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VariableKeyType {
-    /// The name of a variable, such as `remote_addr`.
+    /// Name of a variable, such as `remote_addr`.
     #[default]
     Var,
-    /// A text with variables in it, such as `$remote_addr $consumer_name`.
+    /// Text with variables, such as `$remote_addr $consumer_name`.
     VarCombination,
 }
 
@@ -39,21 +39,21 @@ impl From<VariableKeyType> for KeyType {
     }
 }
 
-/// A key, ready to be looked up.
+/// Parsed key.
 #[derive(Debug)]
 pub(crate) enum LimitKey {
-    /// A variable's value.
+    /// Value of one variable.
     Variable(Variable),
-    /// Several.
+    /// Text with variables.
     Combination(Template),
-    /// The same for all requests.
+    /// Same for all requests.
     Constant(Box<[u8]>),
-    /// Several, at least one of which the request must have for the limit to apply.
+    /// Text with variables. The limit applies only if the request has at least one of them.
     Required(Template),
 }
 
 impl LimitKey {
-    /// Reads a conf's `key`.
+    /// Parses a conf's `key`.
     pub(crate) fn parse(kind: KeyType, text: &str) -> Self {
         match kind {
             KeyType::Var => LimitKey::Variable(Variable::parse(text)),
@@ -62,17 +62,17 @@ impl LimitKey {
         }
     }
 
-    /// Reads the `key` of one of several rules.
+    /// Parses the `key` of one of several rules.
     pub(crate) fn parse_rule(text: &str) -> Self {
         LimitKey::Required(Template::parse(text))
     }
 
-    /// Whether the limit applies only to requests that have what it is made of.
+    /// Whether the limit depends on the presence of variables.
     pub(crate) fn is_conditional(&self) -> bool {
         matches!(self, LimitKey::Required(_))
     }
 
-    /// Whether the request's body must have been read.
+    /// Whether a variable reads the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         match self {
             LimitKey::Variable(variable) => variable.reads_body(),
@@ -81,8 +81,8 @@ impl LimitKey {
         }
     }
 
-    /// Hands the request's key to `take`; `None` when the limit does not apply. A variable alone
-    /// costs no allocation.
+    /// Calls `take` with the request's key; returns `None` if the limit does not apply. A single
+    /// variable costs no allocation.
     pub(crate) fn with<R>(&self, request: &dyn Lookup, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match self {
             LimitKey::Constant(key) => Some(take(key)),

@@ -1,12 +1,12 @@
-//! How limiters turn a request away, and what they do when they cannot tell.
+//! Answers of limiters: refusals, and the treatment of requests that cannot be counted.
 
 use tollhouse_plugin::{Answer, Flow, Step};
 
-/// The answer to a request that is too much.
+/// Answer to a request over the limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// What `error_msg` says; without it the answer is the gateway's page.
+    /// Text of `error_msg`. `None`: the gateway's page.
     pub(crate) message: Option<String>,
 }
 
@@ -19,7 +19,7 @@ impl Refusal {
     }
 }
 
-/// What a phase says without having waited.
+/// Converts the outcome of a phase that did not wait.
 pub(crate) fn step(flow: Flow<'_>) -> Step<'_> {
     match flow {
         Flow::Continue => Step::Continue,
@@ -27,23 +27,22 @@ pub(crate) fn step(flow: Flow<'_>) -> Step<'_> {
     }
 }
 
-/// The status of requests turned away unless the conf says another; users expect 429 where they
-/// ask for it.
+/// Default status of refused requests, as in APISIX. Users who expect 429 configure it.
 pub(crate) fn default_rejected_code() -> u16 {
     503
 }
 
-/// What becomes of requests that cannot be judged.
+/// Treatment of requests that cannot be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenUnknown {
-    /// They pass.
+    /// Such requests pass.
     Pass,
-    /// They get a 500.
+    /// Such requests get 500.
     Fail,
 }
 
 impl From<bool> for WhenUnknown {
-    /// Reads `allow_degradation`.
+    /// Converts `allow_degradation`.
     fn from(allow_degradation: bool) -> Self {
         if allow_degradation { WhenUnknown::Pass } else { WhenUnknown::Fail }
     }

@@ -1,9 +1,10 @@
-//! State by key that all cores share: counters, buckets, breakers.
+//! Keyed state shared by all cores: counters, buckets, breakers.
 //!
-//! Sharded, each shard behind a mutex that is held for one update. A key is kept as its 96-bit
-//! fingerprint under secret seeds, so that a request allocates nothing and long keys cost no
-//! memory. A table is bounded in bytes: what is over goes first, then what matters least of the
-//! owner that has the most, so that a flood of one owner's keys pushes out its own.
+//! The table is sharded, and each shard has a mutex that is held for one update. A key is stored as
+//! a 96-bit fingerprint with secret seeds, so that requests do not allocate and long keys cost no
+//! memory. The table is bounded in bytes. Expired entries are evicted first, then those of lowest
+//! rank of the owner with the most entries. A flood of keys therefore evicts only entries of the
+//! same owner.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,17 +13,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::quality::{FoldHasher, RandomState};
 use hashbrown::{HashMap, HashTable};
 
-/// Enough that two of some dozen cores seldom meet, at 16 KiB for an empty table.
+/// Number of shards: enough that some dozen cores rarely contend. An empty table takes 16 KiB.
 const SHARDS: usize = 256;
 
-/// Bytes of a table at most: half a million keys of a counter, more clients than one process
-/// limits at a time.
+/// Largest size of a table in bytes: half a million counters, more clients than one process limits
+/// at a time.
 const TABLE_BYTES_MAX: usize = 32 << 20;
 
-/// The part of an owner's keys that goes at once, so that sweeping is rare.
+/// Divisor of an eviction: the eighth part of an owner's keys goes at once, so that evictions are
+/// rare.
 const EVICTED_PART: usize = 8;
 
-/// A key's fingerprint, and whose it is. Two keys that share one are as likely as guessing it.
+/// Fingerprint of a key, and its owner. Collisions are as unlikely as guessing a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     place: u64,
@@ -30,7 +32,7 @@ pub(crate) struct Tag {
     owner: u32,
 }
 
-/// What all keys of one owner have in front.
+/// Hashed prefix of all keys of an owner.
 #[derive(Clone)]
 pub(crate) struct Prefix {
     place: FoldHasher<'static>,
@@ -38,7 +40,7 @@ pub(crate) struct Prefix {
     owner: u32,
 }
 
-// The state of the hashers tells the seeds.
+// The hashers' state would reveal the seeds.
 impl std::fmt::Debug for Prefix {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("Prefix(***)")
@@ -46,8 +48,9 @@ impl std::fmt::Debug for Prefix {
 }
 
 impl Prefix {
-    /// The fingerprint of a key given in parts, always as many for one owner: so the last one needs
-    /// no length behind it, which is a third of what hashing a short key costs.
+    /// Returns the fingerprint of a key given in parts. An owner always uses the same number of
+    /// parts, so the last one needs no length after it. That saves a third of the cost of hashing a
+    /// short key.
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> Tag {
         let (mut place, mut check) = (self.place.clone(), self.check.clone());
         for (index, part) in parts.iter().enumerate() {
@@ -62,15 +65,15 @@ impl Prefix {
     }
 }
 
-/// A value of a table.
+/// Value of a table.
 pub(crate) trait Entry {
-    /// Whether it tells nothing that its absence would not.
+    /// Whether the value equals an absent one and may be removed.
     fn is_over(&self, now_ms: u64) -> bool;
-    /// Lower ones go first when there is no room; `u64::MAX` never goes.
+    /// Eviction order: lower ranks first; `u64::MAX` is never evicted.
     fn rank(&self) -> u64;
 }
 
-/// The keys that fall into one shard.
+/// Keys of one shard.
 type Shard<V> = HashTable<(Tag, V)>;
 
 #[derive(Debug)]
@@ -81,8 +84,8 @@ pub(crate) struct Table<V> {
 }
 
 impl<V: Entry> Table<V> {
-    /// Keys of one shard at most: what fills seven eighths of the places that the bytes have room
-    /// for, places being a power of two, each with a byte beside it.
+    /// Largest number of keys per shard: seven eighths of its slots. The number of slots is a power
+    /// of two, and each slot needs one more byte.
     const ENTRIES_PER_SHARD_MAX: usize = {
         let places = TABLE_BYTES_MAX / SHARDS / (size_of::<(Tag, V)>() + 1);
         (1 << places.ilog2()) / 8 * 7
@@ -96,7 +99,7 @@ impl<V: Entry> Table<V> {
         }
     }
 
-    /// What keys of `owner` have in front.
+    /// Returns the hashed prefix for keys of `owner`.
     pub(crate) fn prefix(&self, owner: &str) -> Prefix {
         let begun = |seed: &RandomState| {
             let mut hasher = seed.build_hasher();
@@ -108,12 +111,12 @@ impl<V: Entry> Table<V> {
         Prefix { owner: (place.finish() >> 32) as u32, place, check }
     }
 
-    /// Whether there is nothing in it; costs no lock.
+    /// Whether the table is empty; needs no lock.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.load(Ordering::Acquire) == 0
     }
 
-    /// Lets `update` work on the value of `tag`; one that is absent or over is made anew.
+    /// Calls `update` on the value of `tag`. A missing or expired value is created first.
     pub(crate) fn update<R>(
         &self,
         tag: Tag,
@@ -139,8 +142,8 @@ impl<V: Entry> Table<V> {
         result
     }
 
-    /// Lets `update` work on the value of `tag`, if there is one that counts; it goes when `update`
-    /// says [`After::Gone`].
+    /// Calls `update` on the value of `tag`, if it exists and has not expired. [`After::Gone`]
+    /// removes it.
     pub(crate) fn change<R>(
         &self,
         tag: Tag,
@@ -161,7 +164,7 @@ impl<V: Entry> Table<V> {
     }
 
     fn shard(&self, tag: Tag) -> MutexGuard<'_, Shard<V>> {
-        // The table inside places by other bits of it.
+        // The hash table inside the shard uses other bits.
         let index = tag.check as usize % SHARDS;
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,16 +175,17 @@ impl<V: Entry> Table<V> {
     }
 }
 
-/// What becomes of a value after a change.
+/// Treatment of a value after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It stays.
+    /// The value stays.
     Kept,
-    /// It is removed.
+    /// The value is removed.
     Gone,
 }
 
-/// Removes what is over, else a part of what the owner has that has the most; tells how many went.
+/// Removes expired values, or else a fraction of those of the largest owner. Returns the number of
+/// removed values.
 fn make_room<V: Entry>(shard: &mut Shard<V>, now_ms: u64) -> usize {
     let before = shard.len();
     shard.retain(|(_, value)| !value.is_over(now_ms));

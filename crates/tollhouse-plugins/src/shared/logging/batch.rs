@@ -1,8 +1,8 @@
-//! Delivers entries in batches: by size, by age, after a pause; tries again, and drops what cannot
-//! be delivered. Requests never wait for it.
+//! Delivery of entries in batches: by size, by age, or after a pause. Failed batches are retried
+//! and finally dropped. Requests never wait for a delivery.
 //!
-//! One task per conf, on the runtime for background work, which starts with the first entry and
-//! ends, after a last delivery, when the conf is gone.
+//! Each conf has one task on the background runtime. It starts with the first entry and ends, after
+//! a last delivery, when the conf is dropped.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,32 +20,33 @@ use super::pending::Pending;
 use crate::shared::http_client::{ClientError, TargetError};
 use crate::shared::kafka::KafkaError;
 
-/// How often a queue may say that it delivers nothing: a server that is down fails every batch.
+/// Shortest time between two log messages about failures, because a server that is down fails every
+/// batch.
 const FAILURES_SAID_EVERY: Duration = Duration::from_secs(10);
 
 /// Why a batch was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliveryError {
-    /// The conf names a server by no address.
+    /// Invalid address of the server.
     #[error(transparent)]
     Address(#[from] TargetError),
-    /// The server gave no answer.
+    /// The server did not answer.
     #[error(transparent)]
     Unanswered(#[from] ClientError),
-    /// It did not take the batch.
+    /// The server refused the batch.
     #[error("server returned status code[{0}]")]
     Status(u16),
-    /// Brokers did not take it.
+    /// The brokers refused the batch.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
 }
 
-/// What has become of a batch that was not delivered as a whole.
+/// Failed delivery of a batch, possibly after a part of it.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// So many entries, from the front, need not be tried again.
+    /// Number of entries at the front that need no retry.
     pub taken: usize,
-    /// So many of these nobody will take.
+    /// Number of these that are lost, because no server accepts them.
     pub lost: usize,
     pub error: DeliveryError,
 }
@@ -56,10 +57,10 @@ impl From<DeliveryError> for Failure {
     }
 }
 
-/// Where deliveries run, and where it shows what waits and what is lost.
+/// Runtime of deliveries, and registry of queues for metrics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outlet {
-    /// Without one, nothing is delivered.
+    /// Background runtime; without one, nothing is delivered.
     pub background: Option<Handle>,
     pub queues: Arc<Queues>,
 }
@@ -72,21 +73,21 @@ impl Outlet {
 }
 
 pub(crate) trait Delivery: Send + Sync + 'static {
-    /// What a batch consists of.
+    /// Entry of a batch.
     type Entry: Send + Sync + 'static;
 
-    /// Delivers a batch, or says why it could not, and how far it came.
+    /// Delivers a batch. The error tells how much of it was delivered.
     fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Longest time that is waited for anything, in seconds: a year. More would be beyond what a clock holds.
+/// Upper bound of all times, in seconds: one year, which every clock can add.
 const LONGEST_S: u64 = 365 * 24 * 60 * 60;
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count.min(LONGEST_S))
 }
 
-/// When batches go out.
+/// Timing and size of batches.
 #[derive(Debug, Clone)]
 struct Settings {
     name: String,
@@ -111,7 +112,7 @@ impl Settings {
     }
 }
 
-/// Takes entries of requests, and sees to it that they are delivered.
+/// Queue of one conf.
 pub(crate) struct Batches<D: Delivery> {
     settings: Settings,
     delivery: Arc<D>,
@@ -120,14 +121,14 @@ pub(crate) struct Batches<D: Delivery> {
     queue: OnceLock<mpsc::UnboundedSender<Weighed<D::Entry>>>,
 }
 
-/// An entry and its size.
+/// Entry and its size.
 struct Weighed<E> {
     entry: E,
     bytes: usize,
 }
 
 impl<D: Delivery> Batches<D> {
-    /// At most `pending_max` entries wait; metrics show how many, as those of the object `owner`.
+    /// Creates a queue of at most `pending_max` entries. Metrics show its length under `owner`.
     pub(crate) fn new(
         fields: &BatchFields,
         delivery: D,
@@ -146,12 +147,12 @@ impl<D: Delivery> Batches<D> {
         }
     }
 
-    /// Notes the request of an entry, if it is the first.
+    /// Records the request of the first entry, as the origin of the queue.
     pub(crate) fn note_origin(&self, origin: impl FnOnce() -> QueueOrigin) {
         self.pending.note_origin(origin);
     }
 
-    /// Puts an entry of `bytes` bytes into the next batch; drops it where too many wait already.
+    /// Adds an entry of `bytes` bytes to the next batch; drops it if the queue is full.
     pub(crate) fn push(&self, entry: D::Entry, bytes: usize) {
         let Some(background) = &self.background else { return };
         if let Err(full) = self.pending.admit(bytes) {
@@ -161,7 +162,7 @@ impl<D: Delivery> Batches<D> {
             }
             return;
         }
-        // What the queue holds is bounded by what is admitted.
+        // `pending` bounds the queue.
         let queue = self.queue.get_or_init(|| {
             let (sender, receiver) = mpsc::unbounded_channel();
             let (settings, pending) = (self.settings.clone(), Arc::clone(&self.pending));
@@ -174,11 +175,11 @@ impl<D: Delivery> Batches<D> {
     }
 }
 
-/// A batch in the making.
+/// Batch that is being collected.
 struct Batch<E> {
     entries: Vec<E>,
     bytes: usize,
-    /// When the first entry came, and the last.
+    /// Arrival of the first and the last entry.
     span: Option<(Instant, Instant)>,
 }
 
@@ -190,7 +191,7 @@ impl<E> Batch<E> {
         self.bytes += weighed.bytes;
     }
 
-    /// When it goes out if nothing happens.
+    /// Returns the time at which the batch is sent without a further entry.
     fn deadline(&self, settings: &Settings) -> Option<Instant> {
         let (first, last) = self.span?;
         Some((first + settings.age_max).min(last + settings.pause_max))
@@ -214,14 +215,14 @@ async fn run<D: Delivery>(
         match received {
             Ok(Some(entry)) => {
                 batch.push(entry);
-                // Under a steady flow the wait above never times out, so that the age is looked at
-                // here too.
+                // In a steady flow the wait above never times out, so the age must be checked here
+                // too.
                 let is_due = batch.deadline(&settings).is_some_and(|due| due <= Instant::now());
                 if batch.entries.len() < settings.entries_max && !is_due {
                     continue;
                 }
             }
-            // The conf is gone; what it has gathered is still delivered.
+            // The conf was dropped; the collected entries are still delivered.
             Ok(None) => is_open = false,
             Err(_) => {}
         }
@@ -234,8 +235,8 @@ async fn run<D: Delivery>(
     }
 }
 
-/// Tries until it works or the tries are used up, which begin anew with each entry that is taken. Gives the number
-/// of entries that nobody gets.
+/// Sends a batch until it succeeds or the retries are used up. They start again whenever an entry
+/// is accepted. Returns the number of lost entries.
 async fn deliver<D: Delivery>(
     entries: &[D::Entry],
     settings: &Settings,
@@ -253,7 +254,8 @@ async fn deliver<D: Delivery>(
         if left.is_empty() {
             return lost;
         }
-        // Who takes some of a batch is there, and what stood in the way is gone.
+        // After a lost entry, the server is up and the obstacle is gone, so the rest is sent
+        // without a wait.
         if failure.lost == 0 {
             if failure.taken > 0 {
                 attempt = 1;
@@ -268,11 +270,11 @@ async fn deliver<D: Delivery>(
     }
 }
 
-/// Says what goes wrong, but not every time.
+/// Rate-limited log messages about failures.
 struct Voice {
     failures: LogLimit,
     losses: LogLimit,
-    /// Entries that were lost since it was last said.
+    /// Entries lost since the last message.
     unsaid: usize,
 }
 
@@ -312,11 +314,11 @@ mod tests {
 
     use super::*;
 
-    /// Notes batches; fails as often as told.
+    /// Delivery that records batches and fails a given number of times.
     struct Notes {
         batches: mpsc::UnboundedSender<Vec<u32>>,
         failures: Mutex<u32>,
-        /// How far a failure comes, and what is lost by it.
+        /// Numbers of accepted and lost entries in a failed delivery.
         progress: (usize, usize),
     }
 
@@ -324,7 +326,7 @@ mod tests {
         type Entry = u32;
 
         async fn deliver(&self, batch: &[u32]) -> Result<(), Failure> {
-            // Nobody listens any more when the test is over.
+            // The receiver is gone after the end of the test.
             let _ = self.batches.send(batch.to_vec());
             let mut failures = self.failures.lock().expect("no test panicked here");
             match *failures {
@@ -449,7 +451,7 @@ mod tests {
         let (batches, mut sent) = batches(&fields(|_| {}), 0, 2);
         (1..=3).for_each(|entry| batches.push(entry, 1));
         assert_eq!(sent.recv().await, Some(vec![1, 2]));
-        // The room is free again once a batch is delivered.
+        // After a delivery, the queue has room again.
         tokio::task::yield_now().await;
         batches.push(4, 1);
         assert_eq!(sent.recv().await, Some(vec![4]));

@@ -1,4 +1,4 @@
-//! Bodies in log entries: which are taken, and how much of them.
+//! Bodies in log entries: conditions and length limits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use tollhouse_plugin::{
 use super::BodyFields;
 use crate::shared::confs::conditions;
 
-/// Longest request body that is read for a log; a longer one is passed on without being logged.
+/// Longest request body that is read for a log. A longer one is passed on without being logged.
 const READ_BYTES_MAX: u64 = 64 << 20;
 
-/// Which bodies are taken.
+/// Rules for the bodies of requests and answers.
 #[derive(Debug)]
 pub(super) struct Bodies {
     request: Option<Rule>,
@@ -27,12 +27,12 @@ struct Rule {
     bytes_max: usize,
 }
 
-/// A body as far as it has been seen: by the filter that watches it, and at the end by the log.
+/// Collected part of a body, shared between the body filter and the log phase.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
 
 impl Collected {
-    /// Looks at it.
+    /// Calls `look` with the collected bytes.
     pub fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -57,7 +57,7 @@ impl Bodies {
         })
     }
 
-    /// Reads the request's body where it is to be logged; `take` gets what is.
+    /// Reads the request's body if it is to be logged, and passes it to `take`.
     pub fn request<'a>(
         &'a self,
         cx: &'a mut RequestContext<'_>,
@@ -80,7 +80,7 @@ impl Bodies {
         })
     }
 
-    /// Watches the answer's body where it is to be logged.
+    /// Collects the answer's body if it is to be logged.
     pub fn response(&self, cx: &mut ResponseContext<'_>) -> Option<Collected> {
         let rule = self.response.as_ref()?;
         if !rule.holds(|expr| expr.matches(&cx.variables())) {
@@ -108,7 +108,7 @@ impl Rule {
     }
 }
 
-/// Whether there is a body, of a length that may be read.
+/// Whether the request has a body that is not too long to read.
 fn has_body_to_read(cx: &RequestContext<'_>) -> bool {
     if cx.header("transfer-encoding").is_some() {
         return true;
@@ -118,7 +118,7 @@ fn has_body_to_read(cx: &RequestContext<'_>) -> bool {
     length.is_some_and(|bytes: u64| bytes > 0 && bytes <= READ_BYTES_MAX)
 }
 
-/// Copies what passes, up to a bound.
+/// Filter that copies the body, up to a limit.
 struct Watch {
     into: Collected,
     bytes_max: usize,

@@ -1,4 +1,4 @@
-//! The entry that a logger writes for an exchange: the default one, or one in the conf's own shape.
+//! Log entry of an exchange, in the default format or that of the conf.
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
@@ -13,7 +13,7 @@ use super::format::Fields;
 use super::{BodyFields, FormatFields, hostname};
 use crate::shared::messages::request_document::{headers_document, query_document, text};
 
-/// The header in which servers call themselves something.
+/// Header in which servers name themselves.
 const SERVER: &str = "server";
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Entries {
     shape: Shape,
     extra: Fields,
     version: String,
-    /// How the gateway calls itself towards clients.
+    /// Value of `Server` towards clients.
     server: String,
 }
 
@@ -32,7 +32,7 @@ enum Shape {
     Own(Fields),
 }
 
-/// What earlier phases leave for the log.
+/// Data from earlier phases for the log phase.
 #[derive(Default)]
 struct Seen {
     request_body: Option<Vec<u8>>,
@@ -41,10 +41,10 @@ struct Seen {
 }
 
 impl Entries {
-    /// The phases that entries need.
+    /// Phases that entries need.
     pub(crate) const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
 
-    /// As a conf says, and metadata where the conf does not.
+    /// Compiles the conf, with plugin metadata as defaults.
     pub(crate) fn compile(
         bodies: BodyFields,
         format: FormatFields,
@@ -70,14 +70,14 @@ impl Entries {
         })
     }
 
-    /// Takes the request's body where it is wanted.
+    /// Stores the request's body if it is to be logged.
     pub(crate) fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         self.bodies.request(cx, |cx, body| {
             cx.remember(Seen { request_body: Some(body), ..Seen::default() });
         })
     }
 
-    /// Takes the answer's headers, and its body where it is wanted.
+    /// Stores the answer's headers, and its body if it is to be logged.
     pub(crate) fn response(&self, cx: &mut ResponseContext<'_>) {
         let headers = self.headers(cx);
         let body = self.bodies.response(cx);
@@ -87,8 +87,8 @@ impl Entries {
         cx.remember(seen);
     }
 
-    /// The headers as the client gets them. `Server` is the gateway's and not the node's, unless a plugin has put
-    /// something else there.
+    /// Returns the headers as the client gets them. `Server` is the gateway's, unless a plugin has
+    /// changed it.
     fn headers(&self, cx: &ResponseContext<'_>) -> Value {
         let is_edited = cx.is_edited(SERVER);
         headers_document(|visit| {
@@ -113,7 +113,7 @@ impl Entries {
         Value::Object(entry)
     }
 
-    /// The request itself: its line, its headers, and its body where that is wanted.
+    /// Returns the request as text: request line, headers, and the body if it was stored.
     pub(crate) fn original(&self, cx: &mut LogContext<'_>) -> String {
         let seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
         let request = cx.request();
@@ -144,7 +144,7 @@ impl Entries {
         if !transfer.upstream.is_empty() {
             put("upstream", json!(transfer.upstream));
         }
-        // Requests that no route took are filed under the host that they asked for, as in APISIX.
+        // As in APISIX, requests without a route have the requested host as `service_id`.
         if transfer.route_id.is_empty() {
             put("service_id", json!(variable(cx, &Variable::Host)));
         } else {
@@ -210,7 +210,8 @@ fn own_entry(fields: &Fields, cx: &LogContext<'_>, seen: &Seen) -> Map<String, V
     entry
 }
 
-/// A variable's value once the exchange is over: numbers for status and sizes, texts otherwise.
+/// Returns the value of a variable after the exchange: a number for the status and most sizes,
+/// otherwise a text.
 fn value_of(
     cx: &LogContext<'_>,
     seen: &Seen,
@@ -224,7 +225,7 @@ fn value_of(
         "status" => Some(json!(transfer.status)),
         "request_length" => Some(json!(transfer.bytes_received)),
         "bytes_sent" => Some(json!(transfer.bytes_sent)),
-        // A text, unlike its neighbours, because APISIX logs it as one.
+        // APISIX logs this one as a text, unlike the other sizes.
         "body_bytes_sent" => Some(json!(transfer.body_bytes_sent.to_string())),
         "request_time" => Some(seconds(transfer.request_ms)),
         "upstream_response_time" | "apisix_upstream_response_time" => {
@@ -245,7 +246,7 @@ fn value_of(
     }
 }
 
-/// `sent_http_<name>`, `upstream_http_<name>`.
+/// Returns the value of `sent_http_<name>` or `upstream_http_<name>`.
 fn sent_header(seen: &Seen, name: &str) -> Option<Value> {
     let header = name.strip_prefix("sent_http_").or(name.strip_prefix("upstream_http_"))?;
     seen.response_headers.as_ref()?.get(header.replace('_', "-")).cloned()

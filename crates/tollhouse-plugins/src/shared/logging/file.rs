@@ -1,8 +1,7 @@
-//! Files that entries are appended to, one line each, by one thread for all of them: a disk that stalls holds up no
-//! request, and objects that name thousands of files take neither threads nor descriptors.
+//! Log files with one entry per line. One thread writes all of them, so that a slow disk delays no
+//! request, and thousands of files need no further threads or descriptors.
 //!
-//! A file is opened again when it has been moved away or removed, so that logs can be rotated without a signal
-//! to the process.
+//! A file that was moved or removed is opened again, so that logs can be rotated without a signal.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,10 +15,9 @@ use tollhouse_plugin::Queues;
 use super::folder::LogPath;
 use super::pending::{ENTRIES_MAX, Pending};
 
-/// Files that stay open between lines. One more closes the file whose last line is the oldest.
+/// Files that stay open between lines. One more closes the file that was written least recently.
 const OPEN_MAX: usize = 64;
 
-/// A log file.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     target: Arc<Target>,
@@ -32,18 +30,18 @@ struct Target {
     pending: Pending,
 }
 
-/// The thread that writes all log files; it begins with the first line and ends with the last file.
+/// Thread that writes all log files. It starts with the first line and ends with the last file.
 #[derive(Debug, Default)]
 pub(crate) struct LogWriter(OnceLock<Sender<(Arc<Target>, Vec<u8>)>>);
 
 impl LogFile {
-    /// The file at `path`; nothing happens before the first line.
+    /// Returns the file at `path`, which is opened with the first line.
     pub(crate) fn new(path: LogPath, queues: Arc<Queues>, writer: Arc<LogWriter>) -> Self {
         let pending = Pending::new(ENTRIES_MAX, queues);
         Self { target: Arc::new(Target { path, pending }), writer }
     }
 
-    /// Appends a line, whose end is part of it; drops it where too many wait already.
+    /// Appends a line, including its line end; drops it if too many are waiting.
     pub(crate) fn append(&self, line: Vec<u8>) {
         let (bytes, Target { path, pending }) = (line.len(), &*self.target);
         if let Err(full) = pending.admit(bytes) {
@@ -61,7 +59,7 @@ impl LogFile {
 }
 
 fn start() -> Sender<(Arc<Target>, Vec<u8>)> {
-    // What the queue holds is bounded by what each file admits.
+    // Each file's limit bounds the queue.
     let (sender, receiver) = mpsc::channel();
     let writer = std::thread::Builder::new().name("log-files".into());
     if let Err(error) = writer.spawn(move || write_lines(&receiver)) {
@@ -87,7 +85,7 @@ fn write_lines(lines: &Receiver<(Arc<Target>, Vec<u8>)>) {
     }
 }
 
-/// Open files, the one that was written last in front.
+/// Open files, most recently written first.
 #[derive(Default)]
 struct OpenFiles(Vec<(LogPath, File)>);
 
@@ -99,7 +97,7 @@ impl OpenFiles {
             Some(file) => file,
             None => path.open()?,
         };
-        // One call a line: lines of several processes do not mix.
+        // One call per line, so that lines of several processes do not mix.
         file.write_all(line)?;
         self.0.truncate(OPEN_MAX - 1);
         self.0.insert(0, (path.clone(), file));
@@ -107,7 +105,7 @@ impl OpenFiles {
     }
 }
 
-/// Whether `file` is still the one at `path`.
+/// Whether `file` is still the file at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
         return false;

@@ -1,5 +1,6 @@
-//! The folder of the files that plugins write. Objects name these files and requests fill them, so that a path must
-//! never lead to what the process or the machine reads: no path leaves the folder, and no link in it is followed.
+//! Folder of the files that plugins write. Clients of the Admin API choose the paths and requests
+//! the content. A path must therefore never reach a file that the process or the machine reads: it
+//! cannot leave the folder, and links are not followed.
 
 use std::fs::File;
 use std::io;
@@ -9,23 +10,23 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use tollhouse_plugin::ConfError;
 
-/// Rights of files and of folders.
+/// Permissions of files and folders.
 const FILE_MODE: u32 = 0o640;
 const FOLDER_MODE: u32 = 0o750;
 
-/// A file below the folder.
+/// File below the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogPath {
     folder: PathBuf,
-    /// Names of folders and, last, of the file.
+    /// Relative path of the file.
     below: PathBuf,
 }
 
 impl LogPath {
-    /// Reads the `path` of a conf. An unknown folder, as in tools that serve nothing, is empty.
+    /// Parses the `path` of a conf. In tools that serve nothing, the folder is unknown and empty.
     ///
     /// # Errors
-    /// The path names no file, or leads out of the folder.
+    /// If the path is not a file's or leaves the folder.
     pub(crate) fn parse(folder: &Path, path: &str) -> Result<Self, ConfError> {
         let refuse = |reason: &str| {
             let folder = folder.display();
@@ -60,15 +61,15 @@ impl LogPath {
         Ok(Self { folder: if known { whole } else { PathBuf::new() }, below: names })
     }
 
-    /// The whole path, for messages and for comparing.
+    /// Returns the whole path, for messages and comparison.
     pub(crate) fn whole(&self) -> PathBuf {
         self.folder.join(&self.below)
     }
 
-    /// Opens the file for appending; makes it and its folders as needed.
+    /// Opens the file for appending. Creates it and its folders as needed.
     ///
     /// # Errors
-    /// A step is a link, or the last one is not a regular file, or the system refuses.
+    /// If a component is a link, the file is not a regular file, or the system refuses.
     pub(crate) fn open(&self) -> io::Result<File> {
         let into = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = match openat(CWD, &self.folder, into, Mode::empty()) {
@@ -82,7 +83,7 @@ impl LogPath {
         for name in names.into_iter().flatten() {
             folder = step_into(&folder, Path::new(name), into | OFlags::NOFOLLOW)?;
         }
-        // A pipe without a reader would hold up the writer of all files.
+        // Non-blocking, because a pipe without a reader would block the writer of all files.
         let append = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
         let flags = append | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(&folder, file, flags, Mode::from_raw_mode(FILE_MODE))?);

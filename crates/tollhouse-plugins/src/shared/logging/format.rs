@@ -1,4 +1,4 @@
-//! Entries in a shape that a conf gives: maps of texts and variables.
+//! Configured formats of entries: maps of texts and variables.
 
 use serde_json::{Map, Value};
 use tollhouse_model::variable::Variable;
@@ -9,21 +9,21 @@ pub(super) struct Fields(Vec<(String, Part)>);
 
 #[derive(Debug)]
 enum Part {
-    /// Stands for itself.
+    /// Literal value.
     Literal(Value),
-    /// Is absent where the variable is.
+    /// Value of a variable; the field is omitted if it has none.
     Variable { name: String, variable: Variable },
-    /// Holds fields of its own.
+    /// Nested fields.
     Object(Fields),
 }
 
 impl Fields {
-    /// Takes a format apart; a text that begins with `$` names a variable.
+    /// Parses a format. A text that begins with `$` names a variable.
     pub fn parse(format: &Map<String, Value>) -> Self {
         Self(format.iter().map(|(name, value)| (name.clone(), Part::parse(value))).collect())
     }
 
-    /// Adds the fields to `entry`; `value_of` tells what a variable's value is.
+    /// Adds the fields to `entry`; `value_of` returns the values of variables.
     pub fn add_to(
         &self,
         entry: &mut Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Entries as records of a topic of Kafka's: each one a record, or the entries of a batch as one.
+//! Delivery to a Kafka topic: one record per entry, or one per batch.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,23 +8,23 @@ use tollhouse_kafka::batch::{BATCH_OVERHEAD, RECORD_OVERHEAD};
 use super::batch::{Delivery, Failure};
 use crate::shared::kafka::{KafkaError, Producer};
 
-/// What entries become.
+/// Conversion of entries to records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A record each, at most so many a request.
+    /// A record for each entry, with at most this many per request.
     Each { requested_max: usize },
-    /// The elements of an array of JSON, which is one record.
+    /// A single record with a JSON array of all entries.
     Array,
 }
 
-/// Where entries go.
+/// Topic that receives entries.
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub producer: Producer,
-    /// That of all records.
+    /// Key of all records.
     pub key: Option<Vec<u8>>,
     pub form: Form,
-    /// Bytes of a request's records, unless a single entry is longer.
+    /// Longest request in bytes, unless a single entry is longer.
     pub request_bytes_max: usize,
 }
 
@@ -38,7 +38,7 @@ impl Delivery for Topic {
             loop {
                 let Err(error) = self.send(&left[..count]).await else { break };
                 if error.is_too_large() && count > 1 {
-                    // The topic takes less than the conf says.
+                    // The topic accepts less than the conf allows.
                     count /= 2;
                     continue;
                 }
@@ -52,12 +52,12 @@ impl Delivery for Topic {
 }
 
 impl Topic {
-    /// How many entries from the front make one request.
+    /// Returns the number of entries from the front that fit into one request.
     fn fitting(&self, entries: &[String]) -> usize {
         let key = self.key.as_ref().map_or(0, Vec::len);
         let (head, beside, entries_max) = match self.form {
             Form::Each { requested_max } => (0, RECORD_OVERHEAD + key, requested_max),
-            // A comma beside each, and two brackets around all.
+            // One comma per entry, and two brackets.
             Form::Array => (RECORD_OVERHEAD + key + 2, 1, usize::MAX),
         };
         let mut bytes = BATCH_OVERHEAD + head;

@@ -1,5 +1,5 @@
-//! The bound on what waits for delivery: entries, and their bytes. What is over it is dropped and
-//! counted, so that a log server that is down never costs more memory than this.
+//! Limit on entries that wait for delivery, and on their bytes. Further entries are dropped and
+//! counted, so that a log server that is down cannot use up memory.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use tollhouse_plugin::queues::QueueOrigin;
 use tollhouse_plugin::{QueueGauge, Queues};
 
-/// Entries that may wait where nobody says otherwise.
+/// Default limit on the number of waiting entries.
 pub(crate) const ENTRIES_MAX: usize = 8_192;
 
-/// Bytes of entries that may wait: bodies in entries would otherwise make thousands of them
+/// Limit on the bytes of waiting entries, because thousands of entries with bodies could take
 /// gigabytes.
 const BYTES_MAX: usize = 64 << 20;
 
@@ -20,14 +20,14 @@ pub(crate) struct Pending {
     entries: AtomicUsize,
     bytes: AtomicUsize,
     dropped: AtomicU64,
-    /// Where it shows what is lost.
+    /// Registry that reports losses.
     queues: Arc<Queues>,
-    /// The request of the first entry.
+    /// Request of the first entry.
     origin: OnceLock<QueueOrigin>,
 }
 
 impl Pending {
-    /// At most `entries_max` entries.
+    /// Returns a limit of at most `entries_max` entries.
     pub(crate) fn new(entries_max: usize, queues: Arc<Queues>) -> Self {
         Self {
             entries_max,
@@ -39,12 +39,12 @@ impl Pending {
         }
     }
 
-    /// Notes the request of an entry, if it is the first.
+    /// Records the request of the first entry.
     pub(crate) fn note_origin(&self, origin: impl FnOnce() -> QueueOrigin) {
         self.origin.get_or_init(origin);
     }
 
-    /// Counts one entry more, or one dropped where there are too many.
+    /// Counts a waiting entry, or a dropped one if there are too many.
     pub(crate) fn admit(&self, bytes: usize) -> Result<(), Full> {
         let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
         let waiting_bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -55,18 +55,18 @@ impl Pending {
         Err(self.refuse())
     }
 
-    /// Counts one entry dropped.
+    /// Counts a dropped entry.
     pub(crate) fn refuse(&self) -> Full {
         self.lose(1);
         Full { dropped: self.dropped.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// Counts entries that were admitted, and that nobody gets.
+    /// Counts entries that were admitted but lost.
     pub(crate) fn lose(&self, entries: usize) {
         self.queues.note_lost(entries as u64);
     }
 
-    /// Entries have gone, one way or the other.
+    /// Removes delivered or lost entries from the count.
     pub(crate) fn release(&self, entries: usize, bytes: usize) {
         self.entries.fetch_sub(entries, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -85,12 +85,12 @@ impl QueueGauge for Pending {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
-    /// How many entries have been dropped so far.
+    /// Number of entries dropped so far.
     pub dropped: u64,
 }
 
 impl Full {
-    /// Whether to speak of it: at 1, 2, 4, 8, …, since what drops entries drops many.
+    /// Whether to log the drop: at 1, 2, 4, 8, … drops, because they come in large numbers.
     pub(crate) fn is_worth_a_line(self) -> bool {
         self.dropped.is_power_of_two()
     }

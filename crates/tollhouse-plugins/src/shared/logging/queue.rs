@@ -1,4 +1,4 @@
-//! The queue of a plugin's conf: kept while the conf stays the same, whatever else of its object changes.
+//! Queue of a conf, which survives changes of the object's other fields.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::BatchFields;
 use super::batch::{Batches, Delivery, Outlet};
 use super::pending::ENTRIES_MAX;
 
-/// What a conf says of its queue.
+/// Settings of a queue.
 pub(crate) struct QueueConf<'a> {
     pub plugin: &'static str,
     pub fields: &'a BatchFields,
-    /// Entries that wait at most, whatever metadata says.
+    /// Upper bound of waiting entries, whatever metadata says.
     pub entries_max: u64,
 }
 
 impl QueueConf<'_> {
-    /// The queue of this conf, to where `deliver` says.
+    /// Returns the queue of this conf; `deliver` builds its destination.
     pub(crate) fn open<D: Delivery>(
         self,
         scope: &Scope<'_>,
@@ -38,7 +38,7 @@ impl QueueConf<'_> {
 }
 
 impl<D: Delivery<Entry = String>> Batches<D> {
-    /// Puts the entry of an exchange into the next batch.
+    /// Adds the entry of an exchange to the next batch.
     pub(crate) fn log(&self, cx: &LogContext<'_>, entry: String) {
         self.note_origin(|| origin(cx));
         let bytes = entry.len();
@@ -46,7 +46,7 @@ impl<D: Delivery<Entry = String>> Batches<D> {
     }
 }
 
-/// What metrics tell a queue by.
+/// Returns the labels of a queue in metrics.
 fn origin(cx: &LogContext<'_>) -> QueueOrigin {
     let address = cx.variables().variable(&Variable::parse("server_addr")).unwrap_or_default();
     QueueOrigin {

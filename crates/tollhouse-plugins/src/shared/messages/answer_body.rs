@@ -1,12 +1,11 @@
-//! What follows from changing the body of an answer: lines of its head that describe the body as it
-//! was are taken out.
+//! Headers of an answer that no longer apply after its body has changed.
 
 use tollhouse_plugin::ResponseContext;
 
-/// Takes out the lines that described the body as it was.
+/// Removes the headers that described the old body.
 pub(crate) fn forget_old_body(cx: &mut ResponseContext<'_>) {
     cx.remove_header("Content-Length");
-    // A filter at the end of the chain encodes whatever becomes of the body.
+    // The last filter of the chain sets the encoding again.
     if !cx.is_encoded_last() {
         cx.remove_header("Content-Encoding");
     }

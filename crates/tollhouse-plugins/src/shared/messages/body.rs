@@ -1,11 +1,12 @@
-//! Reading a request's body for what a conf's variables, such as `$post_arg_name`, say of it.
+//! Reading a request's body for variables such as `$post_arg_name`.
 
 use tollhouse_plugin::{Answer, BodyError, RequestContext};
 
-/// Longest body that variables are looked up in; APISIX's `max_post_args_readable_size`.
+/// Longest body that variables are read from, in bytes; the same as APISIX's
+/// `max_post_args_readable_size`.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// Reads the body, or says what to answer where it cannot be read.
+/// Reads the body. The error is the answer if it cannot be read.
 pub(crate) async fn read_for_variables<'a>(cx: &mut RequestContext<'_>) -> Result<(), Answer<'a>> {
     match cx.read_body(BODY_BYTES_MAX).await {
         Ok(_) => Ok(()),

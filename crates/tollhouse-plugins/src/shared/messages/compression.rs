@@ -1,5 +1,5 @@
-//! What gzip and brotli have in common: which answers are worth encoding, for whom, and the filter
-//! that does it. And the way back, for those that must look into an encoded body.
+//! Shared code of gzip and brotli: conditions for encoding an answer, and the filter that encodes
+//! it. Also decoding, for plugins that need to read an encoded body.
 
 use std::io::{Read, Write};
 
@@ -8,35 +8,35 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{BodyFilter, Codings, ResponseContext};
 
-/// Bytes read from a decoder at a time.
+/// Size of one read from a decoder, in bytes.
 const PIECE_BYTES: usize = 8192;
 
-/// Content types.
+/// Content types to compress.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Types {
-    /// `"*"`: any.
+    /// `"*"`: all types.
     All(String),
-    /// These, without parameters.
+    /// Listed types, without parameters.
     Listed(Vec<String>),
 }
 
-/// The types of a conf that names none.
+/// Default of `types`.
 pub(crate) fn default_types() -> Types {
     Types::Listed(vec!["text/html".into()])
 }
 
-/// The protocol version of a conf that names none.
+/// Default of `http_version`.
 pub(crate) fn default_http_version() -> f64 {
     1.1
 }
 
-/// The shortest body of a conf that names none.
+/// Default of `min_length`, in bytes.
 pub(crate) fn default_length_min() -> u64 {
     20
 }
 
-/// Says about `types` and `http_version` what attributes cannot.
+/// Adds rules for `types` and `http_version` that attributes cannot express.
 pub(crate) fn adjust_schema(schema: &mut Value) {
     let fields = &mut schema["properties"];
     fields["types"] = json!({
@@ -54,7 +54,7 @@ pub(crate) fn adjust_schema(schema: &mut Value) {
     });
 }
 
-/// Which answers are encoded, as far as both plugins agree.
+/// Conditions for encoding an answer that both plugins share.
 #[derive(Debug)]
 pub(crate) struct Conditions {
     pub(crate) types: Types,
@@ -63,8 +63,8 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Whether type, length and protocol version are right. An answer that does not say its length
-    /// is long enough.
+    /// Whether content type, length and protocol version allow encoding. An unknown length counts
+    /// as long enough.
     pub(crate) fn hold(&self, cx: &ResponseContext<'_>) -> bool {
         let Some(content_type) = cx.header("Content-Type") else { return false };
         let is_listed = match &self.types {
@@ -82,13 +82,14 @@ impl Conditions {
     }
 }
 
-/// Length of the body; of an answer to HEAD that which GET would get (RFC 9110 §9.3.2).
+/// Returns the length of the body. For HEAD, that is the length of the body for GET (RFC 9110
+/// §9.3.2).
 fn length_of(cx: &ResponseContext<'_>) -> Option<u64> {
     let said = || std::str::from_utf8(cx.header("Content-Length")?).ok()?.trim().parse().ok();
     cx.facts().content_length.or_else(said)
 }
 
-/// Whether the answer forbids to change its content (`no-transform`, RFC 9110 §7.7).
+/// Whether the answer forbids changes of its content (`no-transform`, RFC 9110 §7.7).
 fn refuses_transformation(cx: &ResponseContext<'_>) -> bool {
     cx.header_list("Cache-Control").is_some_and(|list| {
         let mut directives = list.split(|byte| *byte == b',');
@@ -96,13 +97,14 @@ fn refuses_transformation(cx: &ResponseContext<'_>) -> bool {
     })
 }
 
-/// Whether the answer has a body, or is one to HEAD, whose head says what that of GET would (RFC 9110 §9.3.2).
+/// Whether the answer has a body, or is an answer to HEAD whose head must equal that of GET (RFC
+/// 9110 §9.3.2).
 pub(crate) fn is_encodable(cx: &ResponseContext<'_>) -> bool {
     let never_has_one = matches!(cx.status(), 100..200 | 204 | 304);
     cx.facts().has_body || (cx.request().method() == b"HEAD" && !never_has_one)
 }
 
-/// Adds `Vary: Accept-Encoding`, unless that is said already.
+/// Adds `Vary: Accept-Encoding`, unless it is already present.
 pub(crate) fn vary_by_encoding(cx: &mut ResponseContext<'_>) {
     let is_said = cx.header_list("Vary").is_some_and(|list| {
         let mut names = list.split(|byte| *byte == b',');
@@ -113,8 +115,8 @@ pub(crate) fn vary_by_encoding(cx: &mut ResponseContext<'_>) {
     }
 }
 
-/// What `Accept-Encoding` says of an encoding that it names as a word of its own: whether its quality
-/// is above zero. `None` where it does not name it.
+/// Returns whether `Accept-Encoding` gives an encoding a quality above zero; `None` if it does not
+/// list the encoding.
 pub(crate) fn acceptance(list: &[u8], encoding: &str) -> Option<bool> {
     let list = String::from_utf8_lossy(list).to_ascii_lowercase();
     let names = |choice: &str| {
@@ -130,17 +132,17 @@ fn has_quality(choice: &str) -> bool {
     quality.is_none_or(|quality| quality.trim().parse().is_ok_and(|quality: f32| quality > 0.0))
 }
 
-/// An encoder that writes to memory.
+/// Encoder that writes to memory.
 pub(crate) trait Encoder: Write + Send {
-    /// What it has written and nobody has taken yet.
+    /// Returns the buffer of encoded bytes, from which the caller takes them.
     fn written(&mut self) -> &mut Vec<u8>;
-    /// Ends the encoding; all that is left.
+    /// Ends the encoding and returns the remaining bytes.
     fn finish(self) -> Vec<u8>;
 }
 
-/// Encodes a body on its way to the client.
+/// Body filter that encodes.
 pub(crate) struct EncodingFilter<E> {
-    /// `None` once the body has ended.
+    /// `None` after the end of the body.
     encoder: Option<E>,
     flush: Flush,
 }
@@ -154,7 +156,7 @@ impl<E: Encoder> EncodingFilter<E> {
 impl<E: Encoder> BodyFilter for EncodingFilter<E> {
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let Some(mut encoder) = self.encoder.take() else { return };
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = encoder.write_all(input);
         if is_last {
             out.extend(encoder.finish());
@@ -168,36 +170,34 @@ impl<E: Encoder> BodyFilter for EncodingFilter<E> {
     }
 }
 
-/// When what the encoder holds back is sent.
+/// Flushing of buffered bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// With each piece: whoever sends it may be in no hurry to send the next.
+    /// After each piece, because the next piece may take long to arrive.
     EachPiece,
-    /// At the end alone, which makes the result shorter.
+    /// Only at the end, for better compression.
     AtEnd,
 }
 
 impl Flush {
-    /// A body of known length comes without pauses.
+    /// Flushes only at the end if the length is known, because such a body arrives without pauses.
     pub(crate) fn from_response(cx: &ResponseContext<'_>) -> Flush {
         if cx.facts().content_length.is_some() { Flush::AtEnd } else { Flush::EachPiece }
     }
 }
 
-/// An encoding that can be taken off again.
+/// Encoding that can be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// `gzip`.
     Gzip,
-    /// `br`.
     Brotli,
 }
 
 impl Encoding {
-    /// All of them, as plugins say which answers they read.
+    /// Encodings that plugins can decode.
     pub(crate) const READABLE: Codings = Codings::GZIP.union(Codings::BROTLI);
 
-    /// The one that `Content-Encoding` names.
+    /// Returns the encoding that `Content-Encoding` names.
     pub(crate) fn named(name: &[u8]) -> Option<Encoding> {
         match name.trim_ascii().to_ascii_lowercase().as_slice() {
             b"gzip" => Some(Encoding::Gzip),
@@ -206,7 +206,7 @@ impl Encoding {
         }
     }
 
-    /// Decodes `body`; `None` where it is not in this encoding, or decodes to more than `bytes_max` bytes.
+    /// Decodes `body`; `None` if it is invalid, or decodes to more than `bytes_max` bytes.
     pub(crate) fn decode(self, body: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
         let mut decoded = Vec::new();
         let limit = bytes_max.saturating_add(1);

@@ -1,17 +1,17 @@
-//! Dates as HTTP headers carry them: reading the three forms, writing the cookie's.
+//! HTTP dates: parsing of all three forms, and formatting for cookies.
 
 use tollhouse_stdx::civil::CivilTime;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-/// The last year that cookies are given in two digits.
+/// Last year that cookie dates show with two digits.
 const SHORT_YEAR_MAX: u16 = 2037;
-/// Two-digit years below this are of this century.
+/// Two-digit years below this value belong to the 21st century.
 const CENTURY_BREAK: u32 = 70;
 
-/// Reads `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or
-/// `Sun Nov  6 08:49:37 1994` as seconds since 1970; the weekday is not checked.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or `Sun Nov  6 08:49:37
+/// 1994`. Returns seconds since 1970; the weekday is not checked.
 pub(crate) fn parse_http_date(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -35,7 +35,7 @@ pub(crate) fn parse_http_date(text: &[u8]) -> Option<i64> {
     Some(days_since_1970(year, month, day) * 86_400 + seconds_of_day(time)?)
 }
 
-/// `Thu, 18-Nov-10 11:27:35 GMT`, as the `Expires` of a cookie.
+/// Formats a date for `Expires` of a cookie: `Thu, 18-Nov-10 11:27:35 GMT`.
 pub(crate) fn cookie_date(unix_seconds: i64) -> String {
     let time = CivilTime::from_unix_seconds(unix_seconds);
     let weekday = WEEKDAYS[usize::from(time.weekday) % WEEKDAYS.len()];
@@ -45,7 +45,7 @@ pub(crate) fn cookie_date(unix_seconds: i64) -> String {
     format!("{weekday}, {day:02}-{month}-{year:02} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// A decimal number of at most `digits_max` digits.
+/// Parses a decimal number of at most `digits_max` digits.
 fn number(text: &str, digits_max: usize) -> Option<u32> {
     let is_number = text.len() <= digits_max && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }

@@ -1,18 +1,17 @@
-//! Parts of a request as JSON, for policies and logs: header lines and arguments by name, those
-//! that occur more than once as lists.
+//! Headers and arguments of a request as JSON, for policies and logs. Repeated ones become lists.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use tollhouse_model::variable::query_argument;
 
-/// Most arguments that are taken out of a query string; APISIX reads as many.
+/// Largest number of arguments read from a query; the same as in APISIX.
 const ARGUMENTS_MAX: usize = 100;
 
-/// Calls back with every header line.
+/// Callback for each header line: name and value.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]);
 
-/// Header lines by their lower-cased names.
+/// Returns the header lines by lower-case name.
 pub(crate) fn headers_document(each: impl FnOnce(Visit<'_>)) -> Value {
     let mut document = Map::new();
     each(&mut |name, value| {
@@ -21,7 +20,7 @@ pub(crate) fn headers_document(each: impl FnOnce(Visit<'_>)) -> Value {
     Value::Object(document)
 }
 
-/// The arguments of a query string, decoded; one without `=` is `true`.
+/// Returns the decoded arguments of a query; an argument without `=` is `true`.
 pub(crate) fn query_document(query: Option<&[u8]>) -> Value {
     let mut document = Map::new();
     let pairs = query.unwrap_or_default().split(|&byte| byte == b'&');
@@ -37,7 +36,7 @@ pub(crate) fn query_document(query: Option<&[u8]>) -> Value {
     Value::Object(document)
 }
 
-/// A value as it stands in a header line.
+/// Returns a JSON value as text for a header line.
 pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -45,7 +44,7 @@ pub(crate) fn text_of(value: &Value) -> String {
     }
 }
 
-/// Bytes as text; what is no UTF-8 is replaced, since JSON can carry nothing else.
+/// Converts bytes to text. Invalid UTF-8 is replaced, because JSON cannot represent it.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -60,7 +59,7 @@ fn add(document: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
-/// `text` with `%XX` and `+` decoded.
+/// Decodes `%XX` and `+`.
 fn decoded(encoded: &[u8]) -> String {
     if !encoded.iter().any(|&byte| byte == b'%' || byte == b'+') {
         return text(encoded).into();

@@ -1,11 +1,10 @@
-//! Writing paths and queries for nodes and for `Location`: whatever is put into an address is encoded for
-//! the place where it goes.
+//! Paths and queries for nodes and for `Location`. Every inserted value is encoded for its place.
 
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::RequestContext;
 
-/// The query that the node would get: the client's, or what plugins made of it. An empty one counts
-/// as none.
+/// Returns the query for the node: the client's, or the one that plugins set. An empty query counts
+/// as missing.
 pub(crate) fn query_for_node(cx: &mut RequestContext<'_>) -> Option<Vec<u8>> {
     let query = match cx.edits().upstream_uri() {
         Some(uri) => {
@@ -17,14 +16,14 @@ pub(crate) fn query_for_node(cx: &mut RequestContext<'_>) -> Option<Vec<u8>> {
     (!query.is_empty()).then_some(query)
 }
 
-/// Appends a query to a URI that may have one.
+/// Appends a query to a URI, which may already have one.
 pub(crate) fn append_query(uri: &mut Vec<u8>, query: &[u8]) {
     uri.push(if uri.contains(&b'?') { b'&' } else { b'?' });
     uri.extend_from_slice(query);
 }
 
-/// Encodes what browsers do not read as it stands: a backslash is a slash to them, and tabs and line
-/// ends are nothing, so that `/\evil.com` would lead away.
+/// Appends a text with characters escaped that browsers change: they read a backslash as a slash
+/// and drop tabs and line ends, so that `/\evil.com` would lead to another site.
 fn write_as_browsers_read(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         if byte == b'\\' || byte.is_ascii_control() {
@@ -35,39 +34,39 @@ fn write_as_browsers_read(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The part of an address that comes next.
+/// Part of a URI at the current end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nothing is written yet: what comes may be a whole address.
+    /// Empty; the next text may be a whole URI.
     Start,
     /// Scheme, host and port.
     Authority,
     Path,
-    /// The query, or a fragment.
+    /// Query or fragment.
     Query,
 }
 
-/// Treatment of an operator's own text in a path.
+/// Treatment of the conf's literal text in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Literals {
-    /// Written as it is: the operator has encoded it.
+    /// Written unchanged, because the operator has encoded it.
     AsWritten,
     /// Encoded like a decoded path.
     Encoded,
 }
 
-/// An address put together of texts and values.
+/// Builder of a URI from literal texts and values.
 #[derive(Debug)]
 pub(crate) struct AddressWriter {
     out: Vec<u8>,
     literals: Literals,
-    /// Whether slashes stay escaped in the path that routes see, and so in what is taken from it.
+    /// Whether `%2F` stays escaped in the path that routes see, and therefore in its parts.
     keeps_slashes: bool,
 }
 
 impl AddressWriter {
     pub(crate) fn new(cx: &RequestContext<'_>, literals: Literals) -> Self {
-        // Of an escaped path, a slash is escaped only where the operator has said so.
+        // The path contains an escaped slash only if the operator has configured that.
         let keeps_slashes = cx.escaped_path().windows(3).any(|part| part == b"%2F");
         Self { out: Vec::new(), literals, keeps_slashes }
     }
@@ -87,14 +86,14 @@ impl AddressWriter {
         let authority = match scheme {
             Some(at) if !self.out[..at].contains(&b'/') => &self.out[at + 3..],
             _ if self.out.starts_with(b"//") => &self.out[2..],
-            // A scheme, or the beginning of one.
+            // Scheme, or the start of one.
             _ if !self.out.contains(&b'/') => return Place::Authority,
             _ => return Place::Path,
         };
         if authority.contains(&b'/') { Place::Path } else { Place::Authority }
     }
 
-    /// Writes the operator's own text: it may begin the query.
+    /// Writes literal text of the conf, which may start the query.
     pub(crate) fn text(&mut self, text: &[u8]) {
         let is_encoded = self.literals == Literals::Encoded
             && matches!(self.place(), Place::Start | Place::Path);
@@ -106,7 +105,7 @@ impl AddressWriter {
         self.out.extend_from_slice(&text[at..]);
     }
 
-    /// Writes a decoded value: nothing in it ends the part of the address that it is put into.
+    /// Writes a decoded value, escaped so that it cannot end the current part of the URI.
     pub(crate) fn value(&mut self, value: &[u8]) {
         match self.place() {
             Place::Start | Place::Authority => write_as_browsers_read(value, &mut self.out),
@@ -129,7 +128,7 @@ impl AddressWriter {
         tollhouse_router::escape_into(rest, &mut self.out);
     }
 
-    /// Writes the value of a variable, or `default` where it has none.
+    /// Writes the value of a variable, or `default` if it has none.
     pub(crate) fn variable(&mut self, cx: &RequestContext<'_>, variable: &Variable, default: &str) {
         let Some(value) = cx.variables().variable(variable) else {
             return self.value(default.as_bytes());
@@ -143,7 +142,7 @@ impl AddressWriter {
                     append_query(&mut self.out, query);
                 }
             }
-            // Encoded already, for this place.
+            // Already encoded for this place.
             Variable::Args if in_query => self.out.extend_from_slice(&value),
             Variable::Named(name) if name == "real_request_uri" && !in_query => {
                 write_as_browsers_read(&value, &mut self.out);
@@ -155,7 +154,7 @@ impl AddressWriter {
     }
 }
 
-/// Whether a variable brings the client's query into an address.
+/// Whether a variable contains the client's query.
 pub(crate) fn brings_query(variable: &Variable) -> bool {
     match variable {
         Variable::Args | Variable::RequestUri => true,
@@ -164,7 +163,7 @@ pub(crate) fn brings_query(variable: &Variable) -> bool {
     }
 }
 
-/// Appends a decoded value as it can stand in a query, as a name or as a value.
+/// Appends a decoded value, encoded for a name or value of a query.
 fn escape_query_into(value: &[u8], out: &mut Vec<u8>) {
     for &byte in value {
         let is_plain = byte.is_ascii_alphanumeric() || b"-._~!$'()*,/:;@".contains(&byte);

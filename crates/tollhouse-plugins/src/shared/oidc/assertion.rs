@@ -1,4 +1,4 @@
-//! How a client shows who it is by signing instead of saying a secret (RFC 7523 §2.2).
+//! Client authentication by signed assertions instead of a secret (RFC 7523 §2.2).
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -16,7 +16,7 @@ use super::random::token;
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::secret::SecretText;
 
-/// What it signs by.
+/// Signature algorithm of assertions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum AssertionAlgorithm {
     HS256,
@@ -27,12 +27,12 @@ pub enum AssertionAlgorithm {
     ES512,
 }
 
-/// Signs for one client.
+/// Signer of assertions for one client.
 pub(crate) struct Signer {
     algorithm: AssertionAlgorithm,
     key: SigningKey,
     key_id: Option<String>,
-    /// For whom it is, where that is not the endpoint.
+    /// Audience of assertions; `None` for the endpoint.
     audience: Option<String>,
     lifetime_s: u64,
 }
@@ -43,12 +43,12 @@ enum SigningKey {
     Ec(Box<EcdsaKeyPair>),
 }
 
-/// What a conf says of it.
+/// Settings of a signer.
 #[derive(Debug, Default)]
 pub(crate) struct SignerConf<'c> {
     pub(crate) algorithm: Option<AssertionAlgorithm>,
     pub(crate) secret: Option<&'c SecretText>,
-    /// A private key, as PEM.
+    /// Private key as PEM.
     pub(crate) private_key: Option<&'c SecretText>,
     pub(crate) key_id: Option<String>,
     pub(crate) audience: Option<String>,
@@ -79,10 +79,10 @@ impl AssertionAlgorithm {
 }
 
 impl Signer {
-    /// One that signs with the secret where `is_shared`, else with the private key.
+    /// Returns a signer that uses the secret if `is_shared`, and the private key otherwise.
     ///
     /// # Errors
-    /// There is no such key, or the algorithm is for another kind of key.
+    /// If the key is missing or invalid, or does not fit the algorithm.
     pub(crate) fn new(conf: SignerConf<'_>, is_shared: bool) -> Result<Self, &'static str> {
         let default = if is_shared { AssertionAlgorithm::HS256 } else { AssertionAlgorithm::RS256 };
         let algorithm = conf.algorithm.unwrap_or(default);
@@ -106,7 +106,8 @@ impl Signer {
         Ok(Self { algorithm, key, key_id, audience, lifetime_s })
     }
 
-    /// A token that is good once, for `endpoint`; `None` where there are no random numbers.
+    /// Signs an assertion for `endpoint`, which can be used once. `None` if the system's random
+    /// number generator fails.
     pub(crate) fn sign(&self, client_id: &str, endpoint: &str, now_s: u64) -> Option<String> {
         let mut header = json!({"typ": "JWT", "alg": self.algorithm.name()});
         if let Some(key_id) = &self.key_id {
@@ -126,7 +127,7 @@ impl Signer {
 
 impl SigningKey {
     fn read(pem: &str, algorithm: AssertionAlgorithm) -> Result<Self, &'static str> {
-        let wrong = "client_rsa_private_key is no private key of the algorithm's kind, as PEM";
+        let wrong = "client_rsa_private_key is not a PEM private key for this algorithm";
         let block = |label: &str| {
             let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
             let (content, _) = rest.split_once("-----END ")?;

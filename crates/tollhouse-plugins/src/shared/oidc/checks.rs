@@ -1,4 +1,4 @@
-//! When a token is good: who has signed it, for whom, and when. Time is an argument.
+//! Validation of tokens: signature, issuer, audience and time. The time is an argument.
 
 use serde_json::{Map, Value};
 
@@ -7,31 +7,30 @@ use super::provider::Provider;
 use crate::shared::auth::jwt::{Algorithm, Signature, Token, Verifier};
 use crate::shared::auth::secret::{SecretText, are_equal};
 
-/// Letters of a token at most: as long as a head may be.
+/// Longest token in bytes; a request's head cannot be longer.
 pub(crate) const TOKEN_BYTES_MAX: usize = 64 << 10;
 
-/// What claims say.
 pub(crate) type Claims = Map<String, Value>;
 
-/// Whose signatures count, and when.
+/// Rules for valid tokens.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// The key that signs; without it the provider's keys count.
+    /// Configured public key. `None`: the provider's published keys.
     pub(crate) key: Option<PublicKey>,
-    /// The algorithms that count for tokens that somebody brings; all that a key can have signed by, where there are
-    /// none. ID tokens come from the provider, who has chosen.
+    /// Allowed algorithms of bearer tokens; empty allows every asymmetric one. ID tokens are
+    /// exempt, because the provider has chosen their algorithm.
     pub(crate) algorithms: Vec<Algorithm>,
-    /// Who may have signed; the provider alone, where nobody is named.
+    /// Allowed issuers. `None`: only the provider.
     pub(crate) issuers: Option<Vec<String>>,
-    /// How far clocks may be apart, in seconds.
+    /// Largest difference between clocks, in seconds.
     pub(crate) leeway_s: u64,
-    /// How old the provider's keys may be.
+    /// Largest age of the provider's keys.
     pub(crate) keys_age_max_ms: u64,
-    /// Whether ID tokens that come from the provider itself may be unsigned.
+    /// Whether ID tokens directly from the provider may be unsigned.
     pub(crate) accepts_unsigned: bool,
 }
 
-/// A public key, ready for each of the algorithms that it can have signed by.
+/// Public key, prepared for each algorithm that it fits.
 pub(crate) struct PublicKey(Vec<(Algorithm, Verifier)>);
 
 impl std::fmt::Debug for PublicKey {
@@ -41,14 +40,14 @@ impl std::fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// One that nobody has: it is not known yet.
+    /// Returns a placeholder for a key that is not known yet; it verifies nothing.
     pub(crate) fn unknown() -> Self {
         Self(Vec::new())
     }
 
-    /// Reads PEM; `None` where it is no public key.
+    /// Parses PEM; `None` if it is not a public key.
     pub(crate) fn read(pem: &str) -> Option<Self> {
-        // A secret that both sides have is none of these: what is public signs nothing.
+        // HMAC algorithms never fit, because a public key must not serve as a shared secret.
         let ready = Algorithm::ALL.into_iter().filter_map(|algorithm| {
             Verifier::from_public_key(algorithm, pem).map(|verifier| (algorithm, verifier))
         });
@@ -65,22 +64,22 @@ impl PublicKey {
     }
 }
 
-/// What an ID token has to say besides.
+/// Expected properties of an ID token.
 #[derive(Debug)]
 pub(crate) struct Expected<'e> {
     pub(crate) client_id: &'e str,
     pub(crate) client_secret: Option<&'e SecretText>,
-    /// What was sent along; whether it must come back.
+    /// Nonce of the login, and whether the token must contain it.
     pub(crate) nonce: Option<(&'e str, bool)>,
-    /// Of whom the one before spoke, where there was one.
+    /// Subject of the session's previous ID token.
     pub(crate) subject: Option<&'e str>,
 }
 
 impl Rules {
-    /// The claims of a token that somebody brings.
+    /// Validates a bearer token and returns its claims.
     ///
     /// # Errors
-    /// It is not good, or nobody can say.
+    /// If the token is invalid, or the provider does not answer.
     pub(crate) async fn check_bearer(
         &self,
         text: &str,
@@ -91,7 +90,7 @@ impl Rules {
         let token = read(text)?;
         let algorithm = Algorithm::named(&token.algorithm).filter(|it| !it.is_shared_secret());
         let algorithm =
-            algorithm.ok_or(refused("the token is signed by an algorithm that is not taken"))?;
+            algorithm.ok_or(refused("the token is signed by an algorithm that is not accepted"))?;
         self.check_allowed(algorithm)?;
         self.check_signature(&token, algorithm, provider, now_ms).await?;
         let claims = &token.payload;
@@ -112,10 +111,10 @@ impl Rules {
         Ok(token.payload)
     }
 
-    /// The claims of an ID token (OpenID Connect Core §3.1.3.7).
+    /// Validates an ID token and returns its claims (OpenID Connect Core §3.1.3.7).
     ///
     /// # Errors
-    /// It is not good, or nobody can say.
+    /// If the token is invalid, or the provider does not answer.
     pub(crate) async fn check_id_token(
         &self,
         text: &str,
@@ -126,10 +125,10 @@ impl Rules {
         let refused = |reason| TokenError::Refused(reason);
         let token = read(text)?;
         match Algorithm::named(&token.algorithm) {
-            // It has come from the provider itself, and the operator has said that this is enough.
+            // The token comes directly from the provider, and the operator accepts that.
             None if token.algorithm == "none" && self.accepts_unsigned => {}
             None => {
-                return Err(refused("the ID token is signed by an algorithm that is not taken"));
+                return Err(refused("the ID token is signed by an algorithm that is not accepted"));
             }
             Some(algorithm) if algorithm.is_shared_secret() => {
                 let secret = expected.client_secret.filter(|secret| !secret.as_bytes().is_empty());
@@ -143,14 +142,15 @@ impl Rules {
         }
         let claims = &token.payload;
         let document = provider.document(now_ms).await?;
-        // A provider without a document has no name; nobody else's token comes from its endpoint.
+        // A provider without a discovery document has no issuer name. The token came from its own
+        // endpoint.
         if !document.issuer.is_empty() && text_of(claims, "iss") != Some(&document.issuer) {
             return Err(refused("the ID token is from another issuer"));
         }
         let subject = text_of(claims, "sub").filter(|subject| !subject.is_empty());
-        let subject = subject.ok_or(refused("the ID token speaks of nobody"))?;
+        let subject = subject.ok_or(refused("the ID token has no subject"))?;
         if expected.subject.is_some_and(|before| before != subject) {
-            return Err(refused("the ID token speaks of somebody else than the one before"));
+            return Err(refused("the ID token has another subject than the previous one"));
         }
         if !is_for(claims.get("aud"), expected.client_id) {
             return Err(refused("the ID token is for another client"));
@@ -165,8 +165,10 @@ impl Rules {
                 return Err(refused("the ID token is the answer to another request"));
             }
         }
-        let end =
-            claims.get("exp").and_then(Value::as_f64).ok_or(refused("the ID token has no end"))?;
+        let end = claims
+            .get("exp")
+            .and_then(Value::as_f64)
+            .ok_or(refused("the ID token has no expiry"))?;
         if end + seconds(self.leeway_s) <= seconds(now_s) {
             return Err(refused("the ID token has expired"));
         }
@@ -197,7 +199,7 @@ impl Rules {
 
     fn check_allowed(&self, algorithm: Algorithm) -> Result<(), TokenError> {
         let is_allowed = self.algorithms.is_empty() || self.algorithms.contains(&algorithm);
-        let reason = "the token is signed by an algorithm that is not taken";
+        let reason = "the token is signed by an algorithm that is not accepted";
         is_allowed.then_some(()).ok_or(TokenError::Refused(reason))
     }
 
@@ -214,14 +216,14 @@ fn read(text: &str) -> Result<Token<'_>, TokenError> {
     let token = Some(text).filter(|text| text.len() <= TOKEN_BYTES_MAX);
     let token = token.and_then(|text| Token::parse(text.as_bytes()));
     let token = token.ok_or(TokenError::Refused("the token is not a JSON Web Token"))?;
-    // Nothing of what a token may declare critical is understood here (RFC 7515 §4.1.11).
+    // No critical extension is supported (RFC 7515 §4.1.11).
     if token.is_critical {
         return Err(TokenError::Refused("the token asks for extensions that are not known"));
     }
     Ok(token)
 }
 
-/// Whether a claim about audiences, one or a list of them, names this one.
+/// Whether an audience claim, a text or a list, contains this client.
 pub(crate) fn is_for(audience: Option<&Value>, client_id: &str) -> bool {
     match audience {
         Some(Value::String(audience)) => audience == client_id,
@@ -230,7 +232,7 @@ pub(crate) fn is_for(audience: Option<&Value>, client_id: &str) -> bool {
     }
 }
 
-/// Whether a token was granted all of these scopes: of a text of words, or a list of them.
+/// Whether all required scopes were granted. `granted` is a space-separated text or a list.
 pub(crate) fn has_scopes(granted: Option<&Value>, required: &[String]) -> bool {
     let words: Vec<&str> = match granted {
         Some(Value::String(text)) => text.split_ascii_whitespace().collect(),

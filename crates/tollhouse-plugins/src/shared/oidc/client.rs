@@ -1,4 +1,4 @@
-//! What a client asks of its provider's endpoints, and how it shows there who it is.
+//! Requests of a client to its provider's endpoints, and client authentication.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::shared::auth::secret::SecretText;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// How a client shows who it is (OpenID Connect Core §9).
+/// Client authentication (OpenID Connect Core §9).
 #[derive(Debug)]
 pub(crate) enum ClientAuth {
     /// `client_secret_basic`.
@@ -20,11 +20,11 @@ pub(crate) enum ClientAuth {
     Post(SecretText),
     /// `client_secret_jwt` and `private_key_jwt`.
     Assertion(Box<Signer>),
-    /// It only says who it is.
+    /// Client id only.
     Public,
 }
 
-/// What an endpoint has answered to a form: its status, and an object; empty where it was none.
+/// Answer of an endpoint to a form: its status and JSON object; empty without one.
 #[derive(Debug)]
 pub(crate) struct FormReply {
     pub(crate) status: u16,
@@ -32,12 +32,12 @@ pub(crate) struct FormReply {
 }
 
 impl FormReply {
-    /// A field that is a text.
+    /// Returns a text field.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
     }
 
-    /// What is wrong, in the endpoint's words.
+    /// Describes an error in the endpoint's words.
     pub(crate) fn reason(&self) -> String {
         match self.text("error") {
             Some(error) => format!("it answers with status {} and error {error:?}", self.status),
@@ -46,22 +46,22 @@ impl FormReply {
     }
 }
 
-/// A form for an endpoint.
+/// Form for an endpoint.
 #[derive(Debug)]
 pub(crate) struct Form<'f> {
-    /// What is asked for, for the log.
+    /// Purpose of the request, for the log.
     pub(crate) what: &'static str,
     pub(crate) endpoint: &'f str,
     pub(crate) fields: Vec<(&'f str, String)>,
-    /// More header lines.
+    /// Additional headers.
     pub(crate) headers: Vec<(String, Vec<u8>)>,
 }
 
 impl ClientAuth {
-    /// Sends a form in the name of `client_id`.
+    /// Sends a form with the authentication of `client_id`.
     ///
     /// # Errors
-    /// There is no answer. One with an error is an answer.
+    /// If the endpoint gives no usable answer. An answer with an error status is usable.
     pub(crate) async fn send(
         &self,
         provider: &Provider,
@@ -71,7 +71,7 @@ impl ClientAuth {
     ) -> Result<FormReply, Unavailable> {
         let Form { what, endpoint, mut fields, mut headers } = form;
         let form_type = b"application/x-www-form-urlencoded".to_vec();
-        // What a conf has sent along stands behind what this client says itself.
+        // The client's own headers override those of the conf.
         headers.retain(|(name, _)| {
             !["authorization", "content-type"].contains(&&*name.to_ascii_lowercase())
         });
@@ -100,7 +100,7 @@ impl ClientAuth {
         let reply = provider.ask(what, endpoint, ("POST", headers, encode(&fields))).await?;
         let fields = match serde_json::from_slice(&reply.body) {
             Ok(Value::Object(fields)) => fields,
-            // An error may be a page, and a success may have nothing to say.
+            // An error may be a page, and a success may have no content.
             _ if reply.status != 200 || reply.body.is_empty() => Map::new(),
             _ => return Err(Unavailable::new(what, "its answer is not an object of JSON")),
         };

@@ -1,7 +1,8 @@
-//! What is kept at a browser: sealed, so that nobody reads or changes it, in as many cookies as it takes.
+//! State in the browser: sealed, so that it can be neither read nor changed, and split over several
+//! cookies if needed.
 //!
-//! What is sealed says for whom it is and what for (the authenticated context): a cookie of another client, another
-//! provider or another purpose does not open, whatever secret they share.
+//! The sealed data is bound to its client, provider and purpose (authenticated context). A cookie
+//! of another client, provider or purpose does not open, even with the same secret.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hmac;
@@ -9,32 +10,33 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollhouse_plugin::RequestContext;
 
-/// Letters of one cookie's value: browsers take 4,096 with its name and attributes.
+/// Longest value of one cookie. Browsers accept 4,096 bytes including name and attributes.
 const PART_BYTES_MAX: usize = 3_600;
 
-/// Cookies that one text is spread over: all that a browser sends is one line of a head, of 8 KiB.
+/// Largest number of cookies per value. All cookies of a request form one header line, which is
+/// limited to 8 KiB.
 const PARTS_MAX: usize = 2;
 
-/// Whether browsers send a cookie along when another site has sent them.
+/// Sending of a cookie with requests from other sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SameSite {
     Strict,
     Lax,
     None,
-    /// As the browser likes it.
+    /// Default of the browser.
     Unsaid,
 }
 
-/// How cookies of one conf are written.
+/// Settings and key of the cookies of one conf.
 #[derive(Debug)]
 pub(crate) struct Jar {
-    /// The name of the first cookie of a session.
+    /// Name of the first session cookie.
     pub(crate) name: String,
     pub(crate) path: String,
     pub(crate) domain: Option<String>,
     pub(crate) is_http_only: bool,
     pub(crate) same_site: SameSite,
-    /// `None` where it is so when the browser comes over TLS.
+    /// Whether cookies are `Secure`. `None`: if the browser uses TLS.
     pub(crate) is_secure: Option<bool>,
     seal: Seal,
 }
@@ -50,17 +52,17 @@ impl std::fmt::Debug for Seal {
     }
 }
 
-/// Cookies of a request that belong together.
+/// Cookies of a request that form one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// What was sealed; `None` where something else was sent.
+    /// Opened content; `None` if the cookies are missing or invalid.
     pub(crate) opened: Option<Vec<u8>>,
-    /// How many cookies there are.
+    /// Number of cookies.
     pub(crate) parts: usize,
 }
 
 impl Jar {
-    /// One that seals with a key made of `secret`, for what `context` names.
+    /// Returns a jar with a key derived from `secret`, bound to `context`.
     pub(crate) fn new(name: &str, secret: &[u8], context: &str) -> Self {
         let derived = hmac::sign(
             &hmac::Key::new(hmac::HMAC_SHA256, secret),
@@ -79,7 +81,7 @@ impl Jar {
         }
     }
 
-    /// Seals for `purpose`; `None` where there are no random numbers.
+    /// Seals a text for `purpose`; `None` if the system's random number generator fails.
     pub(crate) fn seal(&self, purpose: &str, text: &[u8]) -> Option<String> {
         let mut bytes = text.to_vec();
         let aad = Aad::from(self.aad(purpose));
@@ -87,7 +89,7 @@ impl Jar {
         Some(URL_SAFE_NO_PAD.encode([&nonce.as_ref()[..], &bytes].concat()))
     }
 
-    /// Opens what was sealed for the same purpose.
+    /// Opens a value that was sealed for the same purpose.
     pub(crate) fn open(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let whole = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;
@@ -101,8 +103,7 @@ impl Jar {
         format!("{purpose}\0{}\0{}", self.name, self.seal.context).into_bytes()
     }
 
-    /// What a request brings under a name, of as many cookies as it is spread over: the first begins with their
-    /// number, as a digit.
+    /// Reads the value under a name. The first cookie begins with a digit: the number of cookies.
     pub(crate) fn find(&self, cx: &RequestContext<'_>, name: &str, purpose: &str) -> Found {
         let Some(first) = cx.cookie(name) else { return Found::default() };
         let parts = match first.first() {
@@ -122,8 +123,8 @@ impl Jar {
         Found { opened: self.open(purpose, &sealed), parts }
     }
 
-    /// The lines that set it; `None` where it is longer than all cookies together may be. Those beyond, of `before`
-    /// that were there, are taken away.
+    /// Returns the `Set-Cookie` lines for a value; `None` if it is too long for all cookies.
+    /// `before` is the number of old cookies; superfluous ones are removed.
     pub(crate) fn set(
         &self,
         name: &str,
@@ -147,7 +148,7 @@ impl Jar {
         Some(lines)
     }
 
-    /// The lines that take it away.
+    /// Returns the lines that remove a value.
     pub(crate) fn remove(&self, name: &str, parts: usize, is_tls: bool) -> Vec<String> {
         self.remove_from(name, 1, parts.max(1), is_tls)
     }
@@ -182,7 +183,7 @@ impl Jar {
     }
 }
 
-/// The names of all cookies that it may be spread over.
+/// Returns the names of all cookies that a value may use.
 pub(crate) fn part_names(name: &str) -> impl Iterator<Item = String> {
     (1..=PARTS_MAX).map(move |part| part_name(name, part))
 }

@@ -1,4 +1,4 @@
-//! Who may pass: by a token that the request brings, else by a session, else by a log-in that begins.
+//! Admission of requests: by a bearer token, by a session, or by starting a login.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::provider::Provider;
 use super::tokens::Client;
 use crate::shared::auth::grant::{digest_of, note_claims};
 
-/// Header lines that an answer sets cookies by.
+/// `Set-Cookie` lines of an answer.
 pub(crate) type CookieLines = Vec<String>;
 
-/// An answer in place of a node's.
+/// Answer instead of a node's.
 pub(crate) type Refusal = Box<Answer<'static>>;
 
-/// One client of a provider, as a conf says it.
+/// Engine of one client of a provider, from a conf.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) realm: String,
@@ -30,23 +30,22 @@ pub(crate) struct Engine {
     pub(crate) rules: Rules,
     pub(crate) access: AccessRules,
     pub(crate) bearer: Bearer,
-    /// How users log in; `None` where tokens are all that counts.
+    /// Login; `None` if only tokens are accepted.
     pub(crate) login: Option<Login>,
     pub(crate) otherwise: Otherwise,
 }
 
-/// What becomes of tokens that requests bring.
+/// Treatment of bearer tokens.
 #[derive(Debug)]
 pub(crate) enum Bearer {
-    /// They are not looked at.
     Ignored,
-    /// They are verified here.
+    /// Verified here.
     Verified,
-    /// The provider is asked about each.
+    /// Verified by asking the provider about each.
     Introspected(Box<Introspection>),
 }
 
-/// What becomes of requests of which nobody knows whose they are.
+/// Treatment of requests without a known user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
     LogIn,
@@ -54,7 +53,7 @@ pub(crate) enum Otherwise {
     Pass,
 }
 
-/// What is asked of those who are known.
+/// Requirements on authenticated users.
 #[derive(Debug, Default)]
 pub(crate) struct AccessRules {
     pub(crate) scopes: Vec<String>,
@@ -62,16 +61,16 @@ pub(crate) struct AccessRules {
     pub(crate) schema: Option<Schema>,
 }
 
-/// For whom a token has to be.
+/// Required audience of a token.
 #[derive(Debug)]
 pub(crate) struct Audience {
     pub(crate) claim: String,
     pub(crate) is_required: bool,
-    /// Whether it has to be for this client.
+    /// Whether the token must be for this client.
     pub(crate) is_this_client: bool,
 }
 
-/// Whose request it is.
+/// Authenticated user.
 #[derive(Debug, Default)]
 pub(crate) struct Who {
     pub(crate) access_token: Option<String>,
@@ -81,14 +80,14 @@ pub(crate) struct Who {
     pub(crate) refresh_token: Option<String>,
 }
 
-/// What becomes of a request.
+/// Outcome for a request.
 pub(crate) enum Admission {
-    /// It passes, as this user's or as nobody's; the answer sets these cookies.
+    /// Passes, with its user if there is one. The answer sets these cookies.
     Passes(Option<Box<Who>>, CookieLines),
     Answered(Refusal),
 }
 
-/// Now, by both clocks.
+/// Current time of both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) ms: u64,
@@ -108,8 +107,8 @@ impl Now {
 }
 
 impl Engine {
-    /// Decides about a request. `token_header` is a header that may carry a token besides `Authorization`, as the
-    /// client has sent it.
+    /// Decides about a request. `token_header` is the client's value of another header that may
+    /// carry a token.
     pub(crate) async fn admit(
         &self,
         cx: &mut RequestContext<'_>,
@@ -172,10 +171,10 @@ impl Engine {
         Ok(Who { access_token: Some(token.to_owned()), userinfo: Some(claims), ..Who::default() })
     }
 
-    /// Whether enough was granted.
+    /// Checks that all required scopes were granted.
     ///
     /// # Errors
-    /// The answer where it was not.
+    /// If a scope is missing; the error is the answer.
     pub(crate) fn check_scopes(&self, granted: Option<&Value>) -> Result<(), Refusal> {
         let required = &self.access.scopes;
         if has_scopes(granted, required) {
@@ -196,10 +195,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether what is known of the user is as the conf wants it.
+    /// Checks the user's data against the configured schema.
     ///
     /// # Errors
-    /// The answer where it is not.
+    /// If the data does not satisfy the schema; the error is the answer.
     pub(crate) fn check_schema(&self, schema: &Schema, known: &Value) -> Result<(), Refusal> {
         schema.validate(known).map_err(|violation| {
             tracing::debug!(reason = %String::from(violation), "claims are refused");
@@ -207,7 +206,8 @@ impl Engine {
         })
     }
 
-    /// Asks for a token; where there was one, with what is wrong with it (RFC 6750 §3).
+    /// Builds a 401 that asks for a token, with the reason if there was an invalid one (RFC 6750
+    /// §3).
     pub(crate) fn challenge(&self, reason: Option<&str>) -> Refusal {
         let mut value = format!("Bearer realm=\"{}\"", quotable(&self.realm));
         if let Some(reason) = reason {
@@ -218,7 +218,7 @@ impl Engine {
     }
 }
 
-/// The token of `Authorization`, or the one of another header where there is no such line.
+/// Returns the bearer token of `Authorization`, or that of another header if there is no such line.
 fn bearer_token(
     cx: &RequestContext<'_>,
     token_header: Option<Vec<u8>>,
@@ -236,11 +236,11 @@ fn bearer_token(
     if !scheme.eq_ignore_ascii_case(b"bearer") {
         return Ok(None);
     }
-    // What is no text is no token, and still one that was brought.
+    // Invalid UTF-8 counts as an invalid token, not as a missing one.
     Ok(Some(text(token.trim_ascii()).unwrap_or_default()))
 }
 
-/// What can stand between quotes in a header.
+/// Removes characters that are not allowed in a quoted string of a header.
 fn quotable(text: &str) -> String {
     let is_fit = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
     text.chars().filter(is_fit).collect()
@@ -250,14 +250,14 @@ fn forbidden(error: &str) -> Refusal {
     Box::new(Answer::text(403, json!({ "error": error }).to_string().into_bytes()))
 }
 
-/// The answer while the provider gives none.
+/// Builds the answer while the provider does not answer.
 pub(crate) fn away(error: &Unavailable) -> Refusal {
     tracing::debug!(%error, "requests are refused while the identity provider gives no answer");
     Box::new(Answer::message(503, "the identity provider gives no answer"))
 }
 
 impl Who {
-    /// Notes the user for whatever keeps users apart: by what the provider says, or else by the token.
+    /// Records the user's identity: by the provider's claims, or else by the token.
     pub(crate) fn note(&self, cx: &mut RequestContext<'_>, by: &'static str) {
         let mut claims = self.id_token.clone().unwrap_or_default();
         let told = self.userinfo.iter().flat_map(|claims| claims.iter());
@@ -270,7 +270,7 @@ impl Who {
         cx.note_identity(Identity { by, name: b"", grant: grant.as_ref() });
     }
 
-    /// What schemas are asked about: all that is known of a user who has logged in.
+    /// Returns all data of a logged-in user, for schemas.
     pub(crate) fn document(&self) -> Value {
         let mut known = Map::new();
         if let Some(user) = &self.userinfo {

@@ -1,13 +1,13 @@
-//! Why nobody can say who asks.
+//! Errors of authentication.
 
-/// An identity provider, or a place where sessions are kept, gave no answer that can be used. Nothing of it is the
-/// client's doing.
+/// Error: the identity provider or a session store gave no usable answer. The client is not at
+/// fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {reason}")]
 pub(crate) struct Unavailable {
-    /// What was asked for.
+    /// Purpose of the request.
     pub(crate) what: &'static str,
-    /// What came instead.
+    /// Reason, such as an invalid answer.
     pub(crate) reason: String,
 }
 
@@ -17,13 +17,13 @@ impl Unavailable {
     }
 }
 
-/// Why a token is not taken.
+/// Why a token is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// It is not good, and why: in words that may be shown to whoever has sent it.
+    /// Invalid token; the reason may be shown to the client.
     #[error("{0}")]
     Refused(&'static str),
-    /// Nobody can say whether it is.
+    /// The token could not be checked.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

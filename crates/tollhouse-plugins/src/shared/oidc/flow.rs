@@ -1,4 +1,4 @@
-//! Users who log in: sessions, the way to the provider and back, renewal, and the way out.
+//! Login flow: sessions, redirects to the provider and back, renewal and logout.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use super::tokens::{GrantError, Granted, Renewals};
 use crate::shared::auth::credentials::hide_cookies;
 use crate::shared::auth::jwt::Token;
 
-/// What session cookies are sealed for.
+/// Seal purpose of session cookies.
 const PURPOSE: &str = "session";
 
-/// Letters of what a provider says of its errors that are shown.
+/// Longest error text of a provider that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What a conf may not say of the way to the provider.
+/// Parameters of the authorization request that a conf cannot set.
 const OWN_PARAMETERS: [&str; 9] = [
     "response_type",
     "client_id",
@@ -38,33 +38,33 @@ const OWN_PARAMETERS: [&str; 9] = [
     "request",
 ];
 
-/// Errors of a provider that was asked not to show anything, and would have to.
+/// Provider errors after `prompt=none`, when user interaction would be needed.
 const NOT_SILENT: [&str; 4] =
     ["login_required", "interaction_required", "consent_required", "account_selection_required"];
 
-/// How users log in.
+/// Settings and state of logins.
 #[derive(Debug)]
 pub(crate) struct Login {
     pub(crate) jar: Jar,
     pub(crate) lifetimes: Lifetimes,
-    /// Seconds that browsers keep the cookie; until they are closed, where there are none.
+    /// Lifetime of cookies in seconds. `None`: until the browser is closed.
     pub(crate) cookie_age_s: Option<u64>,
     pub(crate) scope: String,
     pub(crate) callback: Callback,
     pub(crate) logout_path: String,
     pub(crate) after_logout: Option<String>,
     pub(crate) uses_pkce: bool,
-    /// Whether ID tokens have to bring back what was sent along.
+    /// Whether ID tokens must contain the nonce of the login.
     pub(crate) requires_nonce: bool,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) pushed: Option<Pushed>,
-    /// Whether access tokens are renewed when they end.
+    /// Whether expired access tokens are renewed.
     pub(crate) renews: bool,
-    /// How long before they end, in seconds.
+    /// Seconds before expiry at which they are renewed.
     pub(crate) renewal_leeway_s: u64,
-    /// How long they last where the provider does not say.
+    /// Lifetime of access tokens in seconds, if the provider does not report one.
     pub(crate) access_lasts_s: Option<u64>,
-    /// After how long the provider is asked again who the user is, in seconds.
+    /// Seconds after which the provider is asked again who the user is.
     pub(crate) verify_interval_s: Option<u64>,
     pub(crate) wants_userinfo: bool,
     pub(crate) revokes: bool,
@@ -72,16 +72,16 @@ pub(crate) struct Login {
     pub(crate) renewals: Arc<Renewals>,
 }
 
-/// Parameters that go to the provider directly (RFC 9126).
+/// Pushed authorization requests (RFC 9126).
 #[derive(Debug)]
 pub(crate) struct Pushed {
     pub(crate) endpoint: Option<String>,
-    /// How the client shows there who it is, where that is otherwise than for tokens.
+    /// Client authentication, if it differs from that at the token endpoint.
     pub(crate) auth: Option<ClientAuth>,
 }
 
 impl Login {
-    /// Decides about a request that brings no token.
+    /// Decides about a request without a token.
     pub(super) async fn admit(
         &self,
         engine: &Engine,
@@ -107,7 +107,7 @@ impl Login {
         }
     }
 
-    /// The user of a session that still counts, with the lines that write it anew where it has changed.
+    /// Returns the user of a valid session, and the lines that store it again if it has changed.
     async fn by_session(
         &self,
         engine: &Engine,
@@ -151,7 +151,7 @@ impl Login {
         }
     }
 
-    /// Renews the access token; `false` where the user has to log in again.
+    /// Renews the access token; `false` if the user must log in again.
     async fn renew(
         &self,
         engine: &Engine,
@@ -197,13 +197,14 @@ impl Login {
         Ok(true)
     }
 
-    /// The tokens without one that says who the user is where nobody has asked: nothing may be known to verify it by.
+    /// Drops an ID token if the `openid` scope was not requested, because the means to verify it
+    /// may be missing.
     fn asked_for(&self, granted: Granted) -> Granted {
         let id_token = granted.id_token.filter(|_| self.is_openid());
         Granted { id_token, ..granted }
     }
 
-    /// Puts tokens into a session; what the provider has not given anew stays.
+    /// Stores tokens in a session. Old tokens that the provider has not replaced stay.
     fn take_tokens(&self, session: &mut Session, granted: Granted, now: Now) {
         let lasts_s = granted.lasts_s.or(self.access_lasts_s);
         session.access_end_s = lasts_s.map(|lasts_s| now.unix_s.saturating_add(lasts_s));
@@ -220,12 +221,13 @@ impl Login {
         let lines = self.jar.set(&self.jar.name, &sealed, (self.cookie_age_s, is_tls), before);
         lines.ok_or_else(|| {
             tracing::warn!(bytes = sealed.len(), "a session does not fit into its cookies");
-            let reason = "what the identity provider says of this user is more than cookies hold";
+            let reason = "the user's data does not fit into cookies";
             failed(reason, Vec::new())
         })
     }
 
-    /// Nodes have no use for these cookies, and could be anybody with them.
+    /// Removes the cookies from the node's request, because a node could impersonate the user with
+    /// them.
     fn hide_from_node(&self, cx: &mut RequestContext<'_>) {
         let own: Vec<String> = part_names(&self.jar.name).collect();
         hide_cookies(cx, |name| {
@@ -233,7 +235,7 @@ impl Login {
         });
     }
 
-    /// Sends a browser to the provider.
+    /// Redirects a browser to the provider.
     async fn begin(
         &self,
         engine: &Engine,
@@ -260,12 +262,13 @@ impl Login {
         let origin = origin(cx).ok_or_else(|| Box::new(Answer::status(400)))?;
         let path = cx.path();
         let path = match self.callback.is(path) {
-            // One that begins anew while it comes back; the place is known already.
+            // A login restarts on the way back, and the path already has the suffix.
             true => path.strip_suffix(super::login::DEFAULT_SUFFIX.as_bytes()).unwrap_or(path),
             false => path,
         };
         let redirect_uri = self.callback.address(&origin, path);
-        let no_numbers = || failed("there are no random numbers", Vec::new());
+        let no_numbers =
+            || failed("the system's random number generator is unavailable", Vec::new());
         let mut pending = Pending::new(target, redirect_uri, now.unix_s).ok_or_else(no_numbers)?;
         pending.is_silent = is_silent;
         if self.uses_pkce {
@@ -273,7 +276,7 @@ impl Login {
         }
         let cookies = pending.cookie(&self.jar, is_tls(cx));
         let cookies =
-            cookies.ok_or_else(|| failed("the log-in does not fit into a cookie", Vec::new()))?;
+            cookies.ok_or_else(|| failed("the login does not fit into a cookie", Vec::new()))?;
         let parameters = self.parameters_of(engine, &pending);
         let parameters = match &self.pushed {
             Some(pushed) => self.push(pushed, engine, &document, (parameters, now)).await?,
@@ -311,12 +314,12 @@ impl Login {
         all
     }
 
-    /// Whether the provider says who the user is, besides what it grants.
+    /// Whether the `openid` scope is requested, so that an ID token is expected.
     fn is_openid(&self) -> bool {
         self.scope.split_ascii_whitespace().any(|scope| scope == "openid")
     }
 
-    /// Gives the provider the parameters; what is left of them for the browser to bring.
+    /// Sends the parameters to the provider. Returns the remaining ones for the browser.
     async fn push<'p>(
         &self,
         pushed: &Pushed,
@@ -344,7 +347,7 @@ impl Login {
         }
     }
 
-    /// Takes a browser in that comes back from the provider.
+    /// Handles a browser that returns from the provider.
     async fn come_back(
         &self,
         engine: &Engine,
@@ -355,16 +358,16 @@ impl Login {
             |name: &str| cx.argument(name).map(|it| String::from_utf8_lossy(&it).into_owned());
         let state = argument("state").unwrap_or_default();
         let pending = Pending::find(cx, &self.jar, &state, now.unix_s);
-        let unknown = "this log-in was not begun by this browser, or it was begun too long ago";
+        let unknown = "this browser did not start the login, or the login has expired";
         let pending = pending.ok_or_else(|| failed(unknown, Vec::new()))?;
         let removal = Pending::removal(&self.jar, &state, is_tls(cx));
         let refused = |reason: &str| failed(reason, removal.clone());
-        // Whoever brings it again has it from somewhere else, or goes back in a browser.
+        // A second use comes from someone else or from the browser's history.
         if !self.used_states.take(&state, now.unix_s) {
-            return Err(refused("this log-in has been used already"));
+            return Err(refused("this login has already been used"));
         }
         let document = engine.provider.document(now.ms).await.map_err(|error| away(&error))?;
-        // Another provider's answer is not taken for this one's (RFC 9207).
+        // An answer of another provider is refused (RFC 9207).
         let issuer = argument("iss");
         if issuer.as_ref().is_some_and(|issuer| *issuer != document.issuer)
             || (issuer.is_none() && document.names_itself)
@@ -398,7 +401,7 @@ impl Login {
         Ok(elsewhere(pending.target, cookies))
     }
 
-    /// Changes a code into a session.
+    /// Exchanges a code for a session.
     async fn take_code(
         &self,
         engine: &Engine,
@@ -448,7 +451,7 @@ impl Login {
         Ok(session)
     }
 
-    /// What the provider says of the user, where it is asked; without an answer the user is known all the same.
+    /// Asks the provider for the user's data, if wanted. A failure does not prevent the login.
     async fn userinfo(
         &self,
         engine: &Engine,
@@ -469,12 +472,14 @@ impl Login {
             _ => None,
         };
         let Some(claims) = claims else {
-            tracing::warn!("the identity provider says nothing of a user who has logged in");
+            tracing::warn!("the identity provider returned no userinfo for a login");
             return Ok(None);
         };
-        // It may be about somebody else (OpenID Connect Core §5.3.2).
+        // The data may belong to another user (OpenID Connect Core §5.3.2).
         if subject.is_some_and(|subject| text_of(&claims, "sub") != Some(subject)) {
-            return Err(GrantError::Refused("userinfo speaks of somebody else".to_owned()));
+            return Err(GrantError::Refused(
+                "userinfo has another subject than the ID token".to_owned(),
+            ));
         }
         Ok(Some(claims))
     }
@@ -514,7 +519,7 @@ impl Login {
         Ok(Box::new(with_cookies(answer, &removal)))
     }
 
-    /// Tells the provider that tokens are of no use any more (RFC 7009); it need not listen.
+    /// Revokes the tokens at the provider (RFC 7009). Failures are logged and ignored.
     async fn revoke(&self, engine: &Engine, session: &Session, document: &Document, now: Now) {
         let Some(endpoint) = document.revocation_endpoint.as_deref() else { return };
         let access = Some(("access_token", &session.access_token));
@@ -533,9 +538,9 @@ impl Login {
     }
 }
 
-/// The user of a session, and what was granted; without the access token where that `is_over`.
+/// Returns the user and scopes of a session; without the access token if `is_over`.
 fn who_of(session: Session, is_over: bool) -> (Who, Option<Value>) {
-    // Some providers say in the token what they have granted, and some beside it.
+    // Some providers report the granted scopes in the token, others beside it.
     let scope_in = |text: &str| claims_of(text).and_then(|mut claims| claims.remove("scope"));
     let scope = scope_in(&session.access_token)
         .or_else(|| session.scope.as_deref().map(Value::from))
@@ -550,18 +555,18 @@ fn who_of(session: Session, is_over: bool) -> (Who, Option<Value>) {
     (who, scope)
 }
 
-/// The claims of a token that was verified when it came.
+/// Returns the claims of a token that was verified on receipt.
 fn claims_of(token: &str) -> Option<Claims> {
     Token::parse(token.as_bytes()).map(|token| token.payload)
 }
 
-/// Whether a request brings an answer of the provider (OpenID Connect Core §3.1.2.5): without one, it asks for a page
-/// at the same address.
+/// Whether the request carries an answer of the provider (OpenID Connect Core §3.1.2.5). Otherwise
+/// it is for a page at the same address.
 fn comes_back(cx: &RequestContext<'_>) -> bool {
     ["state", "code", "error"].iter().any(|name| cx.argument(name).is_some())
 }
 
-/// Scheme and host that the client sees; `None` where the host is none.
+/// Returns scheme and host as the client sees them; `None` if the host is invalid.
 fn origin(cx: &RequestContext<'_>) -> Option<String> {
     let host = cx.header("Host")?;
     let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(byte);
@@ -571,7 +576,7 @@ fn origin(cx: &RequestContext<'_>) -> Option<String> {
     (!host.is_empty()).then(|| format!("{scheme}://{host}"))
 }
 
-/// Whether the client came over TLS, to us or to the proxy in front.
+/// Whether the client used TLS, to the gateway or to the proxy in front.
 fn is_tls(cx: &RequestContext<'_>) -> bool {
     match cx.header("X-Forwarded-Proto") {
         Some(scheme) => *scheme == *b"https",
@@ -584,7 +589,7 @@ fn elsewhere(location: String, cookies: CookieLines) -> Refusal {
     Box::new(with_cookies(answer, &cookies))
 }
 
-/// An answer that no cache keeps, with cookies.
+/// Adds cookies to an answer and forbids caching.
 fn with_cookies(answer: Answer<'static>, cookies: &[String]) -> Answer<'static> {
     let answer = answer.with_header("Cache-Control", &b"no-store"[..]);
     cookies
@@ -592,15 +597,15 @@ fn with_cookies(answer: Answer<'static>, cookies: &[String]) -> Answer<'static> 
         .fold(answer, |answer, line| answer.with_header("Set-Cookie", line.clone().into_bytes()))
 }
 
-/// The answer to a log-in that has failed.
+/// Builds the answer to a failed login.
 fn failed(reason: &str, cookies: CookieLines) -> Refusal {
-    // It is text, and no browser is to guess otherwise: some of the words are somebody else's.
+    // Plain text with `nosniff`, because parts of it come from third parties.
     let answer =
         Answer::message(500, reason).with_header("X-Content-Type-Options", &b"nosniff"[..]);
     Box::new(with_cookies(answer, &cookies))
 }
 
-/// Words of somebody else that can be shown: few of them, and nothing that is more than a letter.
+/// Returns text of third parties in a safe form: shortened, without control and markup characters.
 fn printable(text: &str) -> String {
     let is_plain = |letter: &char| !letter.is_control() && !matches!(letter, '<' | '>' | '&');
     text.trim().chars().filter(is_plain).take(SHOWN_CHARS_MAX).collect()

@@ -1,6 +1,6 @@
-//! Names and values in queries and forms.
+//! Encoding of queries and forms.
 
-/// Encodes a text so that it stands for itself in a query, a form or a header (RFC 3986 §2.3, all else escaped).
+/// Percent-encodes everything except the unreserved characters of RFC 3986 §2.3.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -13,13 +13,13 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// `name=value&…`.
+/// Encodes pairs as `name=value&…`.
 pub(crate) fn encode(pairs: &[(&str, String)]) -> String {
     let pairs = pairs.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// An address with more in its query.
+/// Appends pairs to the query of an address.
 pub(crate) fn with_query(address: &str, pairs: &[(&str, String)]) -> String {
     if pairs.is_empty() {
         return address.to_owned();

@@ -1,4 +1,4 @@
-//! Asking the provider about a token (RFC 7662), and remembering for a while what it has said.
+//! Token introspection (RFC 7662), with a cache of the answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,29 +12,29 @@ use super::client::{ClientAuth, Form};
 use super::error::{TokenError, Unavailable};
 use super::provider::Provider;
 
-/// Answers that are remembered at most.
+/// Largest number of cached answers.
 const ANSWERS_MAX: usize = 10_000;
-/// What one takes besides its own letters, in bytes.
+/// Memory of an answer besides its text, in bytes.
 const ANSWER_EXTRA_BYTES: u64 = 256;
 
-/// How tokens are asked about.
+/// Settings of introspection.
 #[derive(Debug)]
 pub(crate) struct Introspection {
-    /// Where; the provider's document says it where a conf does not.
+    /// Endpoint. `None`: the one in the provider's document.
     pub(crate) endpoint: Option<String>,
     pub(crate) auth: ClientAuth,
-    /// Headers of a request that the provider gets too.
+    /// Headers of the client's request that are sent along.
     pub(crate) addon_headers: Vec<String>,
-    /// The claim that says when a token ends.
+    /// Claim with the expiry of a token.
     pub(crate) expiry_claim: String,
-    /// How long an answer is believed at most, in seconds; 0 for as long as its token lasts.
+    /// Longest time for which an answer is cached, in seconds; 0 for the lifetime of the token.
     pub(crate) interval_s: u64,
     pub(crate) answers: Arc<Answers>,
-    /// What keeps answers to this client apart from others'.
+    /// Separates the answers for this client from those for others.
     pub(crate) segment: String,
 }
 
-/// Answers by token, of which only a digest is kept.
+/// Cached answers by the digest of their token.
 #[derive(Debug)]
 pub(crate) struct Answers {
     memory: Arc<MemoryBudget>,
@@ -45,15 +45,15 @@ pub(crate) struct Answers {
 struct Answer {
     claims: Arc<Claims>,
     until_s: u64,
-    /// Its part of the memory that all share.
+    /// Reservation in the shared budget.
     _held: Reservation,
 }
 
 impl Introspection {
-    /// What the provider says of an active token.
+    /// Returns the provider's claims about an active token.
     ///
     /// # Errors
-    /// It is not active, or nobody can say.
+    /// If the token is not active, or the provider does not answer.
     pub(crate) async fn ask(
         &self,
         token: &str,
@@ -80,7 +80,7 @@ impl Introspection {
         if reply.status != 200 {
             return Err(Unavailable::new(what, reply.reason()).into());
         }
-        // Whatever is not said to be active is not.
+        // Only an explicit `true` counts as active.
         if reply.fields.get("active") != Some(&Value::Bool(true)) {
             return Err(TokenError::Refused("invalid token"));
         }
@@ -122,7 +122,7 @@ impl Introspection {
 }
 
 impl Answers {
-    /// Within this memory.
+    /// Returns an empty cache within this budget.
     pub(crate) fn new(memory: Arc<MemoryBudget>) -> Self {
         Self { memory, by_token: Mutex::default() }
     }
@@ -138,17 +138,18 @@ impl Answers {
         None
     }
 
-    /// Keeps an answer where there is room for it.
+    /// Caches an answer if there is room.
     fn keep(&self, key: [u8; 32], claims: &Arc<Claims>, until_s: u64, now_s: u64) {
         let bytes = serde_json::to_string(&**claims).map_or(0, |text| text.len() as u64);
-        // As names and values, the letters take about as much again.
+        // Names and values take about twice the length of the text.
         let Some(held) = self.memory.take(2 * bytes + ANSWER_EXTRA_BYTES) else { return };
         let mut answers = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= ANSWERS_MAX {
             answers.retain(|_, answer| now_s < answer.until_s);
         }
         if answers.len() >= ANSWERS_MAX {
-            // Half of them, whichever: passing over all of them for each new one would cost more than asking.
+            // Drops every second entry. Looking for the best one for each new answer would cost
+            // more than asking the provider.
             let mut is_kept = false;
             answers.retain(|_, _| {
                 is_kept = !is_kept;

@@ -1,23 +1,22 @@
-//! Something that is fetched, and kept: one fetches it for all who ask at the same time, and what was fetched last
-//! stays good while nothing newer is to be had. Time is an argument.
+//! Fetched value with a single fetch for concurrent callers. The last value stays valid until a
+//! newer one is available. The time is an argument.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::Unavailable;
 
-/// How long nothing is fetched after a failure, where there is nothing to go on with: those who come meanwhile are
-/// told at once.
+/// Pause after a failed first fetch; callers get the error immediately during that time.
 const RETRY_PAUSE_MS: u64 = 1_000;
 
-/// How long nothing is fetched after a failure, where there is; and how long what was fetched is not fetched once
-/// more because somebody brings the name of a key that nobody knows.
+/// Pause after a failed refresh. Also the shortest time between two refreshes caused by unknown key
+/// ids, which anyone can send.
 const REFRESH_PAUSE_MS: u64 = 10_000;
 
-/// See the module.
+/// Fetched value, refreshed as needed.
 #[derive(Debug)]
 pub(crate) struct Kept<T> {
     state: Mutex<State<T>>,
-    /// Held by who fetches.
+    /// Lock that the fetching caller holds.
     flight: tokio::sync::Mutex<()>,
 }
 
@@ -25,7 +24,7 @@ pub(crate) struct Kept<T> {
 struct State<T> {
     value: Option<Arc<T>>,
     fetched_ms: u64,
-    /// The last attempt, where it has failed.
+    /// Time and error of the last attempt, if it failed.
     failure: Option<(u64, Unavailable)>,
     attempts: u64,
 }
@@ -38,11 +37,11 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// The value, at most `age_max_ms` old where a newer one is to be had by `fetch`, which is not awaited where
-    /// it is not needed.
+    /// Returns the value, refreshed with `fetch` if it is older than `age_max_ms`. If no refresh is
+    /// needed, `fetch` is not awaited.
     ///
     /// # Errors
-    /// There is none yet, and the last attempt has failed.
+    /// If no value exists, and the last attempt has failed.
     pub(crate) async fn get(
         &self,
         now_ms: u64,
@@ -66,12 +65,13 @@ impl<T> Kept<T> {
             }
         };
         let Some(stale) = value else { return self.first(now_ms, attempts, fetch).await };
-        // One looks for a newer one; all others go on with this.
+        // One caller refreshes; all others continue with the old value.
         let Ok(_flight) = self.flight.try_lock() else { return Ok(stale) };
         Ok(self.fetch(now_ms, fetch).await.unwrap_or(stale))
     }
 
-    /// A newer value than `seen`, because something is not in it; `None` where none is to be had now.
+    /// Returns a newer value than `seen`, because an entry is missing in it; `None` if none is
+    /// available.
     pub(crate) async fn newer(
         &self,
         seen: &Arc<T>,
@@ -99,7 +99,7 @@ impl<T> Kept<T> {
         self.fetch(now_ms, fetch).await.ok()
     }
 
-    /// The first value, for which all who ask wait.
+    /// Fetches the first value; all callers wait for it.
     async fn first(
         &self,
         now_ms: u64,
@@ -111,7 +111,8 @@ impl<T> Kept<T> {
             let state = self.state();
             match (&state.value, &state.failure) {
                 (Some(value), _) => return Ok(Arc::clone(value)),
-                // What has failed for the one failed for all who waited with him: else each would wait in his turn.
+                // The failure applies to all waiting callers. Otherwise each would wait for another
+                // attempt in turn.
                 (None, Some((_, failure))) if state.attempts != attempts => {
                     return Err(failure.clone());
                 }
@@ -176,7 +177,7 @@ mod tests {
         run(async {
             let kept = Kept::default();
             assert!(kept.get(0, 100, away()).await.is_err());
-            // Too early for another attempt.
+            // Within the pause after a failure.
             assert!(kept.get(999, 100, ready(Ok(1))).await.is_err());
             assert_eq!(*kept.get(1_000, 100, ready(Ok(1))).await.expect("it is there"), 1);
             assert_eq!(*kept.get(1_099, 100, ready(Ok(2))).await.expect("it is young"), 1);
@@ -194,7 +195,7 @@ mod tests {
             assert_eq!(kept.newer(&first, 9_999, ready(Ok(2))).await, None);
             let second = kept.newer(&first, 10_000, ready(Ok(2))).await.expect("it is time");
             assert_eq!(*second, 2);
-            // Who has seen the older one gets what is there.
+            // A caller with the older value gets the current one.
             assert_eq!(kept.newer(&first, 10_001, away()).await.as_deref(), Some(&2));
             assert_eq!(kept.newer(&second, 20_000, away()).await, None);
             assert_eq!(kept.newer(&second, 29_999, ready(Ok(3))).await, None);
@@ -236,7 +237,7 @@ mod tests {
         });
     }
 
-    /// Polls once; whether it is still waiting.
+    /// Polls once. Returns whether the future is still pending.
     async fn futures_poll<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|cx| {
             let pending = std::pin::Pin::new(&mut *future).poll(cx).is_pending();

@@ -1,7 +1,7 @@
-//! Sending browsers to the provider, and taking them in when they come back.
+//! Pending logins: redirects to the provider and the return from it.
 //!
-//! What is needed then is sealed in a cookie of the browser: only the browser that was sent can come back, once, and
-//! within ten minutes. Where it wanted to go stands there too, and not in any address.
+//! The state of a login is sealed in a browser cookie. Only the same browser can complete it, once,
+//! within ten minutes. The original address is in the cookie too, and in no URL.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -18,36 +18,37 @@ use super::provider::is_clean;
 use super::random::token;
 use crate::shared::auth::secret::are_equal;
 
-/// What the cookie is sealed for.
+/// Seal purpose of login cookies.
 const PURPOSE: &str = "login";
-/// Log-ins of one browser that are under way at the same time, as in many windows; more take the places of others.
+/// Number of concurrent logins per browser, for instance in several windows. A further login
+/// replaces another one.
 pub(crate) const SLOTS: u8 = 8;
-/// How long a user may take at the provider, in seconds.
+/// Longest time for a login at the provider, in seconds.
 const AGE_MAX_S: u64 = 600;
-/// Bytes of an address that is gone back to at most; of longer ones, the path.
+/// Longest original address in bytes. Of a longer one, only the path is kept.
 const TARGET_BYTES_MAX: usize = 1_500;
-/// States that are remembered as used, for as long as they could come again.
+/// Number of used states that are stored until they expire.
 const USED_MAX: usize = 8_192;
-/// What redirects end in where a conf does not say.
+/// Default suffix of redirect addresses.
 pub(crate) const DEFAULT_SUFFIX: &str = "/.apisix/redirect";
 
-/// Where the provider sends browsers back to.
+/// Address to which the provider sends browsers back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Callback {
-    /// Below the path that was asked for.
+    /// Suffix below the requested path.
     Below,
-    /// This path of whatever host was asked.
+    /// Path on the requested host.
     Path(String),
-    /// This address, which has this path.
+    /// Full address, and its path.
     Address(String, String),
 }
 
 impl Callback {
-    /// As a conf says it.
+    /// Parses `redirect_uri` of a conf.
     pub(crate) fn read(uri: Option<&str>) -> Result<Self, &'static str> {
         let Some(uri) = uri.filter(|uri| !uri.is_empty()) else { return Ok(Self::Below) };
         if !is_clean(uri) {
-            return Err("it has characters that no address has");
+            return Err("it contains characters that are invalid in an address");
         }
         if uri.starts_with('/') {
             return Ok(Self::Path(path_of(uri).to_owned()));
@@ -58,7 +59,7 @@ impl Callback {
         Ok(Self::Address(uri.to_owned(), path_of(path).to_owned()))
     }
 
-    /// Whether a request is one that comes back.
+    /// Whether a path belongs to a return from the provider.
     pub(crate) fn is(&self, path: &[u8]) -> bool {
         match self {
             Self::Below => path.ends_with(DEFAULT_SUFFIX.as_bytes()),
@@ -66,7 +67,7 @@ impl Callback {
         }
     }
 
-    /// The address for a request of `origin`.
+    /// Returns the redirect address for a request of `origin`.
     pub(crate) fn address(&self, origin: &str, path: &[u8]) -> String {
         match self {
             Self::Address(address, _) => address.clone(),
@@ -84,31 +85,32 @@ fn path_of(uri: &str) -> &str {
     uri.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// A log-in that is under way.
+/// Pending login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    /// Says which it is when the browser comes back; begins with the number of its cookie.
+    /// Id of the login, in the provider's answer; begins with the number of its cookie.
     #[serde(rename = "s")]
     pub(crate) state: String,
     #[serde(rename = "n")]
     pub(crate) nonce: String,
-    /// What proves that who brings the code is who was sent for it (RFC 7636).
+    /// PKCE verifier, which proves that the code is used by the client that requested it (RFC
+    /// 7636).
     #[serde(rename = "v")]
     pub(crate) verifier: Option<String>,
-    /// Path and query that were asked for.
+    /// Requested path and query.
     #[serde(rename = "t")]
     pub(crate) target: String,
     #[serde(rename = "r")]
     pub(crate) redirect_uri: String,
     #[serde(rename = "b")]
     pub(crate) begun_s: u64,
-    /// Whether the provider was asked not to show anything.
+    /// Whether the provider was asked not to interact with the user.
     #[serde(rename = "q", default)]
     pub(crate) is_silent: bool,
 }
 
 impl Pending {
-    /// A new one; `None` where there are no random numbers.
+    /// Starts a login; `None` if the system's random number generator fails.
     pub(crate) fn new(target: String, redirect_uri: String, now_s: u64) -> Option<Self> {
         let random = token()?;
         let slot = random.bytes().next()? % SLOTS;
@@ -123,21 +125,21 @@ impl Pending {
         })
     }
 
-    /// What the provider gets of the verifier.
+    /// Returns the PKCE challenge for the provider.
     pub(crate) fn challenge(&self) -> Option<String> {
         let verifier = self.verifier.as_ref()?;
         let digest = digest::digest(&digest::SHA256, verifier.as_bytes());
         Some(URL_SAFE_NO_PAD.encode(digest))
     }
 
-    /// The cookie that keeps it; `None` where it does not fit into one.
+    /// Returns the lines of its cookie; `None` if the login is too large for one.
     pub(crate) fn cookie(&self, jar: &Jar, is_tls: bool) -> Option<Vec<String>> {
         let name = cookie_name(jar, &self.state)?;
         let sealed = jar.seal(PURPOSE, &serde_json::to_vec(self).ok()?)?;
         jar.set(&name, &sealed, (Some(AGE_MAX_S), is_tls), 0)
     }
 
-    /// The one that a browser comes back from: it has been sent from here, and not too long ago.
+    /// Returns the login with this state, if this browser started it and it has not expired.
     pub(crate) fn find(
         cx: &RequestContext<'_>,
         jar: &Jar,
@@ -151,30 +153,30 @@ impl Pending {
         (is_same && is_young).then_some(pending)
     }
 
-    /// The lines that take its cookie away.
+    /// Returns the lines that remove its cookie.
     pub(crate) fn removal(jar: &Jar, state: &str, is_tls: bool) -> Vec<String> {
         cookie_name(jar, state).map_or_else(Vec::new, |name| jar.remove(&name, 1, is_tls))
     }
 }
 
-/// The name of the cookie that a state belongs to.
+/// Returns the name of the cookie for a state.
 fn cookie_name(jar: &Jar, state: &str) -> Option<String> {
     let slot = state.bytes().next()?.checked_sub(b'0').filter(|slot| *slot < SLOTS)?;
     Some(format!("{}_login{slot}", jar.name))
 }
 
-/// Whether a cookie is one of those of log-ins.
+/// Whether a cookie belongs to a pending login.
 pub(crate) fn is_login_cookie(jar_name: &str, name: &[u8]) -> bool {
     let rest = name.strip_prefix(jar_name.as_bytes());
     rest.and_then(|rest| rest.strip_prefix(b"_login")).is_some_and(|slot| slot.len() == 1)
 }
 
-/// States that have come back: none does so twice.
+/// Used states, none of which is accepted again.
 #[derive(Debug, Default)]
 pub(crate) struct UsedStates(Mutex<HashMap<String, u64>>);
 
 impl UsedStates {
-    /// Notes that a state has come back; `false` where it had before.
+    /// Marks a state as used; `false` if it was used before.
     pub(crate) fn take(&self, state: &str, now_s: u64) -> bool {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if used.contains_key(state) {
@@ -184,7 +186,7 @@ impl UsedStates {
             used.retain(|_, until_s| now_s < *until_s);
         }
         if used.len() >= USED_MAX {
-            // The provider takes no code twice either.
+            // Clearing is safe, because the provider accepts no code twice.
             used.clear();
         }
         used.insert(state.to_owned(), now_s.saturating_add(AGE_MAX_S));
@@ -192,8 +194,8 @@ impl UsedStates {
     }
 }
 
-/// Where a browser is sent when it has logged in: what it asked for, as a path of the same host and never the name of
-/// another (`//host`, `/\host`).
+/// Returns the address after a login: the requested path on the same host, never another host
+/// (`//host`, `/\host`).
 pub(crate) fn safe_target(uri: &[u8]) -> String {
     let whole = encoded(uri);
     let path = || path_of(&whole).to_owned();
@@ -202,7 +204,8 @@ pub(crate) fn safe_target(uri: &[u8]) -> String {
     format!("/{}", kept.trim_start_matches('/'))
 }
 
-/// What cannot stand in an address is escaped: browsers drop tabs and line ends, and take `\` for `/`.
+/// Escapes characters that are invalid in a URL: browsers drop tabs and line ends and read `\` as
+/// `/`.
 fn encoded(uri: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(uri) {
         Ok(text) if is_clean(text) => Cow::Borrowed(text),

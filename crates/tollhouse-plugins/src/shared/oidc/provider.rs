@@ -1,5 +1,5 @@
-//! An identity provider: where its endpoints are, and the keys it signs with. Both are fetched once for all who ask,
-//! kept while it is away, and believed only where they are what they have to be.
+//! Identity provider: its endpoints and signing keys. Both are fetched once for all callers, kept
+//! while the provider is down, and validated before use.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::shared::auth::jwt::{Algorithm, KeySet, Signature, Token};
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
 
-/// Bytes of an answer at most: documents, keys and tokens have some thousands.
+/// Longest answer in bytes. Documents, keys and tokens have a few thousand.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// How long the document is believed before it is fetched again.
+/// Time after which the document is fetched again.
 const DOCUMENT_AGE_MAX_MS: u64 = 3_600_000;
 
-/// How long a connection is kept, and how many of them a core keeps.
+/// Idle time of connections, and their number per core.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max: 8 };
 
-/// What a provider says of itself (OpenID Connect Discovery §3), as far as it is used.
+/// Discovery document (OpenID Connect Discovery §3), with the fields in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Document {
-    /// Who signs. Empty where there is no document.
+    /// Issuer; empty without a document.
     pub(crate) issuer: String,
     pub(crate) authorization_endpoint: Option<String>,
     pub(crate) token_endpoint: Option<String>,
@@ -35,40 +35,39 @@ pub(crate) struct Document {
     pub(crate) revocation_endpoint: Option<String>,
     pub(crate) end_session_endpoint: Option<String>,
     pub(crate) pushed_authorization_request_endpoint: Option<String>,
-    /// Whether it names itself when it sends browsers back (RFC 9207).
+    /// Whether redirects to us contain the issuer (RFC 9207).
     pub(crate) names_itself: bool,
 }
 
-/// Where the document comes from.
+/// Origin of the document.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// It is fetched from this address.
+    /// Fetched from this address.
     Discovery {
         address: String,
-        /// Issuer that it has to name; `None` where the operator has given the address alone.
+        /// Required issuer; `None` if the operator configured only the address.
         issuer: Option<String>,
     },
-    /// It is known.
+    /// Configured.
     Known(Arc<Document>),
 }
 
-/// Path of documents below the addresses of their issuers (OpenID Connect Discovery §4).
+/// Path of a document below its issuer's address (OpenID Connect Discovery §4).
 const DOCUMENT_PATH: &str = "/.well-known/openid-configuration";
 
 impl Source {
-    /// The document of this issuer, and of no other (OpenID Connect Discovery §4.3).
+    /// Returns a source that accepts only this issuer (OpenID Connect Discovery §4.3).
     pub(crate) fn issuer(issuer: &str) -> Self {
         let address = format!("{issuer}{DOCUMENT_PATH}");
         Self::Discovery { address, issuer: Some(issuer.to_owned()) }
     }
 
-    /// The document at this address, of any issuer.
+    /// Returns a source at this address that accepts any issuer.
     pub(crate) fn address(address: &str) -> Self {
         Self::Discovery { address: address.to_owned(), issuer: None }
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Provider {
     source: Source,
@@ -78,7 +77,7 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    /// One that is asked within `timeout`.
+    /// Returns a provider with this timeout for its answers.
     pub(crate) fn new(source: Source, timeout: Duration, verification: Verification) -> Self {
         let client = HttpClient::new(timeout, verification, REUSE);
         let mut client = client.with_replies_up_to(REPLY_BYTES_MAX);
@@ -92,10 +91,10 @@ impl Provider {
         Self { source, client, document: Kept::default(), keys: Kept::default() }
     }
 
-    /// What it says of itself.
+    /// Returns the discovery document.
     ///
     /// # Errors
-    /// It has never said anything that can be used.
+    /// If no valid document has ever been fetched.
     pub(crate) async fn document(&self, now_ms: u64) -> Result<Arc<Document>, Unavailable> {
         match &self.source {
             Source::Known(document) => Ok(Arc::clone(document)),
@@ -111,11 +110,11 @@ impl Provider {
         }
     }
 
-    /// Whether one of its keys has signed the token. A token that names an unknown key has the keys fetched anew,
-    /// unless that was done a short while ago.
+    /// Verifies a token with the provider's keys. If the token names an unknown key, the keys are
+    /// fetched again, unless that was done shortly before.
     ///
     /// # Errors
-    /// There are no keys to be had.
+    /// If no keys are available.
     pub(crate) async fn verify(
         &self,
         token: &Token<'_>,
@@ -139,7 +138,7 @@ impl Provider {
         Ok(newer.map_or(found, |keys| keys.verify(token, algorithm)))
     }
 
-    /// The JSON at an address.
+    /// Fetches JSON from an address.
     async fn fetch(&self, what: &'static str, address: &str) -> Result<Value, Unavailable> {
         let accept = vec![("Accept".to_owned(), b"application/json".to_vec())];
         let reply = self.ask(what, address, ("GET", accept, String::new())).await?;
@@ -150,10 +149,10 @@ impl Provider {
             .map_err(|error| Unavailable::new(what, format!("its answer is not JSON: {error}")))
     }
 
-    /// Sends a request and gives the answer, whatever it is. One that sends elsewhere is not followed.
+    /// Sends a request and returns the answer, whatever its status. Redirects are not followed.
     ///
     /// # Errors
-    /// There is none.
+    /// If the provider does not answer.
     pub(crate) async fn ask(
         &self,
         what: &'static str,
@@ -197,7 +196,7 @@ impl Document {
         Ok(())
     }
 
-    /// Reads what was found at `address`.
+    /// Parses the document from `address`.
     fn read(document: &Value, address: &str) -> Result<Self, Unavailable> {
         let wrong = |reason: String| Unavailable::new("discovery", reason);
         let fields = document.as_object().ok_or_else(|| wrong("it is not an object".to_owned()))?;
@@ -205,7 +204,7 @@ impl Document {
         if issuer.is_empty() {
             return Err(wrong("it names no issuer".to_owned()));
         }
-        // Who was found over TLS is not asked in the open.
+        // If the document came over TLS, its endpoints must use TLS too.
         let is_secure = is_https(address);
         let endpoint = |name: &'static str| endpoint(fields, name, is_secure);
         let names_itself = fields.get("authorization_response_iss_parameter_supported");
@@ -238,7 +237,7 @@ fn endpoint(
         Some(Value::String(address)) => {
             Target::parse(address).map_err(|error| wrong(&error))?;
             if !is_clean(address) {
-                return Err(wrong(&"it has characters that no address has"));
+                return Err(wrong(&"it contains characters that are invalid in an address"));
             }
             if is_secure && !is_https(address) {
                 return Err(wrong(&"it is not https, and the document is"));
@@ -253,7 +252,7 @@ fn is_https(address: &str) -> bool {
     address.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// Whether an address can stand in a `Location` as it is.
+/// Whether an address is valid in a `Location` as it is.
 pub(crate) fn is_clean(address: &str) -> bool {
     address.bytes().all(|byte| matches!(byte, 0x21..=0x7e) && !b"\"<>\\^`{|}".contains(&byte))
 }

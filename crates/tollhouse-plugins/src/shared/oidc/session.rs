@@ -1,57 +1,57 @@
-//! Who has logged in, and for how long that counts. Time is an argument, in seconds since 1970.
+//! Session of a logged-in user and its lifetime. The time is an argument, in seconds since 1970.
 
 use serde::{Deserialize, Serialize};
 
 use super::checks::Claims;
 
-/// Seconds between two notes of a session's use: each is a cookie with the answer.
+/// Seconds between two updates of the time of last use, because each update sets a cookie.
 const NOTE_PAUSE_S: u64 = 60;
 
-/// What is known of a user. The names are short, since they stand in a cookie.
+/// Data of a session. Field names are short, because they are stored in a cookie.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Session {
     #[serde(rename = "a")]
     pub(crate) access_token: String,
-    /// When the access token ends, where that is known.
+    /// Expiry of the access token, if known.
     #[serde(rename = "e", skip_serializing_if = "Option::is_none")]
     pub(crate) access_end_s: Option<u64>,
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub(crate) refresh_token: Option<String>,
-    /// As it was signed.
+    /// Signed ID token.
     #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
     pub(crate) id_token: Option<String>,
     #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
     pub(crate) userinfo: Option<Claims>,
-    /// What was granted, where the provider has said so.
+    /// Granted scopes, if the provider reports them.
     #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
-    /// When the user logged in.
+    /// Time of the login.
     #[serde(rename = "c")]
     pub(crate) begun_s: u64,
-    /// When the provider was last asked who the user is.
+    /// Time at which the provider last confirmed the user.
     #[serde(rename = "v")]
     pub(crate) verified_s: u64,
-    /// When the session was last prolonged.
+    /// Time of the last extension.
     #[serde(rename = "p")]
     pub(crate) prolonged_s: u64,
-    /// When it was last used, to a minute.
+    /// Time of the last use, accurate to a minute.
     #[serde(rename = "l")]
     pub(crate) used_s: u64,
 }
 
-/// How long sessions count, in seconds; 0 is for ever.
+/// Lifetimes of sessions in seconds; 0 is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lifetimes {
-    /// Without being used.
+    /// Longest time without use.
     pub(crate) idle_s: u64,
-    /// Since it was prolonged, which use does in the last quarter.
+    /// Longest time without an extension. Use in the last quarter extends the session.
     pub(crate) rolling_s: u64,
-    /// Since the log-in.
+    /// Longest time since the login.
     pub(crate) absolute_s: u64,
 }
 
 impl Session {
-    /// Whether it still counts.
+    /// Whether the session is still valid.
     pub(crate) fn counts(&self, lifetimes: Lifetimes, now_s: u64) -> bool {
         let is_within =
             |since_s: u64, span_s: u64| span_s == 0 || now_s < since_s.saturating_add(span_s);
@@ -60,7 +60,7 @@ impl Session {
             && is_within(self.begun_s, lifetimes.absolute_s)
     }
 
-    /// Notes that it is used; whether it has to be written anew.
+    /// Records a use of the session. Returns whether the session has to be stored again.
     pub(crate) fn touch(&mut self, lifetimes: Lifetimes, now_s: u64) -> bool {
         let pause_s = match lifetimes.idle_s {
             0 => u64::MAX,
@@ -80,7 +80,7 @@ impl Session {
         notes || prolongs
     }
 
-    /// Whether its access token has ended, or does within `leeway_s`.
+    /// Whether the access token has expired, or will within `leeway_s`.
     pub(crate) fn has_ended(&self, leeway_s: u64, now_s: u64) -> bool {
         self.access_end_s.is_some_and(|end_s| end_s <= now_s.saturating_add(leeway_s))
     }

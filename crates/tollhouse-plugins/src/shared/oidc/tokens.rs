@@ -1,5 +1,5 @@
-//! Tokens that a provider gives: for a code, and for a token that renews others. Requests of one session that come
-//! together renew it once.
+//! Token requests: for a code, and for a refresh token. Concurrent requests of a session cause one
+//! renewal.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,12 +13,12 @@ use super::error::Unavailable;
 use super::provider::Provider;
 use crate::shared::auth::secret::SecretText;
 
-/// How long what has come of a renewal is there for requests that still bring what it began with, in seconds.
+/// Seconds for which the result of a renewal is available to requests that still carry the old
+/// refresh token.
 const RENEWAL_AGE_MAX_S: u64 = 30;
-/// Renewals that are remembered at most.
+/// Largest number of stored renewals.
 const RENEWALS_MAX: usize = 4_096;
 
-/// Who asks.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: String,
@@ -26,21 +26,21 @@ pub(crate) struct Client {
     pub(crate) auth: ClientAuth,
 }
 
-/// What was given.
+/// Tokens from the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) access_token: String,
-    /// How long the access token lasts, in seconds.
+    /// Lifetime of the access token, in seconds.
     pub(crate) lasts_s: Option<u64>,
     pub(crate) refresh_token: Option<String>,
     pub(crate) id_token: Option<String>,
     pub(crate) scope: Option<String>,
 }
 
-/// Why nothing was.
+/// Why no tokens were granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GrantError {
-    /// The provider does not want to.
+    /// The provider refuses.
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -48,10 +48,10 @@ pub(crate) enum GrantError {
 }
 
 impl Client {
-    /// Asks for tokens.
+    /// Requests tokens.
     ///
     /// # Errors
-    /// The provider refuses, or gives no answer that can be used.
+    /// If the provider refuses, or gives no usable answer.
     pub(crate) async fn ask(
         &self,
         provider: &Provider,
@@ -79,7 +79,7 @@ impl Granted {
         let text = |name: &str| reply.text(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let access_token =
             text("access_token").ok_or_else(|| unusable("it gives no access token"))?;
-        // What goes into headers as it is has to be what can stand there.
+        // The tokens are used in headers unchanged, so their characters must be valid there.
         let is_plain = |text: &String| text.bytes().all(|byte| (0x21..0x7f).contains(&byte));
         let (refresh_token, id_token) = (text("refresh_token"), text("id_token"));
         if ![Some(&access_token), refresh_token.as_ref(), id_token.as_ref()]
@@ -87,7 +87,7 @@ impl Granted {
             .flatten()
             .all(is_plain)
         {
-            return Err(unusable("a token has letters that no token has"));
+            return Err(unusable("a token contains invalid characters"));
         }
         if text("token_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
             return Err(unusable("its tokens are not bearer tokens"));
@@ -101,7 +101,7 @@ impl Granted {
     }
 }
 
-/// Renewals that are under way, or were a moment ago: a provider may take each token only once.
+/// Running and recent renewals, because a provider may accept each refresh token only once.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
     by_token: Mutex<HashMap<[u8; 32], Begun>>,
@@ -109,14 +109,15 @@ pub(crate) struct Renewals {
 
 type Renewal = OnceCell<Result<Granted, GrantError>>;
 
-/// A renewal, and when it began, in seconds since 1970.
+/// Renewal and its start, in seconds since 1970.
 type Begun = (u64, Arc<Renewal>);
 
 impl Renewals {
-    /// What comes of a token that renews others; `renew` asks the provider, once for all who bring the same.
+    /// Renews a refresh token. `renew` asks the provider, once for all concurrent callers with the
+    /// same token.
     ///
     /// # Errors
-    /// Those of `renew`.
+    /// If `renew` fails.
     pub(crate) async fn renew(
         &self,
         refresh_token: &str,
@@ -128,7 +129,7 @@ impl Renewals {
         let Some(renewal) = self.join(key, now_s) else { return renew().await };
         let renewed = renewal.get_or_init(|| renew()).await.clone();
         if matches!(renewed, Err(GrantError::Unavailable(_))) {
-            // Those who waited have their answer; the next one may find the provider back.
+            // The waiting callers get the error. The next one may find the provider up again.
             let mut under_way = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
             if under_way.get(&key).is_some_and(|(_, other)| Arc::ptr_eq(other, &renewal)) {
                 under_way.remove(&key);
@@ -137,7 +138,7 @@ impl Renewals {
         renewed
     }
 
-    /// The renewal to wait for; `None` where there are too many.
+    /// Returns the renewal to wait for; `None` if there are too many.
     fn join(&self, key: [u8; 32], now_s: u64) -> Option<Arc<Renewal>> {
         let mut under_way = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let is_young = |begun_s: u64| now_s < begun_s.saturating_add(RENEWAL_AGE_MAX_S);

@@ -1,4 +1,4 @@
-//! What confs say about Redis servers, by policy: the fields, their schemas, and what they make.
+//! Settings of Redis servers by policy: fields, schemas, and the resulting clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{Kind, Servers};
 
 use crate::shared::confs::defaults::defaults;
 
-/// Milliseconds that a conf waits for Redis unless it says otherwise.
+/// Default of `redis_timeout`, in milliseconds.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
 /// Fields that decide where the passwords of a conf are sent.
@@ -41,39 +41,39 @@ pub(crate) const SENT_TO: &[&str] = &[
 /// Fields of policy `redis`.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Single {
-    /// The server's name or address.
+    /// Host name or address of the server.
     #[schemars(length(min = 2))]
     redis_host: String,
-    /// Its port.
+    /// Port of the server; 6379 by default.
     #[serde(default = "default_port")]
     #[schemars(range(min = 1))]
     redis_port: u16,
-    /// The user to log in as.
+    /// User name. Unset: the server's default user.
     #[schemars(length(min = 1))]
     redis_username: Option<String>,
-    /// The password to log in with.
+    /// Password. Unset or empty: no login.
     #[schemars(length(min = 0))]
     redis_password: Option<String>,
-    /// The number of the database.
+    /// Number of the database; 0 by default.
     #[serde(default)]
     #[schemars(range(min = 0))]
     redis_database: i64,
-    /// Milliseconds to wait for the server at most.
+    /// Timeout of a request to the server, in milliseconds; 1000 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     redis_timeout: u64,
-    /// Whether to speak TLS.
+    /// Whether the connection uses TLS; off by default.
     #[serde(default)]
     redis_ssl: bool,
-    /// Whether the server's certificate must be good.
+    /// Whether the server's TLS certificate is verified; off by default.
     #[serde(default)]
     redis_ssl_verify: bool,
-    /// Accepted and not needed: a core keeps one connection, as long as the server lets it.
+    /// Accepted for compatibility; has no effect, because each core keeps one connection open.
     #[serde(default = "default_keepalive_timeout")]
     #[schemars(range(min = 1000))]
     #[expect(dead_code, reason = "accepted for the schema alone")]
     redis_keepalive_timeout: u64,
-    /// Accepted and not needed: a core keeps one connection.
+    /// Accepted for compatibility; has no effect, because each core keeps one connection open.
     #[serde(default = "default_keepalive_pool")]
     #[schemars(range(min = 1))]
     #[expect(dead_code, reason = "accepted for the schema alone")]
@@ -83,34 +83,36 @@ struct Single {
 /// Fields of policy `redis-cluster`.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Cluster {
-    /// Some of the servers, as `host:port`.
+    /// Some nodes of the cluster, as `host:port`.
     #[schemars(length(min = 1), inner(length(min = 2, max = 100)))]
     redis_cluster_nodes: Vec<String>,
-    /// A name for it.
+    /// Name of the cluster; required for compatibility, has no effect.
     #[expect(dead_code, reason = "accepted for the schema alone")]
     redis_cluster_name: String,
-    /// The user to log in as.
+    /// User name. Unset: the server's default user.
     #[schemars(length(min = 1))]
     redis_username: Option<String>,
-    /// The password to log in with.
+    /// Password. Unset or empty: no login.
     #[schemars(length(min = 0))]
     redis_password: Option<String>,
-    /// Milliseconds to wait for a server at most.
+    /// Timeout of a request to a server, in milliseconds; 1000 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     redis_timeout: u64,
-    /// Whether to speak TLS.
+    /// Whether connections use TLS; off by default.
     #[serde(default)]
     redis_cluster_ssl: bool,
-    /// Whether the servers' certificates must be good.
+    /// Whether the servers' TLS certificates are verified; off by default.
     #[serde(default)]
     redis_cluster_ssl_verify: bool,
-    /// Accepted and not needed: a core keeps one connection a server.
+    /// Accepted for compatibility; has no effect, because each core keeps one connection per server
+    /// open.
     #[serde(default = "default_keepalive_timeout")]
     #[schemars(range(min = 1000))]
     #[expect(dead_code, reason = "accepted for the schema alone")]
     redis_keepalive_timeout: u64,
-    /// Accepted and not needed: a core keeps one connection a server.
+    /// Accepted for compatibility; has no effect, because each core keeps one connection per server
+    /// open.
     #[serde(default = "default_keepalive_pool")]
     #[schemars(range(min = 1))]
     #[expect(dead_code, reason = "accepted for the schema alone")]
@@ -120,63 +122,63 @@ struct Cluster {
 /// Fields of policy `redis-sentinel`.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Sentinels {
-    /// The sentinels.
+    /// Addresses of the sentinels.
     #[schemars(length(min = 1))]
     redis_sentinels: Vec<SentinelAddress>,
-    /// The name that the sentinels know the master by.
+    /// Name of the master at the sentinels.
     #[schemars(length(min = 1))]
     redis_master_name: String,
-    /// Which server to ask; counting needs the master.
+    /// Role of the server to use; `master` by default. Counting needs the master.
     #[serde(default)]
     redis_role: Role,
-    /// Milliseconds to wait for a connection at most.
+    /// Timeout of connecting, in milliseconds; 1000 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     redis_connect_timeout: u64,
-    /// Milliseconds to wait for an answer at most.
+    /// Timeout of an answer, in milliseconds; 1000 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     redis_read_timeout: u64,
-    /// Accepted and not needed: a core keeps one connection, as long as the server lets it.
+    /// Accepted for compatibility; has no effect, because each core keeps one connection open.
     #[serde(default = "default_sentinel_keepalive_timeout")]
     #[schemars(range(min = 1))]
     #[expect(dead_code, reason = "accepted for the schema alone")]
     redis_keepalive_timeout: u64,
-    /// The number of the database.
+    /// Number of the database; 0 by default.
     #[serde(default)]
     #[schemars(range(min = 0))]
     redis_database: i64,
-    /// The user to log in to the server as.
+    /// User name for the server. Unset: the server's default user.
     #[schemars(length(min = 1))]
     redis_username: Option<String>,
-    /// The password to log in to the server with.
+    /// Password for the server. Unset: no login.
     #[schemars(length(min = 0))]
     redis_password: Option<String>,
-    /// The user to log in to sentinels as.
+    /// User name for the sentinels. Unset: their default user.
     sentinel_username: Option<String>,
-    /// The password to log in to sentinels with.
+    /// Password for the sentinels. Unset: no login.
     sentinel_password: Option<String>,
 }
 
-/// Where a sentinel is.
+/// Address of a sentinel.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SentinelAddress {
-    /// Its name or address.
+    /// Host name or address.
     #[schemars(length(min = 2))]
     host: String,
-    /// Its port.
+    /// Port.
     #[schemars(range(min = 1))]
     port: u16,
 }
 
-/// What a server does among those that sentinels watch.
+/// Role of a server that sentinels watch.
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Role {
-    /// It takes writes.
+    /// Accepts writes.
     #[default]
     Master,
-    /// It follows the master.
+    /// Replicates the master.
     Slave,
 }
 
@@ -188,30 +190,30 @@ defaults! {
     default_keepalive_pool: u64 = 100;
 }
 
-/// Where a limiter counts.
+/// Place of a limiter's counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// In this process, over all of its cores.
+    /// This process, shared by all its cores.
     #[default]
     Local,
-    /// In one Redis server.
+    /// Single Redis server.
     Redis,
-    /// In a Redis cluster.
+    /// Redis cluster.
     RedisCluster,
-    /// In the Redis server that sentinels name.
+    /// Redis server that sentinels report.
     RedisSentinel,
 }
 
-/// The same for limiters that do not know sentinels.
+/// Place of a limiter's counts, without sentinels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlainPolicy {
-    /// In one Redis server.
+    /// Single Redis server.
     Redis,
-    /// In a Redis cluster.
+    /// Redis cluster.
     RedisCluster,
-    /// In this process, over all of its cores.
+    /// This process, shared by all its cores.
     #[default]
     Local,
 }
@@ -226,8 +228,7 @@ impl From<PlainPolicy> for Policy {
     }
 }
 
-/// Completes a limiter's schema: each policy that `policies` names brings the fields it needs, and
-/// `extra` besides.
+/// Completes a limiter's schema: each of `policies` adds its fields, and `extra`.
 pub(crate) fn adjust_schema(schema: &mut Value, policies: &[Policy], extra: &Value) {
     let mut rest: Option<Value> = None;
     for policy in policies.iter().rev() {
@@ -261,10 +262,10 @@ fn policy_fields(policy: Policy) -> Option<(&'static str, Value)> {
 }
 
 impl Servers {
-    /// The servers that a conf names; `None` where it counts locally.
+    /// Builds the client for a conf; `None` if it counts locally.
     ///
     /// # Errors
-    /// A field that is wrong in a way that the schema cannot say.
+    /// If a field is invalid in a way that the schema cannot express.
     pub(crate) fn parse(policy: Policy, conf: &Value) -> Result<Option<Self>, ConfError> {
         let name = format!("{policy:?} {}", named_fields(conf));
         let (kind, timeout_ms) = match policy {
@@ -279,7 +280,7 @@ impl Servers {
     }
 }
 
-/// The fields that tell one conf's servers from another's.
+/// Returns the fields that identify the servers of a conf.
 fn named_fields(conf: &Value) -> Value {
     let fields = conf.as_object().into_iter().flatten();
     fields
@@ -293,7 +294,7 @@ fn read<T: DeserializeOwned>(conf: &Value) -> Result<T, ConfError> {
     serde_json::from_value(conf.clone()).map_err(|error| error.to_string().into())
 }
 
-/// Requests are small and each waits for its answer.
+/// Disables Nagle's algorithm, because requests are small and each waits for its answer.
 fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
@@ -329,7 +330,7 @@ fn info(address: ConnectionAddr) -> RedisResult<ConnectionInfo> {
 fn cluster(conf: &Cluster) -> RedisResult<(Kind, u64)> {
     let nodes = conf.redis_cluster_nodes.iter().map(|node| {
         let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
-        // `[::1]:6379`: the library wants the address bare.
+        // The library expects `[::1]:6379` without brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = port.parse().unwrap_or(default_port());
         match tls_mode(conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
@@ -388,7 +389,7 @@ fn sentinels(conf: &Sentinels) -> RedisResult<(Kind, u64)> {
     if let Some(password) = &conf.sentinel_password {
         builder = builder.set_client_to_sentinel_password(password);
     }
-    // One time for a whole exchange, which may have to find the master and connect first.
+    // One timeout for the whole exchange, which may include finding the master and connecting.
     let timeout_ms = conf.redis_connect_timeout.saturating_add(conf.redis_read_timeout);
     Ok((Kind::Sentinel(Mutex::new(builder.build()?)), timeout_ms))
 }

@@ -64,7 +64,7 @@ fn what_a_reference_stands_for_is_what_consumers_are_found_by() {
         "what $env://EMPTY stands for is empty",
         "nothing answers for $secret://vault",
         "the value is sealed, and no key of the keyring opens it",
-        "failed to check the configuration of plugin key-auth err: an empty key identifies nobody",
+        "failed to check the configuration of plugin key-auth err: an empty key identifies no consumer",
         "nothing answers for $ENV://KEY/a",
     ];
     assert_eq!(reasons, expected);

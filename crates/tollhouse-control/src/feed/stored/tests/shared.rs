@@ -103,7 +103,7 @@ async fn most_objects_missing_without_a_deletion_are_asked_for_once_more() {
     let (mut events, outages, _) = watched(&store).await;
     lose(&store, Transaction::new().delete("/apisix/routes/1").delete("/apisix/routes/2")).await;
     nothing_comes(&mut events, Duration::from_secs(5)).await;
-    assert!(outages.list()[&Part::StoreContents].contains("lists 2 of 3 objects no more"));
+    assert!(outages.list()[&Part::StoreContents].contains("no longer lists 2 of 3 objects"));
     assert_eq!(all(events.recv().await), Some(1));
     assert!(outages.list().is_empty());
     // One of many is no reason to wait.

@@ -1,7 +1,6 @@
-//! Keys that a signer publishes (RFC 7517), and which of them may have signed a token.
+//! Published keys of a signer (RFC 7517), and the choice of the key for a token.
 //!
-//! Secrets have no place in what is published: of keys that both sides would have to know none is read, so that
-//! nobody can sign with what everybody knows.
+//! Symmetric keys in a set are ignored, because anyone could sign with a published secret.
 
 use std::sync::OnceLock;
 
@@ -12,32 +11,33 @@ use super::keys::{Algorithm, Verifier};
 use super::token::Token;
 use crate::shared::auth::base64::decode_base64_url;
 
-/// Keys of one signer at most: some dozens are in use while they change, and each of them may be tried.
+/// Largest number of keys per signer. A few dozen are in use during a rotation, and each may be
+/// tried for a token.
 const KEYS_MAX: usize = 64;
 
-/// Bytes of an RSA modulus at least: what is published today has 2048 bits or more.
+/// Shortest RSA modulus in bytes: 2048 bits, the least that providers publish today.
 const MODULUS_BYTES_MIN: usize = 256;
-/// Bytes of one at most; longer ones cost more than any signature is worth.
+/// Longest RSA modulus in bytes; longer ones make verification too expensive.
 const MODULUS_BYTES_MAX: usize = 1_024;
 
-/// What a signer has published.
+/// Published keys of a signer.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: Vec<PublishedKey>,
 }
 
-/// What came of a signature.
+/// Result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signature {
-    /// One of the keys has made it.
+    /// Made by a key of the set.
     Good,
-    /// None of those that may have made it has.
+    /// Not made by any eligible key.
     Bad,
-    /// There is no such key.
+    /// No eligible key exists.
     UnknownKey,
 }
 
-/// A key as it is written.
+/// JSON form of a key.
 #[derive(Deserialize)]
 struct Written {
     kty: String,
@@ -54,10 +54,10 @@ struct Written {
 
 struct PublishedKey {
     id: Option<String>,
-    /// The one algorithm that it is for, where that is said.
+    /// Only algorithm that the key may be used with, if the set names one.
     algorithm: Option<String>,
     material: Material,
-    /// Made ready when first needed, by algorithm.
+    /// Prepared on first use, by algorithm.
     verifiers: [OnceLock<Option<Verifier>>; Algorithm::ALL.len()],
 }
 
@@ -66,7 +66,7 @@ enum Material {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// On the curve of this algorithm.
+    /// Point on the curve of this algorithm.
     Point(Algorithm, Vec<u8>),
 }
 
@@ -77,22 +77,22 @@ impl std::fmt::Debug for PublishedKey {
 }
 
 impl KeySet {
-    /// Reads `{"keys": […]}`; keys of other kinds or uses are passed over, as they have to be (RFC 7517 §5).
+    /// Parses `{"keys": […]}`. Keys of other kinds or uses are skipped, as RFC 7517 §5 requires.
     ///
     /// # Errors
-    /// There is no list, or one that is too long.
+    /// If the list is missing or too long.
     pub(crate) fn read(document: &Value) -> Result<Self, &'static str> {
         let written =
             document.get("keys").and_then(Value::as_array).ok_or("it has no list `keys`")?;
         if written.len() > KEYS_MAX {
-            return Err("it has more keys than anybody uses at the same time");
+            return Err("it has too many keys");
         }
         let keys = written.iter().filter_map(PublishedKey::read).collect();
         Ok(Self { keys })
     }
 
-    /// Whether one of the keys has signed the token, by `algorithm`, which is the token's. A token that names its key
-    /// is that key's alone.
+    /// Verifies a token with the keys of the set. `algorithm` is the token's. If the token names a
+    /// key, only that one is tried.
     pub(crate) fn verify(&self, token: &Token<'_>, algorithm: Algorithm) -> Signature {
         let is_meant = |key: &&PublishedKey| match (&token.key_id, &key.id) {
             (Some(named), Some(id)) => named == id,
@@ -158,7 +158,7 @@ impl Material {
                     "P-521" => (Algorithm::ES512, 66),
                     _ => return None,
                 };
-                // The uncompressed form of SEC 1 §2.3.3.
+                // Uncompressed form of SEC 1 §2.3.3.
                 let mut point = vec![4];
                 for coordinate in [bytes(&written.x)?, bytes(&written.y)?] {
                     let coordinate = without_zeros(&coordinate);
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// The public halves of the keys that signed `tokens.txt`, taken from their PEM with the openssl command line.
+    /// Public keys of the signers of `tokens.txt`, extracted from their PEM with openssl.
     const KEYS: &str = include_str!("../../../../testdata/jwt/keys.json");
     const TOKENS: &str = include_str!("../../../../testdata/jwt/tokens.txt");
 
@@ -194,7 +194,7 @@ mod tests {
         serde_json::from_str(KEYS).expect("JSON")
     }
 
-    /// Algorithm, name of the key, token.
+    /// Algorithm, name of the key, and token.
     fn tokens() -> Vec<(Algorithm, &'static str, &'static str)> {
         let lines = TOKENS.lines().filter(|line| !line.starts_with('#'));
         let parts = lines.map(|line| line.split(' ').collect::<Vec<_>>());
@@ -214,7 +214,7 @@ mod tests {
         let keys = KeySet::read(&published()).expect("they are good");
         assert_eq!(keys.keys.len(), 5);
         for (algorithm, name, text) in tokens() {
-            // One key of RSA stands twice in the tables of others, in two kinds of PEM.
+            // The tables of other tests list one RSA key twice, in two PEM formats.
             let name = name.split('_').next().unwrap_or(name);
             assert_eq!(keys.verify(&token(text), algorithm), Signature::Good, "{algorithm:?}");
             let named = Token { key_id: Some(name.to_owned()), ..token(text) };

@@ -1,4 +1,4 @@
-//! Verifying the signature of a token by each of the algorithms.
+//! Signature algorithms of tokens, and keys that verify them.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rsa::PublicKeyComponents;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::token::Token;
 use crate::shared::auth::base64::decode_base64;
 
-/// How a token is signed (RFC 7518 §3.1, RFC 8037 §3.1).
+/// Signature algorithm (RFC 7518 §3.1, RFC 8037 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 pub enum Algorithm {
     #[default]
@@ -29,7 +29,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
     pub const ALL: [Algorithm; 13] = [
         Self::HS256,
         Self::HS384,
@@ -46,12 +45,12 @@ impl Algorithm {
         Self::EdDSA,
     ];
 
-    /// The one that `alg` of a token names.
+    /// Returns the algorithm that a token's `alg` names.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// `alg` of tokens.
+    /// Returns the value of `alg` in tokens.
     pub fn name(self) -> &'static str {
         match self {
             Self::HS256 => "HS256",
@@ -70,7 +69,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether both sides have the same key.
+    /// Whether signer and verifier share one secret key (HMAC).
     pub fn is_shared_secret(self) -> bool {
         self.mac().is_some()
     }
@@ -84,10 +83,10 @@ impl Algorithm {
         }
     }
 
-    /// How signatures of RSA are verified; `None` for other kinds.
+    /// Returns the verification of RSA signatures; `None` for other kinds.
     fn rsa(self) -> Option<&'static RsaParameters> {
         Some(match self {
-            // Keys of 1024 bits are still in use among those who wrote theirs down long ago.
+            // Keys with 1024 bits are still in use in old configurations.
             Self::RS256 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
             Self::RS384 => &signature::RSA_PKCS1_2048_8192_SHA384,
             Self::RS512 => &signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
@@ -98,7 +97,7 @@ impl Algorithm {
         })
     }
 
-    /// How all others are verified; `None` where both sides have the same key.
+    /// Returns the verification of asymmetric signatures; `None` for HMAC.
     fn verification(self) -> Option<&'static dyn VerificationAlgorithm> {
         Some(match self {
             Self::HS256 | Self::HS384 | Self::HS512 => return None,
@@ -111,41 +110,41 @@ impl Algorithm {
     }
 }
 
-/// A consumer's key, ready.
+/// Prepared key of a consumer or signer.
 pub(crate) enum Verifier {
-    /// The key that both sides have. Made ready anew for each token: that takes a microsecond, and
-    /// would take a kilobyte for each of many consumers if it were kept.
+    /// Shared secret. Prepared anew for each token, which takes a microsecond; storing the prepared
+    /// key would take a kilobyte for each of many consumers.
     Mac(hmac::Algorithm, Box<[u8]>),
-    /// The public half of the signer's.
+    /// Public key of the signer.
     Signature(ParsedPublicKey),
 }
 
 impl Verifier {
-    /// For a key that both sides have; `None` where the algorithm is not of that kind.
+    /// Prepares a shared secret; `None` if the algorithm is asymmetric.
     pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Option<Self> {
         algorithm.mac().map(|mac| Self::Mac(mac, secret.into()))
     }
 
-    /// For the public half of a signer's key; `None` where it is not one of that kind.
+    /// Prepares a public key in PEM; `None` if it does not fit the algorithm.
     pub fn from_public_key(algorithm: Algorithm, pem: &str) -> Option<Self> {
         let key = ParsedPublicKey::new(algorithm.verification()?, der_of(pem)?).ok()?;
         Some(Self::Signature(key))
     }
 
-    /// The same of bytes that hold the key alone: a point on the algorithm's curve, or all of an EdDSA key.
+    /// Prepares raw key bytes: a point on the algorithm's curve, or an EdDSA key.
     pub fn from_point(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
         let is_of_this_kind = algorithm.rsa().is_none();
         let verification = algorithm.verification().filter(|_| is_of_this_kind)?;
         Some(Self::Signature(ParsedPublicKey::new(verification, bytes).ok()?))
     }
 
-    /// The same of the two numbers of an RSA key, without leading zeros.
+    /// Prepares an RSA key from modulus and exponent, without leading zeros.
     pub fn from_rsa_numbers(algorithm: Algorithm, modulus: &[u8], exponent: &[u8]) -> Option<Self> {
         let key = PublicKeyComponents { n: modulus, e: exponent };
         Some(Self::Signature(key.to_parsed_public_key(algorithm.rsa()?).ok()?))
     }
 
-    /// Whether the key signed the token.
+    /// Whether the token was signed with this key.
     pub fn verify(&self, token: &Token<'_>) -> bool {
         match self {
             Self::Mac(algorithm, secret) => {
@@ -157,7 +156,7 @@ impl Verifier {
     }
 }
 
-/// The content of the first PEM block that holds a public key.
+/// Returns the decoded content of the first PEM block with a public key.
 fn der_of(pem: &str) -> Option<Vec<u8>> {
     ["PUBLIC KEY", "RSA PUBLIC KEY"].iter().find_map(|label| {
         let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;

@@ -1,4 +1,4 @@
-//! A JSON Web Token in its compact form, taken apart.
+//! Parser for JSON Web Tokens in compact form.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 
 use crate::shared::auth::base64::decode_base64_url;
 
-/// A token of which nothing is verified yet.
+/// Parsed token, not yet verified.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
-    /// The bytes that the signature is about: header and payload as sent.
+    /// Signed bytes: header and payload as sent.
     pub signed: &'t [u8],
-    /// `alg` of the header.
+    /// `alg` of the header; empty if missing.
     pub algorithm: String,
-    /// `kid` of the header: which of the signer's keys has signed.
+    /// `kid` of the header: id of the signing key.
     pub key_id: Option<String>,
-    /// Whether the header says that more of it must be understood.
+    /// Whether the header has `crit`, which lists extensions that must be understood.
     pub is_critical: bool,
-    /// The claims.
+    /// Claims.
     pub payload: Map<String, Value>,
-    /// The signature; empty where it is not written as one, which verifies nothing.
+    /// Signature; empty if it is not base64, which no key verifies.
     pub signature: Vec<u8>,
 }
 
 impl<'t> Token<'t> {
-    /// Takes `header.payload.signature` apart.
+    /// Parses `header.payload.signature`.
     pub fn parse(text: &'t [u8]) -> Option<Self> {
         let mut parts = text.split(|&byte| byte == b'.');
         let (header, payload, signature) = (parts.next()?, parts.next()?, parts.next()?);
@@ -55,7 +55,7 @@ fn object(encoded: &[u8]) -> Option<Map<String, Value>> {
     Some(object.0)
 }
 
-/// An object in which no name comes twice: of two claims others may believe the first.
+/// Object without duplicate names. Other programs could use the first of two equal claims.
 struct UniqueNames(Map<String, Value>);
 
 impl<'de> serde::Deserialize<'de> for UniqueNames {

@@ -18,7 +18,7 @@ pub(crate) struct HeldBody {
     /// Offset of the body's end in the client's buffer, once the body is read. The body begins
     /// after the head.
     end: Option<usize>,
-    /// Body variables of the configuration; `None` if there are none or the request has no body.
+    /// Body variables of the configuration; `None` without any, or if the request has no body.
     wanted: Option<Arc<[Variable]>>,
     /// Values of `wanted`, in the same order, once the body is parsed.
     values: Option<Vec<Option<Vec<u8>>>>,

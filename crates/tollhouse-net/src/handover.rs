@@ -1,9 +1,9 @@
 //! Hand-over of listening sockets from a running process to its successor, over a Unix socket.
 //!
 //! 1. The successor connects and sends a greeting. The old process checks the greeting and the
-//!   peer's user before it gives anything away.
+//!    peer's user before it gives anything away.
 //! 2. The old process sends its file descriptors (`SCM_RIGHTS`, in several messages if needed) and
-//!   a short opaque `legacy`.
+//!    a short opaque `legacy`.
 //! 3. While the successor starts, it sends a sign of life every few seconds.
 //! 4. Once the successor serves, it says so, and the old process confirms and stops accepting.
 //!

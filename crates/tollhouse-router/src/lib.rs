@@ -4,17 +4,17 @@
 //! The order of precedence follows APISIX's routers:
 //!
 //! 1. **Host level** ([`Mode::HostUri`]): routes for exactly this host (with its port first), then
-//!   those for wildcard hosts, longest suffix first, then those without a host. If nothing matches
-//!   in a level, the next one is tried. The other modes have a single level, and hosts are an
-//!   ordinary condition.
+//!    those for wildcard hosts, longest suffix first, then those without a host. If nothing matches
+//!    in a level, the next one is tried. The other modes have a single level, and hosts are an
+//!    ordinary condition.
 //! 2. **Path** within a level: the exact path first, regardless of its priority; then patterns,
-//!   longest literal prefix (the text before the first `*` or `:name`) first. Priority never lifts
-//!   a route over a longer prefix.
+//!    longest literal prefix (the text before the first `*` or `:name`) first. Priority never lifts
+//!    a route over a longer prefix.
 //! 3. **Candidates** that share a level and a path or prefix: higher priority first, then the
-//!   longer pattern, then the one inserted earlier; a replaced route keeps its place.
+//!    longer pattern, then the one inserted earlier; a replaced route keeps its place.
 //! 4. **Conditions** of each candidate in turn: methods, client addresses, hosts, `vars`, and
-//!   finally the part of the pattern after the prefix. The first candidate that passes all of them
-//!   wins. If the conditions of an exact path fail, prefixes are still tried.
+//!    finally the part of the pattern after the prefix. The first candidate that passes all of them
+//!    wins. If the conditions of an exact path fail, prefixes are still tried.
 //!
 //! Exact paths of all levels are stored in one hash table, patterns in one radix tree per level.
 //! Clones share both: a change copies the few nodes that it touches, regardless of the number of

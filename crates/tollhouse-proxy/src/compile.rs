@@ -52,7 +52,7 @@ pub use shenyu::ShenyuChange;
 use streams::Streams;
 use upstreams::Upstreams;
 
-/// One changed object of the configuration.
+/// A changed object of the configuration.
 #[derive(Debug)]
 pub enum Change {
     /// The object is new or has new content.

@@ -84,7 +84,7 @@ pub struct StreamSettings {
     pub first_bytes_time: Duration,
     /// Longest time without a datagram in either direction before a UDP session ends.
     pub udp_idle_time: Duration,
-    /// UDP sessions per worker.
+    /// Maximum number of UDP sessions per worker.
     pub udp_sessions_per_worker: usize,
     /// UDP sessions per client address and worker.
     pub udp_sessions_per_address: usize,
@@ -110,9 +110,9 @@ impl Default for StreamSettings {
 /// Peers that may send PROXY protocol headers on listeners that require one.
 #[derive(Debug, Clone)]
 pub struct ProxyProtocol {
-    /// Trusted proxies; other peers are refused.
+    /// Trusted proxies; connections from other peers are refused.
     pub from: Vec<IpNet>,
-    /// Longest wait for the whole header.
+    /// Maximum time until the PROXY protocol header is complete.
     pub header_time: Duration,
 }
 
@@ -153,11 +153,11 @@ pub struct Limits {
     pub body_read_time: Duration,
     /// Longest time between two writes of a response.
     pub send_time: Duration,
-    /// Requests per connection.
+    /// Maximum number of requests per connection.
     pub requests_per_connection: u64,
-    /// Concurrent requests per HTTP/2 connection.
+    /// Maximum number of concurrent requests per HTTP/2 connection.
     pub http2_streams: u32,
-    /// Connections per worker.
+    /// Maximum number of connections per worker.
     pub connections_per_worker: usize,
     /// Connections of clients and to nodes together per worker: its share of the open-file limit.
     pub descriptors_per_worker: usize,

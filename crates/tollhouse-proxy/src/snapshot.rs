@@ -29,7 +29,7 @@ pub use certificates::TlsHost;
 pub use shenyu::{ShenyuTable, ShenyuTerms};
 pub use upstream::{NodeHost, UpstreamEntry, UpstreamTerms};
 
-/// One complete revision of the configuration.
+/// A complete revision of the configuration.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Number that rises with every published change.
@@ -67,7 +67,7 @@ pub struct RouteEntry {
     pub id: Id,
     /// Upstream of its requests.
     pub target: Target,
-    /// Its plugins, in the order in which they run.
+    /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
     /// Properties that few routes have; `None` for a route without any.
     terms: Option<Box<RouteTerms>>,
@@ -82,7 +82,7 @@ pub struct RouteEntry {
 /// All fields before `route` fit into one cache line.
 const _: () = assert!(std::mem::offset_of!(RouteEntry, route) <= 64);
 
-/// Properties that few routes have.
+/// Rarely used properties of a route.
 #[derive(Debug, Default)]
 pub struct RouteTerms {
     pub service: Reference<Arc<Service>>,
@@ -213,7 +213,7 @@ impl SnapshotCell {
     }
 }
 
-/// One core's view of a [`SnapshotCell`]. Taking the snapshot for a request costs one atomic load
+/// A core's view of a [`SnapshotCell`]. Taking the snapshot for a request costs one atomic load
 /// and a reference count that no other core touches.
 #[derive(Debug)]
 pub struct SnapshotView {

@@ -19,9 +19,9 @@ use crate::connection::link::Link;
 /// Both sides of an exchange, and the buffer pool.
 #[derive(Debug)]
 pub(crate) struct Sides<'a> {
-    /// The client's side.
+    /// Link to the client.
     pub downstream: &'a mut Link,
-    /// The node's side.
+    /// Link to the node.
     pub upstream: &'a mut Link,
     /// Buffer pool of the core.
     pub buffers: &'a BufferPool,

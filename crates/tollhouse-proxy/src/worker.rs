@@ -82,7 +82,7 @@ pub struct WorkerParts {
 /// A listening socket of a core.
 #[derive(Debug)]
 pub struct WorkerListener {
-    /// Bound and listening.
+    /// Socket that is bound and listening.
     pub socket: TcpListener,
     pub transport: Transport,
 }

@@ -15,7 +15,7 @@ use crate::transfer::coding::Coding;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
     pub is_head: bool,
-    /// HTTP version of the client.
+    /// HTTP version of the client's request.
     pub version: Version,
     /// Status sent to the client.
     pub status: Status,
@@ -27,10 +27,10 @@ pub(crate) struct Outgoing {
     pub is_rewritten: bool,
 }
 
-/// How the body of a response is sent.
+/// Method of sending a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// How the head declares the length of the body.
+    /// Declaration of the body length in the head.
     pub framing: Framing,
     pub has_body: bool,
     /// Whether the body ends when the connection closes.

@@ -38,7 +38,7 @@ impl Fields<'_> {
     }
 }
 
-/// How the references of a configuration are resolved.
+/// Treatment of the secret references in a configuration.
 pub(super) struct References<'a> {
     pub source: Option<&'a dyn SecretSource>,
     pub fields: Fields<'a>,

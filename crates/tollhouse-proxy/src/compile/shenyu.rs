@@ -55,7 +55,7 @@ pub(super) struct Shenyu {
     has_changed: bool,
     /// Routes of the last compilation, by the address of their target.
     routes: Routes,
-    /// Stream routes of the last compilation.
+    /// Ids of the stream routes from the last compilation.
     stream_routes: Vec<Id>,
 }
 

@@ -17,7 +17,7 @@ use crate::http2::stream::{Http2Stream, WebSocketCheck, Withdrawal};
 pub enum Carrier {
     /// A plain or encrypted connection.
     Socket(Stream),
-    /// One HTTP/2 stream, presented as HTTP/1.1 bytes.
+    /// An HTTP/2 stream, presented as HTTP/1.1 bytes.
     Http2(Http2Stream),
 }
 

@@ -54,7 +54,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// Our address.
+    /// Local address, to which the client connected.
     pub local: SocketAddr,
     /// The client's address as text.
     pub address_text: AddressText,

@@ -24,7 +24,7 @@ pub(crate) struct Watch<'e> {
     worker: &'e Worker,
     departure: Option<&'e Departure>,
     from_ms: u64,
-    /// Created at the first check.
+    /// Future that resolves when the client leaves; created at the first check.
     noticed: Option<Pin<Box<dyn Future<Output = ()> + 'e>>>,
 }
 

@@ -122,7 +122,7 @@ pub enum Shaken {
     PlainHttp,
 }
 
-/// Content of the TLS session.
+/// Protocol inside the TLS session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
     /// HTTP requests; their version is agreed on by ALPN.

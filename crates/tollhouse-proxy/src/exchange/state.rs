@@ -27,7 +27,7 @@ pub(crate) struct RequestState {
     pub out_down: Vec<u8>,
     /// Normalised path, if it differs from the path sent.
     pub path: Vec<u8>,
-    /// Whether `path` is in use.
+    /// Whether `path` is used instead of the path sent.
     pub path_is_rewritten: bool,
     /// `Host` in lower case, with its port.
     pub host: Vec<u8>,

@@ -30,7 +30,7 @@ pub(crate) struct ClientFacts<'a> {
     pub port: u16,
 }
 
-/// How far the peer's forwarding headers are trusted.
+/// Trust in the peer's forwarding headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// No trusted addresses are configured: `X-Forwarded-For` is extended, the others are
@@ -99,7 +99,7 @@ pub(crate) struct UpstreamRequest<'a> {
     pub host: Authority<'a>,
     /// Source of the forwarding headers.
     pub about: About<'a>,
-    /// How far the peer's own forwarding headers are trusted.
+    /// Trust in the peer's forwarding headers.
     pub trust: Trust,
     /// Header edits of plugins; only those of `X-Forwarded-For` matter here.
     pub edits: &'a HeaderEdits,

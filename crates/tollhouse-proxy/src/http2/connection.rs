@@ -11,11 +11,11 @@ use crate::worker::Worker;
 /// State of a connection after moving bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// Nothing more can be read or written for now.
+    /// Reading and writing are both blocked for now.
     Waiting,
     /// The session has ended and everything is written.
     Finished,
-    /// The peer is gone.
+    /// The connection to the peer was lost.
     Lost,
 }
 

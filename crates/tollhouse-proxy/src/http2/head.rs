@@ -32,7 +32,7 @@ pub(super) struct DecodedHead {
 /// Kind of a request by its pseudo-header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An ordinary request.
+    /// An ordinary request-response exchange.
     Exchange,
     /// A WebSocket (RFC 8441).
     WebSocket,

@@ -65,7 +65,7 @@ impl Inbound {
         Self { staged, data, ..Self::default() }
     }
 
-    /// Its buffers, emptied for reuse; `None` if they are larger than `ROOM_REUSED_BYTES_MAX`.
+    /// Emptied buffers for reuse; `None` if they are larger than `ROOM_REUSED_BYTES_MAX`.
     pub(super) fn into_room(self) -> Option<Room> {
         let Self { mut staged, mut data, .. } = self;
         staged.clear();

@@ -34,7 +34,7 @@ pub(super) struct Signs {
     pub(super) is_suspect: bool,
 }
 
-/// Action to take.
+/// Action that a liveness check asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Nothing,

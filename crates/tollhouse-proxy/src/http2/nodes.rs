@@ -28,7 +28,7 @@ use crate::stages::attempt::header_version;
 use crate::worker::Worker;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
-/// How a request obtains a stream.
+/// Result of a request's attempt to obtain a stream.
 pub(crate) enum Claim {
     /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),
@@ -45,7 +45,7 @@ pub(crate) struct OpeningGuard {
     opening: Rc<Opening>,
 }
 
-/// Parameters of an opening.
+/// Parameters for opening a connection.
 pub(crate) struct Dial {
     pub(crate) terms: Arc<UpstreamTerms>,
     /// Connect timeout.

@@ -26,9 +26,9 @@ const CHUNK_END_AND_LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 #[derive(Debug)]
 pub(super) struct Outbound {
     step: Step,
-    /// Bytes of an incomplete head.
+    /// Buffered bytes of an incomplete head.
     held: Vec<u8>,
-    /// Lines after the last chunk.
+    /// Trailer lines after the last chunk.
     trailers: Vec<u8>,
     /// Whether the request method was HEAD.
     is_head: bool,

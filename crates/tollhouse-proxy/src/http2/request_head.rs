@@ -8,7 +8,7 @@ use tollhouse_http::{Field as Line, Known, RequestHead};
 use super::outbound::{HEAD, Outbound};
 use crate::grpc;
 
-/// An opened stream.
+/// A stream opened for a request.
 pub(super) struct Asked {
     pub(super) stream: StreamId,
     /// Send half for the body.

@@ -1,4 +1,4 @@
-//! One HTTP/2 stream, presented as HTTP/1.1 bytes.
+//! An HTTP/2 stream, presented as HTTP/1.1 bytes.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! One TCP connection or UDP session: its addresses, first bytes and deadline, and the record for
+//! A TCP connection or UDP session: its addresses, first bytes and deadline, and the record for
 //! plugins, log and metrics.
 
 use std::future::{Future, poll_fn};
@@ -183,7 +183,7 @@ impl<'w> Connection<'w> {
         link.poll_fill(context, &self.worker.buffers)
     }
 
-    /// The connection as routes match it.
+    /// Properties of the connection that routes match.
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             client: self.client_address(),

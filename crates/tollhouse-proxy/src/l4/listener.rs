@@ -4,7 +4,7 @@ use std::net::{TcpListener, UdpSocket};
 
 use tollhouse_net::proxy_protocol::Version;
 
-/// One listening socket of a core.
+/// A listening socket of a core.
 #[derive(Debug)]
 pub struct StreamListener {
     /// The socket, in non-blocking mode.
@@ -24,7 +24,7 @@ pub enum StreamSocket {
 pub struct StreamOptions {
     /// Treatment of TLS.
     pub tls: StreamTls,
-    /// Whether connections must begin with a PROXY protocol header.
+    /// Expectation of a PROXY protocol header at the start of connections.
     pub header_in: HeaderIn,
     /// PROXY protocol header sent to nodes.
     pub header_out: HeaderOut,
@@ -42,7 +42,7 @@ pub enum StreamTls {
     Terminated,
 }
 
-/// Whether connections begin with a PROXY protocol header. Configured, never guessed from the
+/// Expectation of a PROXY protocol header on connections. Configured, never guessed from the
 /// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderIn {

@@ -150,7 +150,7 @@ impl From<ErrorCode> for Refusal {
 
 /// Upstream chosen by a plugin.
 pub(super) enum Chosen {
-    /// The route's own upstream.
+    /// The upstream of the stream route.
     Own,
     Of(StepUpstream),
 }

@@ -88,7 +88,7 @@ fn failure(up: &Poll<Result<(), Broken>>, down: &Poll<Result<(), Broken>>) -> Op
     }
 }
 
-/// End of a direction that broke.
+/// Failed socket of a relay direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     Sender,
@@ -110,7 +110,7 @@ impl Means<'_> {
     }
 }
 
-/// One direction of a relay.
+/// State of one direction of a relay.
 struct Flow<'w> {
     bytes: u64,
     /// The sender has ended, which the receiver has not been told yet.

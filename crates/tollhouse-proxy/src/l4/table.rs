@@ -22,7 +22,7 @@ pub struct StreamEntry {
     pub service: Reference<Arc<Service>>,
     /// Upstream of its connections.
     pub target: Target,
-    /// Its plugins, in the order in which they run.
+    /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
 }
 

@@ -12,7 +12,7 @@ use tollhouse_telemetry::ErrorCode;
 use crate::snapshot::RouteEntry;
 use crate::snapshot::upstream::UpstreamEntry;
 
-/// One configured plugin.
+/// A configured plugin.
 #[derive(Debug)]
 pub struct PluginStep {
     pub name: Box<str>,

@@ -24,7 +24,7 @@ pub(crate) struct Prepared {
 /// Place of a response body.
 #[derive(Debug, Default)]
 pub(crate) enum Place {
-    /// In the `body` of the response.
+    /// In the `body` of the prepared response.
     #[default]
     Own,
     /// Shared with other owners, such as a cache; sent without a copy.

@@ -190,10 +190,10 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
     }
 }
 
-/// Plugins that a phase runs.
+/// Choice of the plugins that a phase runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     All,
-    /// Those that were added with the consumer.
+    /// Plugins that were added with the consumer.
     New,
 }

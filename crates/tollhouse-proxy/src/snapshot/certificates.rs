@@ -20,7 +20,7 @@ pub struct Certificates {
     asking: usize,
 }
 
-/// Who answers handshakes for a server name.
+/// Treatment of handshakes for a server name.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// A valid host.
@@ -44,10 +44,10 @@ impl Answer {
     }
 }
 
-/// A compiled host.
+/// A TLS host, compiled from an ssl object.
 #[derive(Debug)]
 pub struct TlsHost {
-    /// Id of its ssl object.
+    /// Id of the ssl object.
     pub id: Id,
     /// TLS terms of its handshakes.
     pub terms: HostTerms,

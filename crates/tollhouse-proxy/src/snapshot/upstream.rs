@@ -17,7 +17,7 @@ use crate::hash_key::HashKey;
 pub struct UpstreamEntry {
     /// Nodes and their health; outlives this entry.
     pub state: UpstreamHandle,
-    /// Terms of the communication with its nodes.
+    /// Terms for connections to the nodes.
     pub terms: Arc<UpstreamTerms>,
     /// Number of the upstream in request counters.
     pub number: u32,

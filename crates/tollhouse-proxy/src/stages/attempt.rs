@@ -1,4 +1,4 @@
-//! One attempt: connects to the picked node, sends the request and reads the response head.
+//! An attempt: connects to the picked node, sends the request and reads the response head.
 //!
 //! No part of a final response has been sent to the client when an attempt fails, so every failure
 //! may be retried elsewhere.
@@ -30,7 +30,7 @@ use crate::transfer::pump::{PumpError, RequestPump};
 use crate::transfer::{Sides, Waiting};
 use crate::worker::pools::UpstreamConnection;
 
-/// One try of one node.
+/// A request's attempt at a node.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     /// Route and upstream of the request.

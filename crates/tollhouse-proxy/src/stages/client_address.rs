@@ -47,7 +47,7 @@ pub(crate) fn reported(
     reported
 }
 
-/// How far the peer's forwarding headers are trusted.
+/// Trust in the peer's forwarding headers.
 #[inline]
 pub(crate) fn trust(settings: &Settings, peer: IpAddr) -> Trust {
     match &settings.trusted_addresses {

@@ -13,7 +13,7 @@ use crate::exchange::state::RequestState;
 use crate::snapshot::upstream::UpstreamEntry;
 use crate::snapshot::{Reference, RouteEntry, ShenyuTable, Snapshot, Target};
 
-/// Next step for a request.
+/// Outcome of routing.
 pub(crate) enum Next<'s> {
     /// Send the request to a node.
     Node(Way<'s>),

@@ -16,7 +16,7 @@ pub(crate) enum BodySource {
     Ended,
 }
 
-/// Body bytes in a buffer.
+/// Data of a body found in a buffer.
 pub(crate) enum Arrived<'s> {
     /// Number of body bytes, without framing.
     Data(usize),

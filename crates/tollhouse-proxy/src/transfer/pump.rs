@@ -174,7 +174,7 @@ impl RequestPump {
         !self.overwritten
     }
 
-    /// Restarts for another node; requires [`Self::is_replayable`].
+    /// Restarts the request for another node; requires [`Self::is_replayable`].
     pub(crate) fn replay(&mut self) {
         self.ready += self.position - self.body_start;
         self.position = self.body_start;

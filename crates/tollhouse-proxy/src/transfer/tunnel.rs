@@ -11,7 +11,7 @@ use crate::connection::carrier::Carrier;
 use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 
-/// One direction of a tunnel.
+/// State of one direction of a tunnel.
 #[derive(Debug, Default)]
 struct Flow {
     bytes: u64,

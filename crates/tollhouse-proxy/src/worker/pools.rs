@@ -114,7 +114,7 @@ impl UpstreamConnection {
         connection
     }
 
-    /// Key under which it is pooled.
+    /// Key of the connection in the pool.
     #[inline]
     pub(crate) fn key(&self) -> Option<&PoolKey> {
         self.key.as_ref()
@@ -240,7 +240,7 @@ impl Pools {
         self.bytes.set(bytes);
     }
 
-    /// Closes the connections of `key`.
+    /// Closes the idle connections of `key`.
     #[cold]
     pub fn close(&self, key: &PoolKey) {
         if let Some(stack) = self.idle.borrow_mut().remove(key) {

@@ -37,7 +37,7 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct NodeConnection {
     pub(super) session: Rc<Session>,
-    /// Requests begun on the connection.
+    /// Number of requests begun on the connection.
     requests: Cell<u32>,
     pub(super) bounds: KeepalivePool,
     /// Time since which no stream is open; `None` while one is.
@@ -47,7 +47,7 @@ pub(super) struct NodeConnection {
 /// A connection being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// Requests that wait for it.
+    /// Number of requests that wait for the connection.
     requests: Cell<u32>,
     /// Error, if the connection could not be opened.
     failure: Cell<Option<AttemptError>>,

@@ -33,7 +33,7 @@ pub struct Bounds {
     pub drain_time: Duration,
 }
 
-/// Turns true when connections must end.
+/// Signal that becomes true when connections must end.
 pub type Stopping = watch::Receiver<bool>;
 
 /// Serves until `stop` is ready, then waits up to the drain time for open connections.

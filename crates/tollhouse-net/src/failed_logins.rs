@@ -23,7 +23,7 @@ const KEPT: Duration = Duration::from_secs(600);
 /// Maximum number of remembered clients; beyond it, the one with the oldest failure is dropped.
 const CLIENTS_MAX: usize = 4_096;
 
-/// Clients with recent failures.
+/// Clients with recently failed logins.
 #[derive(Debug, Default)]
 pub struct FailedLogins(Mutex<HashMap<IpAddr, Failed>>);
 

@@ -204,7 +204,7 @@ pub struct Inheritance {
     predecessor: UnixStream,
     /// Received sockets, in non-blocking mode.
     pub sockets: Vec<OwnedFd>,
-    /// Opaque bytes left by the predecessor.
+    /// Opaque state left by the predecessor.
     pub legacy: Vec<u8>,
     /// Stops the signs of life when dropped.
     pulse: Sender<()>,

@@ -32,7 +32,7 @@ pub struct ListenError {
 pub struct Listeners {
     /// Bound address, with the port chosen by the kernel if port 0 was requested.
     pub address: SocketAddr,
-    /// One socket per worker.
+    /// Sockets, one per worker.
     pub sockets: Vec<TcpListener>,
 }
 
@@ -74,7 +74,7 @@ impl Listeners {
 pub struct DatagramSockets {
     /// Bound address, with the port chosen by the kernel if port 0 was requested.
     pub address: SocketAddr,
-    /// One socket per worker.
+    /// Sockets, one per worker.
     pub sockets: Vec<UdpSocket>,
 }
 

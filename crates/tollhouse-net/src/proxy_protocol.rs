@@ -30,7 +30,7 @@ const V2_FIXED_BYTES: usize = 16;
 /// Longest `PP2_TYPE_UNIQUE_ID` (§2.2.5).
 const UNIQUE_ID_BYTES_MAX: usize = 128;
 
-/// Statement of a header.
+/// Content of a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
     /// No client: the proxy connects on its own behalf (a health check), or its client has no IP
@@ -38,7 +38,7 @@ pub enum Said {
     Nothing,
     /// Addresses of the proxied connection.
     Proxied {
-        /// The client.
+        /// Address of the client.
         source: SocketAddr,
         /// Address that the client connected to.
         destination: SocketAddr,
@@ -56,7 +56,7 @@ pub struct Header {
 /// Why bytes are not a valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// The bytes begin like neither version.
+    /// The bytes do not begin with a header of either version.
     #[error("no PROXY header")]
     Absent,
     /// The header exceeds the limit of its version.

@@ -44,7 +44,7 @@ pub enum Question {
     Service(String),
 }
 
-/// One address in an answer.
+/// An address in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Record {
     pub address: IpAddr,
@@ -123,7 +123,7 @@ pub struct Resolver {
     names: Arc<Names>,
 }
 
-/// Names that are referenced.
+/// All names that are currently referenced.
 #[derive(Default)]
 struct Names(Mutex<HashMap<Question, Weak<ResolvedName>>>);
 

@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::server_tls::ServerTls;
 
-/// Bytes of a connection.
+/// A connection's byte stream.
 #[derive(Debug)]
 pub enum Stream {
     /// Plain TCP. Shared, so that a [`Departure`](crate::Departure) can watch the socket while it

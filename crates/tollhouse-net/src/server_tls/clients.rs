@@ -13,7 +13,7 @@ use crate::trust::{PROVIDER, TrustedCertificates, verify_handshake_1_2, verify_h
 /// Treatment of a client without a valid certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// The handshake fails.
+    /// A client without a valid certificate fails the handshake.
     Required,
     /// The handshake succeeds; the server of its requests calls [`ClientVerifier::verify`].
     Asked,

@@ -31,7 +31,7 @@ pub struct Identity {
     stapled: ArcSwapOption<Stapled>,
 }
 
-/// A certificate with its staple.
+/// A certificate with its stapled OCSP response.
 #[derive(Debug)]
 struct Stapled {
     shown: Arc<CertifiedKey>,
@@ -41,7 +41,7 @@ struct Stapled {
 /// OCSP response for a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staple {
-    /// Response as signed by the responder.
+    /// Response in DER, as signed by the responder.
     pub answer: Arc<[u8]>,
     /// End of its validity, in Unix time.
     pub until_unix_s: i64,

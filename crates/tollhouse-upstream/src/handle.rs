@@ -17,7 +17,7 @@ pub struct UpstreamHandle {
     only: Option<Only>,
 }
 
-/// The only node of a set.
+/// The node of a set with a single node.
 #[derive(Debug, Clone)]
 pub(crate) struct Only {
     pub(crate) set: Arc<NodeSet>,

@@ -48,7 +48,7 @@ pub(crate) enum Located {
     At(SocketAddr),
     /// The first look-up of the name is pending.
     Pending,
-    /// The name has no address.
+    /// No address of the name is known.
     Failed,
 }
 

@@ -70,7 +70,7 @@ pub struct Picked<'a> {
     set: SetRef<'a>,
     index: NodeIndex,
     address: SocketAddr,
-    /// Counters that its set needs.
+    /// Counters that the node set's policy needs.
     needs: Needs,
 }
 

@@ -41,7 +41,7 @@ struct Past {
 enum Begun {
     /// Long ago: the node has its full weight.
     LongSince,
-    /// Now: the ramp starts with the next step.
+    /// Just added; the ramp starts with the next step.
     Now,
     At(Instant),
 }
@@ -51,9 +51,9 @@ enum Begun {
 pub(crate) enum Arrival {
     /// With the first nodes of the upstream.
     First,
-    /// After other nodes.
+    /// Added after other nodes were in service.
     Later,
-    /// Present before.
+    /// Present before the change.
     Stays,
 }
 
@@ -103,7 +103,7 @@ impl Ramp {
         Step { rose: self.set_share(share), warms: !is_done }
     }
 
-    /// Share in parts of [`WHOLE`].
+    /// Share of the full weight, in parts of [`WHOLE`].
     pub(crate) fn share(&self) -> u32 {
         self.share.load(Ordering::Acquire)
     }
@@ -137,7 +137,7 @@ pub(crate) fn weighed(weight: u32, share: u32, parts: u32) -> u32 {
     u32::try_from(rounded).unwrap_or(u32::MAX).max(weight.min(1))
 }
 
-/// The share in percent, for display.
+/// Converts a share to percent, for display.
 pub(crate) fn percent(share: u32) -> u8 {
     let percent = (u64::from(share) * 100) >> WHOLE.trailing_zeros();
     u8::try_from(percent).unwrap_or(100)

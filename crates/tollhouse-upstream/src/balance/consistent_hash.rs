@@ -21,7 +21,7 @@ pub(crate) const RING_POINTS_MAX: u64 = 262_144;
 #[derive(Debug)]
 pub(crate) struct HashTable {
     ring: Arc<[Point]>,
-    /// One bit per node of the upstream; empty if no member is left.
+    /// Bitmap with a bit per node of the upstream; empty if no member is left.
     eligible: Box<[u64]>,
 }
 

@@ -44,7 +44,7 @@ impl Strides {
         Self { ends, owners, length, stride: stride(length) }
     }
 
-    /// Member of a turn.
+    /// Member whose turn it is at position `turn`.
     pub(crate) fn at(&self, turn: usize) -> u32 {
         let place = (turn as u64 % self.length) * self.stride % self.length;
         let owner = self.ends.partition_point(|end| *end <= place);

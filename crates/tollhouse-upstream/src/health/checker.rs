@@ -59,7 +59,7 @@ enum Probing {
     Yes,
 }
 
-/// A finished probe.
+/// A completed probe.
 struct Done {
     set: Arc<NodeSet>,
     index: NodeIndex,

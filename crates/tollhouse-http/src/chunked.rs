@@ -35,7 +35,7 @@ enum State {
     /// Before the first digit of a size.
     SizeStart,
     Size,
-    /// In blanks after a size.
+    /// In the blanks after a chunk size.
     SizeBlank,
     Extension,
     SizeLineFeed,
@@ -279,7 +279,7 @@ pub struct SizeLine {
     start: u8,
 }
 
-/// Sixteen digits and CRLF.
+/// Length of sixteen digits and CRLF.
 const SIZE_LINE_BYTES: usize = 18;
 
 impl SizeLine {

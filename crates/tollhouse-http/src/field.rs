@@ -9,7 +9,7 @@ use crate::grammar::FieldLine;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Known {
-    /// Any other name.
+    /// Any name without a variant.
     Other,
     Host,
     Connection,
@@ -240,7 +240,7 @@ pub struct Fields {
     repeated: u64,
 }
 
-/// Bit of `known` in a set.
+/// Bit that represents `known` in a set.
 #[inline]
 const fn bit(known: Known) -> u64 {
     1 << known as u32

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use crate::testing::{RequestFeed, ResponseFeed, feed_at_cuts, printable};
 use crate::{Fields, HeadLimits, RequestHead, ResponseHead};
 
-/// Pieces of heads, well-formed and not.
+/// Fragments of heads, well-formed and malformed.
 const PIECES: &[&[u8]] = &[
     b"GET ",
     b"POST ",
@@ -108,7 +108,7 @@ const REQUEST_STARTS: &[&[u8]] = &[
     b"\r\nGET http://h/x?y HTTP/1.0\r\nA: b\r\n",
 ];
 
-/// Starts of responses.
+/// Beginnings of response heads.
 const RESPONSE_STARTS: &[&[u8]] =
     &[b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 404 x\r\nA: b\r\n", b"HTTP/1.1 100\r\n"];
 

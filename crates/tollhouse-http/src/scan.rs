@@ -19,7 +19,7 @@ const CRLF_BYTES: usize = 2;
 pub(crate) struct HeadScan {
     /// Start of the current line.
     line_start: usize,
-    /// Control bytes from there on.
+    /// Control bytes found since the start of the current line.
     controls: Controls,
     /// Whether the first line has been returned; empty lines before it do not count.
     has_first: bool,

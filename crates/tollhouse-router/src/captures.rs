@@ -19,14 +19,14 @@ pub struct Captures {
     ranges: Vec<(u32, u32)>,
 }
 
-/// Source of the captures.
+/// Kinds of captures of a matched pattern.
 #[derive(Debug, Default, Clone)]
 enum Source {
     #[default]
     Nothing,
     /// Everything after a prefix of this length.
     Remainder(u32),
-    /// Ranges, named by this pattern.
+    /// Ranges whose names are those of this pattern.
     Ranges(Arc<Wildcards>),
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Shape {
 /// Part of the request that a pattern is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// The host without its port.
+    /// The host is matched without its port.
     Ignored,
     /// The host with its port, as sent by the client.
     Compared,

@@ -25,10 +25,10 @@ pub struct NormalizeOptions {
     pub delete_tail_slash: bool,
 }
 
-/// Place of the normalised path.
+/// Storage of the normalised path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalized {
-    /// The path was normalised already.
+    /// The path was already normalised and is borrowed.
     Borrowed,
     /// The path was written to the output.
     InOut,

@@ -39,7 +39,7 @@ pub(crate) enum Rest {
     Wildcards(Arc<Wildcards>),
 }
 
-/// Whether `:name` matches a segment.
+/// Support for `:name` parameters, each of which matches a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parameters {
     On,
@@ -66,10 +66,10 @@ impl Pattern {
 /// separated by stars.
 #[derive(Debug)]
 pub(crate) struct Wildcards {
-    /// Length of the key.
+    /// Length of the literal prefix, which is the key in the tree.
     key_bytes: usize,
     first: Block,
-    /// Blocks after a star each.
+    /// Blocks that are each preceded by a star.
     after_stars: Box<[Block]>,
     /// Names of all captures, in the order of the pattern.
     names: Box<[Box<str>]>,

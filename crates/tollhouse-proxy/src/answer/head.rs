@@ -21,9 +21,9 @@ use crate::worker::Worker;
 pub(crate) struct RelayedHead {
     /// Framing of the body.
     pub delivery: Delivery,
-    /// Whether the client's connection is kept.
+    /// State of the client's connection after the response.
     pub after: After,
-    /// Whether the node's trailers are passed on.
+    /// Treatment of the node's trailers.
     pub trailers: Trailers,
     /// Status set by plugins, if they changed it.
     pub status: Option<Status>,
@@ -99,9 +99,9 @@ fn apply_edits(out: &mut Vec<u8>, edits: &HeaderEdits) {
     }
 }
 
-/// Whether a node's trailers are passed on: to clients that asked for them (RFC 9110 §6.5.1), and
-/// to every gRPC call, because its status is in the trailers and a proxy in front may have removed
-/// the client's `te`.
+/// Treatment of a node's trailers. They are passed on to clients that asked for them (RFC 9110
+/// §6.5.1), and to every gRPC call, because its status is in the trailers and a proxy in front may
+/// have removed the client's `te`.
 #[inline]
 pub(crate) fn trailers(cx: &Exchange<'_>, delivery: Delivery) -> Trailers {
     let may_pass =

@@ -61,7 +61,7 @@ pub(crate) struct RelayedResponse<'a> {
     pub bytes: &'a [u8],
     /// Framing of the body towards the client.
     pub framing: Framing,
-    /// Whether trailers follow the body.
+    /// Treatment of the node's trailers.
     pub trailers: Trailers,
     /// Lines added by the gateway.
     pub facts: ServerFacts<'a>,
